@@ -1,0 +1,62 @@
+# Each target prepares what it needs: .venv (Python) and build/node (the programs of others that
+# the tests compare with). See CONTRIBUTING.md.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST_ARGS ?=
+DEMO := build/demo
+
+.PHONY: help demo test lint format unit bench docs clean
+
+help:
+	@echo "make demo    prove and verify the example, with visible progress"
+	@echo "make test    lint, type check and all tests"
+	@echo "make lint    ruff, mypy and the import contracts"
+	@echo "make format  let ruff mend what it can"
+	@echo "make bench   measure, and record the figures in benchmarks/results"
+	@echo "make docs    write the generated pages again"
+	@echo "make clean   remove build outputs and environments"
+
+$(VENV)/.run: pyproject.toml tools/setup.sh
+	tools/setup.sh python run
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml tools/setup.sh
+	tools/setup.sh python dev
+	@touch $@ $(VENV)/.run
+
+build/node/.installed: tools/setup.sh
+	tools/setup.sh node
+	@touch $@
+
+demo: $(VENV)/.run
+	@mkdir -p $(DEMO)
+	$(BIN)/quod inspect examples/membership/circuit.zkey
+	$(BIN)/quod groth16 prove examples/membership/circuit.zkey examples/membership/witness.wtns $(DEMO)/proof.json $(DEMO)/public.json --timings
+	$(BIN)/quod groth16 verify examples/membership/verification_key.json $(DEMO)/public.json $(DEMO)/proof.json
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+unit: $(VENV)/.dev build/node/.installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+test: lint unit
+
+bench: $(VENV)/.dev build/node/.installed
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.dev
+	$(BIN)/python benchmarks/report.py
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

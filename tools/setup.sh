@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev` or `node`.
+# Everything lands in .venv and build/node; the system is only touched to install python3-venv,
+# nodejs and npm where they are missing and this runs as root on Debian or Ubuntu.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Exact versions: the tests compare with these programs.
+node_packages=(snarkjs@0.7.6 circom2@0.2.23 circomlib@2.0.5)
+
+need() { # need WHAT PACKAGE...: installs system packages, or says what to install
+    local what=$1
+    shift
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "setup: installing $*" >&2
+        DEBIAN_FRONTEND=noninteractive apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    else
+        echo "setup: $what is missing; install it (Debian: apt-get install $*) and run again" >&2
+        exit 1
+    fi
+}
+
+python_environment() {
+    local python=${QUOD_PYTHON:-python3}
+    "$python" -c 'import venv, ensurepip' 2>/dev/null || need "Python with venv" python3 python3-venv
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        echo "setup: Quod needs Python 3.11 or newer; set QUOD_PYTHON to one" >&2
+        exit 1
+    }
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$1"
+}
+
+node_environment() {
+    command -v node >/dev/null && command -v npm >/dev/null || need "Node with npm" nodejs npm
+    mkdir -p build/node
+    [ -f build/node/package.json ] || echo '{"private": true}' >build/node/package.json
+    npm install --prefix build/node --no-save --no-audit --no-fund --loglevel=error "${node_packages[@]}"
+}
+
+case "${1:-} ${2:-}" in
+"python run") python_environment . ;;
+"python dev") python_environment '.[dev]' ;;
+"node ") node_environment ;;
+*)
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node" >&2
+    exit 2
+    ;;
+esac
