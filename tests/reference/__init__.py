@@ -1,0 +1,1 @@
+"""Plain-integer models: slow, short, and the oracle that everything else is checked against."""
