@@ -1,0 +1,342 @@
+"""Where the time of a long step goes: named stages with begin, end, bytes and modular products.
+
+    timeline = Timeline()
+    with timeline.stage("MSM A", bytes=bases.nbytes) as stage:
+        ...
+        stage.add(modmuls=plan.modmuls)
+    for row in timeline.table():
+        print("  " * row.depth + row.name, row.seconds)
+
+Code that reports takes ``timeline: Timeline | None = None`` and begins with
+``timeline = or_null(timeline)``: without a timeline a stage then costs one method call.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Protocol
+
+
+@dataclass(eq=False)
+class Stage:
+    """One stretch of work. Times are `time.perf_counter_ns`; `end_ns` is None while it runs.
+
+    `bytes` is the memory traffic and `modmuls` the number of modular products, as the code that
+    reports them counts them; 0 where it does not. `track` is what did the work: a thread's name,
+    or whatever `Timeline.record` was given. `failed` tells that an exception ended the stage.
+    """
+
+    name: str
+    begin_ns: int
+    track: str
+    parent: Stage | None = None
+    bytes: int = 0
+    modmuls: int = 0
+    end_ns: int | None = None
+    failed: bool = False
+    done: int = 0
+    total: int = 0
+    _timeline: Timeline | None = field(default=None, repr=False)
+
+    @property
+    def depth(self) -> int:
+        """How many stages this one is inside of."""
+        depth, stage = 0, self.parent
+        while stage is not None:
+            depth, stage = depth + 1, stage.parent
+        return depth
+
+    @property
+    def seconds(self) -> float:
+        """Length of the stage, up to now while it runs."""
+        end = perf_counter_ns() if self.end_ns is None else self.end_ns
+        return (end - self.begin_ns) / 1e9
+
+    def add(self, *, bytes: int = 0, modmuls: int = 0) -> None:
+        """Count work that was not known when the stage began. Safe from any thread."""
+        if self._timeline is not None:
+            with self._timeline._lock:
+                self.bytes += bytes
+                self.modmuls += modmuls
+
+    def progress(self, done: int, total: int) -> None:
+        """Say that `done` of `total` parts are finished; listeners show it."""
+        self.done, self.total = done, total
+        if self._timeline is not None and self._timeline._listener is not None:
+            self._timeline._listener.progress(self)
+
+
+class Listener(Protocol):
+    """What follows a timeline while it grows, such as a progress bar.
+
+    Called from whichever thread works; must be quick and must not raise.
+    """
+
+    def begin(self, stage: Stage) -> None:
+        """`stage` has begun."""
+
+    def progress(self, stage: Stage) -> None:
+        """`stage.done` of `stage.total` parts are finished."""
+
+    def end(self, stage: Stage) -> None:
+        """`stage` has ended."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the stage table: all stages of one name under one parent, put together.
+
+    `seconds` is their sum, `span` the time from the first begin to the last end: where stages ran
+    beside each other the sum is longer. `share` is `span` over the time of the whole timeline.
+    """
+
+    name: str
+    depth: int
+    count: int
+    seconds: float
+    span: float
+    share: float
+    bytes: int
+    modmuls: int
+    failed: bool = False
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Memory traffic over `span`; 0 where no bytes were counted."""
+        return self.bytes / self.span if self.span else 0.0
+
+    @property
+    def modmuls_per_second(self) -> float:
+        """Modular products over `span`; 0 where none were counted."""
+        return self.modmuls / self.span if self.span else 0.0
+
+
+class Timeline:
+    """Collects stages from any number of threads.
+
+    Stages nest by thread. Work handed to another thread names its parent:
+    ``with timeline.stage("part", parent=stage)``.
+    """
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self._lock = threading.Lock()
+        self._stages: list[Stage] = []
+        self._listener = listener
+        self._local = threading.local()
+
+    def stage(
+        self, name: str, *, bytes: int = 0, modmuls: int = 0, parent: Stage | None = None
+    ) -> AbstractContextManager[Stage]:
+        """Time the body of a ``with``; an exception passes through and marks the stage."""
+        return self._timed(name, bytes, modmuls, parent)
+
+    @contextmanager
+    def _timed(self, name: str, bytes: int, modmuls: int, parent: Stage | None) -> Iterator[Stage]:
+        open_stages = self._open()
+        if parent is None and open_stages:
+            parent = open_stages[-1]
+        stage = Stage(
+            name,
+            perf_counter_ns(),
+            threading.current_thread().name,
+            parent,
+            bytes,
+            modmuls,
+            _timeline=self,
+        )
+        with self._lock:
+            self._stages.append(stage)
+        open_stages.append(stage)
+        if self._listener is not None:
+            self._listener.begin(stage)
+        try:
+            yield stage
+        except BaseException:
+            stage.failed = True
+            raise
+        finally:
+            stage.end_ns = perf_counter_ns()
+            open_stages.remove(stage)
+            if self._listener is not None:
+                self._listener.end(stage)
+
+    def record(
+        self,
+        name: str,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        track: str,
+        bytes: int = 0,
+        modmuls: int = 0,
+        parent: Stage | None = None,
+    ) -> Stage:
+        """Add a stage that was timed elsewhere, by a device's own clock for example.
+
+        Times are on the scale of `time.perf_counter_ns`; raises ValueError if the end is before
+        the begin.
+        """
+        if end_ns < begin_ns:
+            raise ValueError(f"stage {name!r} ends {begin_ns - end_ns} ns before it begins")
+        stage = Stage(name, begin_ns, track, parent, bytes, modmuls, end_ns=end_ns, _timeline=self)
+        with self._lock:
+            self._stages.append(stage)
+        return stage
+
+    def rows(self) -> list[Stage]:
+        """Every stage in order of its begin; those still open have no `end_ns`."""
+        with self._lock:
+            return sorted(self._stages, key=lambda stage: stage.begin_ns)
+
+    def table(self) -> list[Row]:
+        """The stages as a tree in print order, equal names under one parent put together."""
+        stages = self.rows()
+        if not stages:
+            return []
+        now = perf_counter_ns()
+        children: dict[int | None, list[Stage]] = {}
+        for stage in stages:
+            key = None if stage.parent is None else id(stage.parent)
+            children.setdefault(key, []).append(stage)
+        begin = min(stage.begin_ns for stage in stages)
+        whole = max(_end(stage, now) for stage in stages) - begin
+        table: list[Row] = []
+
+        def add(siblings: Sequence[Stage], depth: int) -> None:
+            by_name: dict[str, list[Stage]] = {}
+            for stage in siblings:
+                by_name.setdefault(stage.name, []).append(stage)
+            for name, group in by_name.items():
+                table.append(_row(name, depth, group, whole, now))
+                add([inner for stage in group for inner in children.get(id(stage), [])], depth + 1)
+
+        add(children.get(None, []), 0)
+        return table
+
+    def to_chrome_trace(self) -> dict[str, Any]:
+        """The timeline in the Trace Event Format that chrome://tracing and Perfetto open.
+
+        A dict for `json.dump`: complete events ("ph": "X") with times in microseconds from the
+        first begin, one track per thread.
+        """
+        stages = self.rows()
+        now = perf_counter_ns()
+        origin = stages[0].begin_ns if stages else 0
+        process = os.getpid()
+        tracks: dict[str, int] = {}
+        events: list[dict[str, Any]] = []
+        for stage in stages:
+            arguments: dict[str, Any] = {}
+            if stage.bytes:
+                arguments["bytes"] = stage.bytes
+            if stage.modmuls:
+                arguments["modmuls"] = stage.modmuls
+            if stage.failed:
+                arguments["failed"] = True
+            events.append(
+                {
+                    "name": stage.name,
+                    "cat": "stage",
+                    "ph": "X",
+                    "ts": (stage.begin_ns - origin) / 1e3,
+                    "dur": (_end(stage, now) - stage.begin_ns) / 1e3,
+                    "pid": process,
+                    "tid": tracks.setdefault(stage.track, len(tracks)),
+                    "args": arguments,
+                }
+            )
+        names = [
+            {
+                "name": "thread_name",
+                "ph": "M",
+                "pid": process,
+                "tid": number,
+                "args": {"name": track},
+            }
+            for track, number in tracks.items()
+        ]
+        return {"traceEvents": names + events, "displayTimeUnit": "ms"}
+
+    def _open(self) -> list[Stage]:
+        stages: list[Stage] | None = getattr(self._local, "stages", None)
+        if stages is None:
+            stages = self._local.stages = []
+        return stages
+
+
+def _end(stage: Stage, now: int) -> int:
+    return now if stage.end_ns is None else stage.end_ns
+
+
+def _row(name: str, depth: int, group: Sequence[Stage], whole: int, now: int) -> Row:
+    begin = min(stage.begin_ns for stage in group)
+    end = max(_end(stage, now) for stage in group)
+    return Row(
+        name=name,
+        depth=depth,
+        count=len(group),
+        seconds=sum(_end(stage, now) - stage.begin_ns for stage in group) / 1e9,
+        span=(end - begin) / 1e9,
+        share=(end - begin) / whole if whole else 1.0,
+        bytes=sum(stage.bytes for stage in group),
+        modmuls=sum(stage.modmuls for stage in group),
+        failed=any(stage.failed for stage in group),
+    )
+
+
+class _NullStage(Stage):
+    """Stands in for a stage where nobody listens; is its own context manager."""
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+    def add(self, *, bytes: int = 0, modmuls: int = 0) -> None:
+        pass
+
+    def progress(self, done: int, total: int) -> None:
+        pass
+
+
+class NullTimeline(Timeline):
+    """A timeline that keeps nothing."""
+
+    def stage(
+        self, name: str, *, bytes: int = 0, modmuls: int = 0, parent: Stage | None = None
+    ) -> AbstractContextManager[Stage]:
+        return _NULL_STAGE
+
+    def record(
+        self,
+        name: str,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        track: str,
+        bytes: int = 0,
+        modmuls: int = 0,
+        parent: Stage | None = None,
+    ) -> Stage:
+        return _NULL_STAGE
+
+
+_NULL_STAGE = _NullStage("", 0, "", end_ns=0)
+_NULL_TIMELINE = NullTimeline()
+
+
+def or_null(timeline: Timeline | None) -> Timeline:
+    """`timeline`, or one that keeps nothing."""
+    return _NULL_TIMELINE if timeline is None else timeline
