@@ -1,0 +1,279 @@
+"""Every constant of the named curves follows from, or satisfies, what defines it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from py_ecc import bls12_381 as ecc_bls12_381
+from py_ecc import bn128 as ecc_bn254
+
+from quod.curve.parameters import (
+    BLS12_377,
+    BLS12_381,
+    BN254,
+    CURVES,
+    EDWARDS_BLS12,
+    Family,
+    PairingCurve,
+    RootFamily,
+    Twist,
+    quotient_coset_shift,
+    root_generator,
+    root_of_unity,
+)
+from tests.reference.curve import edwards_of, g1_of, g2_of
+from tests.reference.field import PrimeField, fields_of
+from tests.reference.pairing import frobenius, psi
+
+each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
+each_family = pytest.mark.parametrize("family", ["snarkjs", "arkworks"])
+
+
+@each_curve
+def test_moduli_are_the_polynomials_of_the_family(curve: PairingCurve) -> None:
+    x = curve.x
+    if curve.family is Family.BN:
+        assert curve.fq.value == 36 * x**4 + 36 * x**3 + 24 * x**2 + 6 * x + 1
+        assert curve.fr.value == 36 * x**4 + 36 * x**3 + 18 * x**2 + 6 * x + 1
+    else:
+        assert curve.fr.value == x**4 - x**2 + 1
+        assert 3 * (curve.fq.value - x) == (x - 1) ** 2 * curve.fr.value
+
+
+@each_curve
+def test_trace_and_cofactors_give_the_orders(curve: PairingCurve) -> None:
+    q, r, t = curve.fq.value, curve.fr.value, curve.trace
+    assert abs(t) <= 2 * math.isqrt(q) + 1
+    assert q + 1 - t == curve.g1.cofactor * r
+    # Hasse over Fq2, and a multiple of #E'(Fq2) that kills points outside the subgroup too.
+    assert abs(q * q + 1 - curve.g2.cofactor * r) <= 2 * q
+    group = g2_of(curve)
+    fq2 = fields_of(curve).fq2
+    points = [p for i in range(1, 12) if (p := group.lift_x((i, 1))) is not None]
+    assert len(points) >= 2
+    for point in points[:2]:
+        assert group.mul(curve.g2.cofactor * r, point) is None
+        assert group.mul(r, point) is not None
+    assert all(fq2.square(y) == group.right_side(x) for x, y in points)
+
+
+@each_curve
+def test_generators_have_order_r(curve: PairingCurve) -> None:
+    r = curve.fr.value
+    for group, point in ((g1_of(curve), curve.g1.generator), (g2_of(curve), curve.g2.generator)):
+        assert group.contains(point)
+        assert group.mul(r, point) is None
+
+
+def test_generators_are_those_of_py_ecc() -> None:
+    for curve, other in ((BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)):
+        assert curve.g1.generator == tuple(int(c) for c in other.G1)
+        assert curve.g2.generator == tuple(tuple(int(c) for c in x.coeffs) for x in other.G2)
+        assert curve.fq.value == other.field_modulus
+        assert curve.fr.value == other.curve_order
+        assert curve.g1.b == int(other.b)
+        assert curve.g2.b == tuple(int(c) for c in other.b2.coeffs)
+
+
+@each_curve
+def test_tower_is_a_tower_of_fields(curve: PairingCurve) -> None:
+    fields = fields_of(curve)
+    assert not fields.fq.is_square(fields.fq.embed(curve.tower.fq2_non_residue))
+    xi = curve.tower.fq6_non_residue
+    assert not fields.fq2.is_square(xi)
+    assert fields.fq2.pow(xi, (fields.fq2.order - 1) // 3) != fields.fq2.one
+
+
+@each_curve
+def test_twist_is_the_one_named(curve: PairingCurve) -> None:
+    fq2 = fields_of(curve).fq2
+    b, xi = fq2.embed(curve.g1.b), curve.tower.fq6_non_residue
+    expected = fq2.div(b, xi) if curve.twist is Twist.D else fq2.mul(b, xi)
+    assert curve.g2.b == expected
+
+
+@each_curve
+@pytest.mark.parametrize("power", [0, 1, 2, 3, 6, 11, 12, 13])
+def test_frobenius_coefficients(curve: PairingCurve, power: int) -> None:
+    fq12 = fields_of(curve).fq12
+    a = fq12.from_powers_of_w([(3, 1), (4, 1), (5, 9), (2, 6), (5, 3), (5, 8)])
+    image = a
+    for _ in range(power):
+        image = fq12.pow(image, curve.fq.value)
+    assert frobenius(curve, a, power) == image
+
+
+@each_curve
+def test_tower_arithmetic_agrees_with_the_reference(curve: PairingCurve) -> None:
+    tower, fq2 = curve.tower, fields_of(curve).fq2
+    a, b = (curve.fq.value - 2, 5), (7, curve.fq.value - 11)
+    assert tower.multiply(a, b) == fq2.mul(a, b)
+    assert tower.multiply(a, tower.invert(a)) == (1, 0)
+    assert tower.power(a, 1000) == fq2.pow(a, 1000)
+    assert tower.power(a, 0) == (1, 0)
+    with pytest.raises(ValueError):
+        tower.invert((0, 0))
+
+
+@each_curve
+def test_phi_multiplies_by_its_eigenvalue(curve: PairingCurve) -> None:
+    q, r, phi = curve.fq.value, curve.fr.value, curve.phi
+    assert phi.beta != 1
+    assert pow(phi.beta, 3, q) == 1
+    assert (phi.eigenvalue**2 + phi.eigenvalue + 1) % r == 0
+    group = g1_of(curve)
+    point = group.mul(0xFACADE, curve.g1.generator)
+    assert point is not None
+    assert group.mul(phi.eigenvalue, point) == (phi.beta * point[0] % q, point[1])
+
+
+@each_curve
+def test_phi_tests_membership_in_g1(curve: PairingCurve) -> None:
+    """eigenvalue^2 + eigenvalue + 1 is a multiple of r that the cofactor does not share."""
+    (multiple, rest) = divmod(curve.phi.eigenvalue**2 + curve.phi.eigenvalue + 1, curve.fr.value)
+    assert rest == 0
+    if curve.g1.cofactor == 1:
+        return
+    assert multiple == 1
+    group = g1_of(curve)
+    outside = next(
+        p
+        for i in range(1, 100)
+        if (p := group.lift_x(i)) is not None and group.mul(curve.fr.value, p) is not None
+    )
+    image = (curve.phi.beta * outside[0] % curve.fq.value, outside[1])
+    assert group.mul(curve.phi.eigenvalue, outside) != image
+
+
+@each_curve
+def test_lattice_basis_is_short(curve: PairingCurve) -> None:
+    r, phi = curve.fr.value, curve.phi
+    (a0, b0), (a1, b1) = phi.basis
+    assert (a0 + b0 * phi.eigenvalue) % r == 0
+    assert (a1 + b1 * phi.eigenvalue) % r == 0
+    assert a0 * b1 - a1 * b0 == r
+    assert max(map(abs, (a0, b0, a1, b1))).bit_length() <= (r.bit_length() + 1) // 2
+    assert phi.half_bits <= 128
+
+
+@each_curve
+@given(data=st.data())
+def test_decomposition(curve: PairingCurve, data: st.DataObject) -> None:
+    r, phi = curve.fr.value, curve.phi
+    edges = [0, 1, r - 1, r // 2, r // 2 + 1, phi.eigenvalue, r - phi.eigenvalue]
+    scalar = data.draw(st.integers(0, r - 1) | st.sampled_from(edges))
+    k0, k1 = phi.decompose(scalar)
+    assert (k0 + k1 * phi.eigenvalue - scalar) % r == 0
+    assert max(abs(k0), abs(k1)).bit_length() <= phi.half_bits
+
+
+@each_curve
+def test_psi_multiplies_by_its_eigenvalue(curve: PairingCurve) -> None:
+    assert (curve.psi_eigenvalue - curve.fq.value) % curve.fr.value == 0
+    group = g2_of(curve)
+    point = group.mul(0xFACADE, curve.g2.generator)
+    assert psi(curve, point) == group.mul(curve.psi_eigenvalue, point)
+
+
+@each_curve
+def test_psi_tests_membership_in_g2(curve: PairingCurve) -> None:
+    """psi^2 - t*psi + q = 0 and psi = t - 1 give (q + 1 - t)*P = 0, which with the order of the
+    twist leaves r*P = 0 when the two cofactors are coprime."""
+    assert math.gcd(curve.g1.cofactor, curve.g2.cofactor) == 1
+    group = g2_of(curve)
+    outside = next(p for i in range(1, 100) if (p := group.lift_x((i, 1))) is not None)
+    assert group.mul(curve.fr.value, outside) is not None
+    assert psi(curve, outside) != group.mul(curve.psi_eigenvalue, outside)
+
+
+@each_curve
+def test_multiplicative_generator(curve: PairingCurve) -> None:
+    """A non-residue for 2 and for the small primes of r - 1; its large cofactor is not factored."""
+    r = curve.fr.value
+    g = curve.multiplicative_generator
+    for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61):
+        if (r - 1) % prime == 0:
+            assert pow(g, (r - 1) // prime, r) != 1
+
+
+@pytest.mark.parametrize(
+    ("curve", "adicity", "snarkjs", "arkworks"),
+    [(BN254, 28, 5, 5), (BLS12_381, 32, 5, 7), (BLS12_377, 47, 11, 22)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_generators_of_roots(
+    curve: PairingCurve, adicity: int, snarkjs: int, arkworks: int
+) -> None:
+    assert curve.two_adicity == adicity
+    assert (curve.fr.value - 1) % 2**adicity == 0
+    assert root_generator(curve, "snarkjs") == snarkjs == curve.smallest_non_residue
+    assert root_generator(curve, "arkworks") == arkworks
+
+
+def test_published_roots_of_unity() -> None:
+    # halo2curves and arkworks for the generator 7 (the root of bellman), ffjavascript for 5.
+    assert root_of_unity(BLS12_381, "arkworks") == int(
+        "16a2a19edfe81f20d09b681922c813b4b63683508c2280b93829971f439f0d2b", 16
+    )
+    assert f"{root_of_unity(BLS12_381, 'snarkjs'):x}".startswith("212d79e5")
+    assert root_of_unity(BN254, "snarkjs") == root_of_unity(BN254, "arkworks")
+    assert root_of_unity(BN254, "arkworks") == (
+        19103219067921713944291392827692070036145651957329286315305642004821462161904
+    )
+    assert root_of_unity(BLS12_377, "arkworks") == (
+        8065159656716812877374967518403273466521432693661810619979959746626482506078
+    )
+
+
+@each_curve
+@each_family
+def test_roots_of_unity(curve: PairingCurve, family: RootFamily) -> None:
+    r, s = curve.fr.value, curve.two_adicity
+    assert root_of_unity(curve, family, 0) == 1
+    assert root_of_unity(curve, family, 1) == r - 1
+    for log_size in range(1, s + 1):
+        root = root_of_unity(curve, family, log_size)
+        assert root * root % r == root_of_unity(curve, family, log_size - 1)
+    for wrong in (-1, s + 1):
+        with pytest.raises(ValueError, match="roots of unity of order"):
+            root_of_unity(curve, family, wrong)
+
+
+def test_unknown_family() -> None:
+    with pytest.raises(ValueError, match="snarkjs or arkworks"):
+        root_of_unity(BN254, "gnark")  # type: ignore[arg-type]
+
+
+@each_curve
+@each_family
+def test_quotient_coset_avoids_the_domain(curve: PairingCurve, family: RootFamily) -> None:
+    r, s = curve.fr.value, curve.two_adicity
+    for log_size in (0, 1, 5, s - 1, s):
+        shift = quotient_coset_shift(curve, family, log_size)
+        assert pow(shift, 1 << log_size, r) != 1
+    odd = quotient_coset_shift(curve, "snarkjs", 4)
+    assert pow(odd, 16, r) == r - 1
+
+
+def test_edwards_bls12() -> None:
+    curve = EDWARDS_BLS12
+    field, group = PrimeField(curve.fq.value), edwards_of(curve)
+    # The addition law is complete.
+    assert field.is_square(field.embed(curve.a))
+    assert not field.is_square(curve.d)
+    assert group.contains(curve.generator)
+    assert group.mul(curve.fr.value, curve.generator) == group.neutral
+    order = curve.cofactor * curve.fr.value
+    assert abs(curve.fq.value + 1 - order) <= 2 * math.isqrt(curve.fq.value)
+    assert curve.fq is BLS12_377.fr
+
+
+def test_names() -> None:
+    assert list(CURVES) == ["bn254", "bls12_381", "bls12_377"]
+    for name, curve in CURVES.items():
+        assert curve.name == name
+        assert curve.fq.name == f"{name}.fq"
+        assert curve.fr.name == f"{name}.fr"
