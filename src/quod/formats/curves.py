@@ -1,0 +1,119 @@
+"""Which curve a file is for, told from the primes and names that it states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quod.field.moduli import (
+    BLS12_377_FQ,
+    BLS12_377_FR,
+    BLS12_381_FQ,
+    BLS12_381_FR,
+    BN254_FQ,
+    BN254_FR,
+    Modulus,
+)
+from quod.formats.iden3 import SectionReader, Words
+
+
+@dataclass(frozen=True)
+class FileCurve:
+    """A curve as the formats see it: its two fields, and what snarkjs calls it.
+
+    `name` is Quod's; `snarkjs_name` is written into JSON; `aliases` are read there as well.
+    """
+
+    name: str
+    fq: Modulus
+    fr: Modulus
+    snarkjs_name: str
+    aliases: tuple[str, ...] = ()
+
+
+CURVES: dict[str, FileCurve] = {
+    curve.name: curve
+    for curve in (
+        FileCurve("bn254", BN254_FQ, BN254_FR, "bn128", ("bn254", "altbn128")),
+        FileCurve("bls12_381", BLS12_381_FQ, BLS12_381_FR, "bls12381"),
+        FileCurve("bls12_377", BLS12_377_FQ, BLS12_377_FR, "bls12377"),
+    )
+}
+
+# Other primes that circom compiles for, so that an error can name them.
+_OTHER_SCALAR_PRIMES = {
+    2**64 - 2**32 + 1: "goldilocks",
+    2**256 - 2**224 + 2**192 + 2**96 - 1: "secq256r1",
+    BN254_FQ.value: "grumpkin",
+    0x40000000000000000000000000000000224698FC094CF91B992D30ED00000001: "pallas",
+    0x40000000000000000000000000000000224698FC0994A8DD8C46EB2100000001: "vesta",
+}
+
+
+def supported_curves() -> str:
+    """The known curves, for messages."""
+    *rest, last = CURVES
+    return ", ".join(rest) + f" and {last}"
+
+
+def curve_of_scalar_prime(prime: int) -> FileCurve | None:
+    """The curve whose group order is `prime`, or None."""
+    return next((curve for curve in CURVES.values() if curve.fr.value == prime), None)
+
+
+def curve_of_json_name(name: str) -> FileCurve | None:
+    """The curve that snarkjs or another tool calls `name`; case and punctuation do not count."""
+    plain = "".join(filter(str.isalnum, name)).lower()
+    for curve in CURVES.values():
+        if plain in (curve.snarkjs_name, *curve.aliases):
+            return curve
+    return None
+
+
+def name_of_unknown_prime(prime: int) -> str:
+    """How an error names a scalar prime that belongs to no known curve."""
+    return _OTHER_SCALAR_PRIMES.get(prime, f"0x{prime:x}")
+
+
+def read_scalar_curve(header: SectionReader) -> FileCurve:
+    """Read the prime with which the headers of wtns and r1cs files begin, and find its curve."""
+    start = header.offset
+    prime = header.modulus("the prime")
+    curve = curve_of_scalar_prime(prime)
+    if curve is None:
+        header.fail(
+            f"the prime {name_of_unknown_prime(prime)} is not the scalar field of a curve that "
+            f"Quod knows ({supported_curves()}); compile the circuit with --prime for one of them",
+            start,
+        )
+    if header.offset - start != 4 + curve.fr.bytes:
+        header.fail(
+            f"the prime of {curve.name} takes {curve.fr.bytes} bytes, "
+            f"not {header.offset - start - 4}; make the file again",
+            start,
+        )
+    return curve
+
+
+def first_at_or_above(words: Words, modulus: Modulus) -> int | None:
+    """Index of the first element of `words` that is not below `modulus`, or None.
+
+    `words` has shape (n, modulus.words): little-endian integers, any strides. Nearly every element
+    is decided by its top word, so this costs little more than one pass over one column.
+    """
+    limits = [modulus.value >> (32 * word) & 0xFFFFFFFF for word in range(modulus.words)]
+    undecided = np.flatnonzero(words[:, -1] >= np.uint32(limits[-1]))
+    first: int | None = None
+    for word in reversed(range(modulus.words)):
+        if not undecided.size:
+            return first
+        column = words[undecided, word]
+        above = undecided[column > np.uint32(limits[word])]
+        if above.size and (first is None or above[0] < first):
+            first = int(above[0])
+        undecided = undecided[column == np.uint32(limits[word])]
+    # What is left equals the modulus.
+    if undecided.size and (first is None or undecided[0] < first):
+        first = int(undecided[0])
+    return first

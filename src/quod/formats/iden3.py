@@ -1,0 +1,263 @@
+"""The binary container of the iden3 tools, in which zkey, wtns, r1cs and ptau files come.
+
+All integers are little-endian: four bytes that name the kind, u32 version, u32 count of sections,
+then each section as u32 id, u64 length and its bytes. Sections may come in any order.
+Specification: the r1cs format description of iden3, https://github.com/iden3/r1csfile.
+
+Files are mapped, not read: opening one costs the same whatever its size, and arrays are views of
+the map. A file must not be changed while it is open.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.formats.output import Path, write_atomically
+
+Words = NDArray[np.uint32]
+Buffer = bytes | NDArray[Any]
+
+_HEADER_BYTES = 12
+_SECTION_HEADER_BYTES = 12
+_U32 = np.dtype("<u4")
+
+
+def map_file(path: Path) -> memoryview:
+    """The bytes of a regular file as a read-only map; raises `InputError` if that fails."""
+    name = os.fspath(path)
+    try:
+        # Looked at before opening: opening a pipe would wait for a writer.
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise InputError("is not a regular file; copy the data into one first", path=name)
+        with open(name, "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            if length == 0:
+                raise InputError("is empty; make or copy the file again", path=name, offset=0)
+            return memoryview(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ))
+    except FileNotFoundError as error:
+        raise InputError("does not exist; check the path", path=name) from error
+    except PermissionError as error:
+        raise InputError("may not be read; check its permissions", path=name) from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else str(error)
+        advice = "; free some memory" if error.errno == errno.ENOMEM else ""
+        raise InputError(f"could not be read ({reason}){advice}", path=name) from error
+    except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
+        raise InputError(f"could not be read ({error})", path=name) from error
+
+
+class SectionReader:
+    """Reads one section from front to back; every read is checked against its length.
+
+    `label` is how errors name the section: its number and what it holds.
+    """
+
+    def __init__(self, path: str, label: str, data: memoryview, start: int, length: int) -> None:
+        self.path = path
+        self.label = label
+        self.length = length
+        self._data = data
+        self._position = start
+        self._end = start + length
+
+    @property
+    def offset(self) -> int:
+        """Where in the file the next read begins."""
+        return self._position
+
+    @property
+    def remaining(self) -> int:
+        """Bytes of the section not yet read."""
+        return self._end - self._position
+
+    def fail(self, message: str, offset: int | None = None) -> NoReturn:
+        """Raise the `InputError` for this section, at the next read unless `offset` is given."""
+        where = self._position if offset is None else offset
+        raise InputError(message, path=self.path, section=self.label, offset=where)
+
+    def take(self, length: int, what: str) -> memoryview:
+        """The next `length` bytes, which hold `what`."""
+        if length > self.remaining:
+            self.fail(
+                f"{what} needs {length} bytes and {self.remaining} are left in the section; "
+                "the file is damaged, make or copy it again"
+            )
+        taken = self._data[self._position : self._position + length]
+        self._position += length
+        return taken
+
+    def u32(self, what: str) -> int:
+        """The next 32-bit integer."""
+        return int.from_bytes(self.take(4, what), "little")
+
+    def u64(self, what: str) -> int:
+        """The next 64-bit integer."""
+        return int.from_bytes(self.take(8, what), "little")
+
+    def modulus(self, what: str) -> int:
+        """A u32 count of bytes and an integer of that length: how the formats state a prime."""
+        start = self._position
+        length = self.u32(f"the length of {what}")
+        if length == 0 or length % 8 or length > 1024:
+            self.fail(f"{what} cannot be {length} bytes long; the file is damaged", start)
+        return int.from_bytes(self.take(length, what), "little")
+
+    def words(self, *shape: int, what: str) -> Words:
+        """An array of 32-bit words as a view of the file."""
+        count = int(np.prod(shape, dtype=object))
+        return np.frombuffer(self.take(4 * count, what), dtype=_U32).reshape(shape)
+
+    def finish(self) -> None:
+        """Check that the whole section was read."""
+        if self.remaining:
+            self.fail(
+                f"{self.remaining} bytes more than the header calls for; "
+                "the file is damaged or of another program, make it again"
+            )
+
+
+@dataclass(frozen=True)
+class Section:
+    """Where a section's bytes lie in the file."""
+
+    id: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Iden3File:
+    """An open container: which sections it has and where. Its bytes are a read-only map."""
+
+    path: str
+    kind: str
+    version: int
+    sections: dict[int, Section]
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return len(self.data)
+
+    @classmethod
+    def open(cls, path: Path, kind: str, version: int) -> Iden3File:
+        """Map `path` and find its sections.
+
+        `kind` is the four letters the file must begin with. Raises `InputError` for another kind
+        or version, a truncated file, bytes after the last section, a length that points past the
+        end, and a section that occurs twice.
+        """
+        return cls.parse(map_file(path), os.fspath(path), kind, version)
+
+    @classmethod
+    def parse(cls, data: memoryview, path: str, kind: str, version: int) -> Iden3File:
+        """As `open`, for bytes already in memory; `path` is only for the messages."""
+
+        def fail(message: str, offset: int, section: str | None = None) -> NoReturn:
+            raise InputError(message, path=path, section=section, offset=offset)
+
+        if bytes(data[:4]) != kind.encode():
+            fail(
+                f"is not a {kind} file (it begins with {bytes(data[:4])!r}, not "
+                f"{kind.encode()!r}); check that the right file was given",
+                0,
+            )
+        if len(data) < _HEADER_BYTES:
+            fail("ends within its header; it is truncated, copy it again", len(data))
+        found_version = int.from_bytes(data[4:8], "little")
+        if found_version != version:
+            fail(
+                f"has version {found_version} of the {kind} format and Quod reads version "
+                f"{version}; make it again with a current tool",
+                4,
+            )
+        count = int.from_bytes(data[8:12], "little")
+        sections: dict[int, Section] = {}
+        position = _HEADER_BYTES
+        for index in range(count):
+            if len(data) - position < _SECTION_HEADER_BYTES:
+                fail(
+                    f"ends after {index} of {count} sections; it is truncated, copy it again",
+                    len(data),
+                )
+            identifier = int.from_bytes(data[position : position + 4], "little")
+            length = int.from_bytes(data[position + 4 : position + 12], "little")
+            start = position + _SECTION_HEADER_BYTES
+            if length > len(data) - start:
+                fail(
+                    f"states a length of {length} bytes and the file has {len(data) - start} "
+                    "more; it is truncated or damaged, copy it again",
+                    position + 4,
+                    str(identifier),
+                )
+            if identifier in sections:
+                fail(
+                    "occurs twice; the file is damaged, make it again",
+                    position,
+                    str(identifier),
+                )
+            sections[identifier] = Section(identifier, start, length)
+            position = start + length
+        if position != len(data):
+            fail(
+                f"has {len(data) - position} bytes after its last section; "
+                "it is damaged, copy it again",
+                position,
+            )
+        return cls(path, kind, version, sections, data)
+
+    def section(self, identifier: int, name: str) -> SectionReader:
+        """A reader at the start of a section; `name` says in errors what the section holds."""
+        label = f"{identifier} ({name})"
+        found = self.sections.get(identifier)
+        if found is None:
+            raise InputError(
+                "is missing; the file is incomplete, make it again", path=self.path, section=label
+            )
+        return SectionReader(self.path, label, self.data, found.offset, found.length)
+
+
+def write_iden3(
+    path: Path, kind: str, version: int, sections: Iterable[tuple[int, list[Buffer]]]
+) -> None:
+    """Write a container atomically: each section is its id and the pieces that make it up.
+
+    Arrays are written in C order as they lie in memory. Raises `OutputError`.
+    """
+    pieces = [(identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections]
+
+    def write(file: BinaryIO) -> None:
+        file.write(kind.encode() + version.to_bytes(4, "little"))
+        file.write(len(pieces).to_bytes(4, "little"))
+        for identifier, parts in pieces:
+            length = sum(len(part) for part in parts)
+            file.write(identifier.to_bytes(4, "little") + length.to_bytes(8, "little"))
+            for part in parts:
+                file.write(part)
+
+    write_atomically(path, write)
+
+
+def as_bytes(piece: Buffer) -> bytes | memoryview:
+    """The bytes that a piece is written as; no copy where the memory already holds them."""
+    if isinstance(piece, bytes):
+        return piece
+    contiguous = np.ascontiguousarray(piece, dtype=piece.dtype.newbyteorder("<"))
+    # An array without elements has no flat view.
+    return contiguous.reshape(-1).view(np.uint8).data if contiguous.size else b""
+
+
+def little_u32(value: int) -> bytes:
+    """`value` as four bytes, as the formats store counts."""
+    return value.to_bytes(4, "little")

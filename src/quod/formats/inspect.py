@@ -1,0 +1,176 @@
+"""Saying what a file is: which kind, for which curve, and how large."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from quod.errors import InputError
+from quod.formats import r1cs, wtns, zkey
+from quod.formats.curves import CURVES
+from quod.formats.iden3 import Iden3File, map_file
+from quod.formats.output import Path
+from quod.formats.snarkjs_json import (
+    PROTOCOL,
+    load_json,
+    read_proof,
+    read_public,
+    read_verification_key,
+)
+
+PTAU_VERSION = 1
+
+
+def describe(path: Path) -> dict[str, object]:
+    """What the file at `path` is, as a mapping in the order to show it in.
+
+    Always there: ``file``, ``kind``, ``bytes``. Which others there are depends on the kind. All
+    checks that opening the file makes are made. Raises `InputError` for a file of no known kind.
+    """
+    data = map_file(path)
+    reader = {
+        b"zkey": _zkey,
+        b"wtns": _wtns,
+        b"r1cs": _r1cs,
+        b"ptau": _ptau,
+    }.get(bytes(data[:4]), _json)
+    found = reader(path)
+    return {"file": os.fspath(path), "kind": found.pop("kind"), "bytes": len(data), **found}
+
+
+def _zkey(path: Path) -> dict[str, object]:
+    file = Iden3File.open(path, zkey.KIND, zkey.VERSION)
+    header, section = zkey.read_zkey_header(file)
+    common: dict[str, object] = {
+        "kind": f"{header.protocol} proving key (zkey)",
+        "protocol": header.protocol,
+        "curve": header.curve.name,
+    }
+    if header.protocol != PROTOCOL:
+        section.u32("the count of additions")
+        return common | {
+            "constraints": section.u32("the count of constraints"),
+            "domain_size": header.domain_size,
+            "public": header.public,
+            "variables": header.variables,
+            "sections": _section_bytes(file),
+        }
+    key = zkey.Zkey.open(path)
+    return common | {
+        "constraints": key.constraints,
+        "domain_size": key.domain_size,
+        "log2_domain": key.log2_domain,
+        "public": key.public,
+        "variables": key.variables,
+        "coefficients": len(key.coefficients),
+        "contributions": key.contributions,
+        "circuit_hash": None if key.circuit_hash is None else key.circuit_hash.hex(),
+        "sections": _section_bytes(file),
+    }
+
+
+def _wtns(path: Path) -> dict[str, object]:
+    witness = wtns.Witness.open(path)
+    small = (witness.values[:, 1:] == 0).all(axis=1)
+    return {
+        "kind": "witness (wtns)",
+        "curve": witness.curve,
+        "values": len(witness),
+        "zeros_and_ones": int((small & (witness.values[:, 0] < 2)).sum()),
+        "below_2**32": int(small.sum()),
+    }
+
+
+def _r1cs(path: Path) -> dict[str, object]:
+    system = r1cs.R1cs.open(path)
+    return {
+        "kind": "constraint system (r1cs)",
+        "curve": system.curve,
+        "constraints": system.constraints,
+        "wires": system.wires,
+        "public_outputs": system.public_outputs,
+        "public_inputs": system.public_inputs,
+        "private_inputs": system.private_inputs,
+        "labels": system.labels,
+        "nonzeros": {
+            "a": system.a.nonzeros,
+            "b": system.b.nonzeros,
+            "c": system.c.nonzeros,
+        },
+    }
+
+
+def _ptau(path: Path) -> dict[str, object]:
+    file = Iden3File.open(path, "ptau", PTAU_VERSION)
+    header = file.section(1, "header")
+    start = header.offset
+    q = header.modulus("q")
+    curve = next((curve.name for curve in CURVES.values() if curve.fq.value == q), None)
+    if curve is None:
+        header.fail(f"q = 0x{q:x} is no curve that Quod knows", start)
+    return {
+        "kind": "powers of tau (ptau)",
+        "curve": curve,
+        "log2_powers": header.u32("the power"),
+        "log2_ceremony_powers": header.u32("the power of the ceremony"),
+        "prepared": 12 in file.sections,
+        "sections": _section_bytes(file),
+    }
+
+
+def _json(path: Path) -> dict[str, object]:
+    try:
+        document: Any = load_json(path)
+    except InputError as error:
+        raise InputError(
+            "is none of zkey, wtns, r1cs, ptau and JSON; check that the right file was given",
+            path=path,
+            offset=0 if error.offset is None else error.offset,
+        ) from error
+    if isinstance(document, list):
+        fits = _fitting_curves(lambda name: read_public(path, curve=name))
+        if fits:
+            return {
+                "kind": "public inputs (public.json)",
+                "public": len(document),
+                "fits": fits,
+            }
+    elif isinstance(document, dict) and "pi_a" in document:
+        # A proof that does not say over which curve it is may still be one.
+        fits = _fitting_curves(lambda name: read_proof(path, curve=name))
+        curve = read_proof(path).curve if "curve" in document or not fits else None
+        return {
+            "kind": "proof (proof.json)",
+            "protocol": PROTOCOL,
+            "curve": curve,
+            **({} if curve else {"fits": fits}),
+        }
+    elif isinstance(document, dict) and "IC" in document:
+        key = read_verification_key(path)
+        return {
+            "kind": "verifying key (verification_key.json)",
+            "protocol": PROTOCOL,
+            "curve": key.curve,
+            "public": key.public,
+        }
+    raise InputError(
+        "is JSON, but no proof, verification key or list of public inputs; "
+        "check that the right file was given",
+        path=path,
+    )
+
+
+def _fitting_curves(read: Callable[[str], object]) -> list[str]:
+    """The curves over which `read` accepts the file."""
+    fitting = []
+    for name in CURVES:
+        with contextlib.suppress(InputError):
+            read(name)
+            fitting.append(name)
+    return fitting
+
+
+def _section_bytes(file: Iden3File) -> dict[str, int]:
+    return {str(number): section.length for number, section in sorted(file.sections.items())}

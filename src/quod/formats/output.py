@@ -1,0 +1,129 @@
+"""Writing results so that a file is there completely or not at all.
+
+Content goes to a temporary file in the directory of its target, is flushed to the disk and then
+renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C among them,
+removes the temporary files and leaves the targets as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO
+
+from quod.errors import OutputError
+
+Path = str | os.PathLike[str]
+Content = bytes | Callable[[BinaryIO], None]
+
+_ADVICE = {
+    errno.ENOSPC: "free some space or write to another disk",
+    errno.EDQUOT: "free some space or write to another disk",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f) or write to another file system",
+    errno.ENOENT: "create its directory first",
+    errno.ENOTDIR: "name a path whose parent is a directory",
+    errno.EISDIR: "name a file, not a directory",
+    errno.EACCES: "choose a directory that you may write to",
+    errno.EPERM: "choose a directory that you may write to",
+    errno.EROFS: "choose a directory that you may write to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def write_atomically(path: Path, content: Content) -> None:
+    """Write `content` (bytes, or a function that writes to an open file) to `path`.
+
+    An existing regular file is replaced and keeps its permissions; a symbolic link is followed.
+    A terminal, a pipe or a device such as /dev/stdout cannot be replaced and is written to.
+
+    Raises `OutputError` when the system refuses, with nothing left behind; whatever a writing
+    function raises passes through.
+    """
+    write_all_atomically({path: content})
+
+
+def write_all_atomically(contents: Mapping[Path, Content]) -> None:
+    """Write several files that belong together: each is complete before the first one appears.
+
+    Between the renames a crash of the machine can still leave some of them in place and not the
+    others; no file is ever partial. Raises as `write_atomically` does.
+    """
+    staged: list[tuple[str, str, str]] = []  # (path as given, temporary, target)
+    streams: list[tuple[str, Content]] = []
+    try:
+        for path, content in contents.items():
+            name = os.fspath(path)
+            with _reported(name):
+                target = os.path.realpath(name)
+                mode = _mode_of(target)
+                if mode is not None and stat.S_ISDIR(mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if mode is not None and not stat.S_ISREG(mode):
+                    streams.append((name, content))
+                    continue
+                temporary = f"{os.path.dirname(target)}/.quod-{secrets.token_hex(8)}.tmp"
+                staged.append((name, temporary, target))
+                _write_new(temporary, content, mode)
+        for name, content in streams:
+            with _reported(name), open(name, "wb") as file:
+                _put(file, content)
+        while staged:
+            name, temporary, target = staged[0]
+            with _reported(name):
+                os.replace(temporary, target)
+                del staged[0]
+                _flush_directory(os.path.dirname(target))
+    finally:
+        for _, temporary, _ in staged:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _mode_of(target: str) -> int | None:
+    """Type and permissions of `target`, or None where there is nothing yet."""
+    try:
+        return os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _write_new(temporary: str, content: Content, mode: int | None) -> None:
+    # os.open, not tempfile: a new file gets the permissions that the user's umask asks for.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+        _put(file, content)
+        os.fsync(file.fileno())
+
+
+def _put(file: BinaryIO, content: Content) -> None:
+    if callable(content):
+        content(file)
+    else:
+        file.write(content)
+    file.flush()
+
+
+def _flush_directory(directory: str) -> None:
+    # The rename has happened; some file systems cannot flush a directory, which is no failure.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _reported(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else str(error)
+        advice = _ADVICE.get(error.errno or 0, "check the path and the disk")
+        raise OutputError(f"{path}: could not be written ({reason}); {advice}") from error

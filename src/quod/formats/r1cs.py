@@ -1,0 +1,348 @@
+"""Constraint systems (`.r1cs`), as circom writes them.
+
+Section 1: u32 length of the prime, the prime, u32 wires, public outputs, public inputs, private
+inputs, u64 labels, u32 constraints. Section 2: for each constraint the linear combinations A, B
+and C with A(w) * B(w) = C(w), each a u32 count and that many terms of u32 wire and a little-endian
+coefficient below the prime. Section 3: the u64 label of each wire. Sections 4 and 5: custom gates,
+which only PLONK has. Wire 0 is the constant 1; then follow public outputs, public inputs, private
+inputs and inner wires. Specification: https://github.com/iden3/r1csfile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
+from quod.formats.output import Path
+
+KIND = "r1cs"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """A matrix over the scalar field by rows (CSR).
+
+    Row i has the entries ``row_ptr[i]`` to ``row_ptr[i + 1]`` of `column` (nnz,) uint32 and
+    `value` (nnz, words) uint32, canonical integers. A column may occur more than once in a row:
+    its entries add up. `row_ptr` is (rows + 1,) int64.
+    """
+
+    row_ptr: NDArray[np.int64]
+    column: NDArray[np.uint32]
+    value: Words
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.row_ptr) - 1
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of stored entries."""
+        return len(self.column)
+
+
+@dataclass(frozen=True, eq=False)
+class R1cs:
+    """An open constraint system: its header, checked; its matrices, read when first asked for.
+
+    `curve` is Quod's name of the curve whose scalar field the system is over. `wires` counts the
+    constant 1 as well. `size` is the length of the file in bytes.
+    """
+
+    path: str
+    curve: str
+    wires: int
+    public_outputs: int
+    public_inputs: int
+    private_inputs: int
+    labels: int
+    constraints: int
+    size: int
+    _file: Iden3File
+
+    @property
+    def fr(self) -> Modulus:
+        """The field of the coefficients."""
+        return CURVES[self.curve].fr
+
+    @property
+    def public(self) -> int:
+        """Public outputs and public inputs together."""
+        return self.public_outputs + self.public_inputs
+
+    @classmethod
+    def open(cls, path: Path) -> R1cs:
+        """Map a constraint system and check its header.
+
+        Raises `InputError` for a damaged container, an unknown prime, custom gates, and counts
+        that contradict each other or the length of a section.
+        """
+        file = Iden3File.open(path, KIND, VERSION)
+        _refuse_custom_gates(file)
+        header = file.section(1, "header")
+        curve = read_scalar_curve(header)
+        start = header.offset
+        wires = header.u32("the count of wires")
+        outputs = header.u32("the count of public outputs")
+        inputs = header.u32("the count of public inputs")
+        private = header.u32("the count of private inputs")
+        labels = header.u64("the count of labels")
+        constraints = header.u32("the count of constraints")
+        header.finish()
+        if 1 + outputs + inputs + private > wires:
+            header.fail(
+                f"{wires} wires cannot hold the constant 1, {outputs} outputs and "
+                f"{inputs} + {private} inputs; the file is damaged, compile the circuit again",
+                start,
+            )
+        section = file.section(2, "constraints")
+        if section.length < 12 * constraints:
+            section.fail(
+                f"{section.length} bytes cannot hold {constraints} constraints; "
+                "the file is damaged, compile the circuit again"
+            )
+        section = file.section(3, "labels")
+        if section.length != 8 * wires:
+            section.fail(
+                f"{section.length} bytes are not the labels of {wires} wires; "
+                "the file is damaged, compile the circuit again"
+            )
+        return cls(
+            path=file.path,
+            curve=curve.name,
+            wires=wires,
+            public_outputs=outputs,
+            public_inputs=inputs,
+            private_inputs=private,
+            labels=labels,
+            constraints=constraints,
+            size=file.size,
+            _file=file,
+        )
+
+    @property
+    def a(self) -> SparseMatrix:
+        """The matrix of the left factors."""
+        return self.matrices[0]
+
+    @property
+    def b(self) -> SparseMatrix:
+        """The matrix of the right factors."""
+        return self.matrices[1]
+
+    @property
+    def c(self) -> SparseMatrix:
+        """The matrix of the products."""
+        return self.matrices[2]
+
+    @cached_property
+    def wire_labels(self) -> NDArray[np.uint64]:
+        """The label of each wire, (wires,) uint64: the line of circom's .sym file it stands for."""
+        section = self._file.section(3, "labels")
+        return np.frombuffer(section.take(8 * self.wires, "the labels"), dtype="<u8")
+
+    @cached_property
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
+        """A, B and C, each with `constraints` rows and `wires` columns.
+
+        Raises `InputError` for a combination that runs past the section, bytes after the last, a
+        wire that is not there, and a coefficient that is not below the prime.
+        """
+        section = self._file.section(2, "constraints")
+        start = section.offset
+        if section.length % 4:
+            section.fail(
+                "its length is not a multiple of 4; the file is damaged, compile the circuit again"
+            )
+        words = section.words(section.length // 4, what="the constraints")
+        stride = 1 + self.fr.words
+        lengths = self._lengths(words, stride, section, start)
+        # Before entry e of combination i lie i + 1 counts and e entries.
+        combination = np.repeat(np.arange(len(lengths)), lengths)
+        offsets = np.arange(len(combination)) * stride + combination + 1
+        which = combination % 3
+        # Every window of `stride` words of the section, of which the entries are some.
+        entries = (
+            np.lib.stride_tricks.sliding_window_view(words, stride)
+            if len(words) >= stride
+            else np.empty((0, stride), dtype=np.uint32)
+        )
+        found = []
+        for matrix in range(3):
+            at = offsets[which == matrix]
+            own = entries[at]
+            column, value = own[:, 0], own[:, 1:]
+            self._check(column, value, at, section, start)
+            row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
+            found.append(
+                SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
+            )
+        return found[0], found[1], found[2]
+
+    def _lengths(
+        self, words: Words, stride: int, section: SectionReader, start: int
+    ) -> NDArray[np.int64]:
+        """Entries of each of the 3 * constraints combinations, found by hopping over them."""
+        # A memoryview of native integers gives one faster than an array does.
+        stream = np.require(words, np.uint32, ["C", "A"]).data
+        lengths: list[int] = []
+        position = 0
+        try:
+            for _ in range(3 * self.constraints):
+                length = stream[position]
+                lengths.append(length)
+                position += 1 + length * stride
+        except IndexError:
+            pass
+        damaged = "the file is damaged, compile the circuit again"
+        if position > len(words):
+            section.fail(
+                f"linear combination {len(lengths) - 1} of {3 * self.constraints} runs past the "
+                f"end of the section; {damaged}",
+                start + 4 * len(words),
+            )
+        if len(lengths) < 3 * self.constraints:
+            section.fail(
+                f"it ends after {len(lengths)} of {3 * self.constraints} linear combinations; "
+                f"{damaged}",
+                start + 4 * len(words),
+            )
+        if position < len(words):
+            section.fail(
+                f"it has {4 * (len(words) - position)} bytes after the last constraint; {damaged}",
+                start + 4 * position,
+            )
+        return np.array(lengths, dtype=np.int64)
+
+    def _check(
+        self,
+        column: NDArray[np.uint32],
+        value: Words,
+        at: NDArray[np.int64],
+        section: SectionReader,
+        start: int,
+    ) -> None:
+        absent = column >= self.wires
+        if absent.any():
+            first = int(absent.argmax())
+            section.fail(
+                f"a term is for wire {column[first]} of {self.wires}; "
+                "the file is damaged, compile the circuit again",
+                start + 4 * int(at[first]),
+            )
+        bad = first_at_or_above(value, self.fr)
+        if bad is not None:
+            section.fail(
+                f"a coefficient is not below the prime of {self.curve}; "
+                "the file is damaged, compile the circuit again",
+                start + 4 * int(at[bad]) + 4,
+            )
+
+
+def _refuse_custom_gates(file: Iden3File) -> None:
+    for identifier in (4, 5):
+        if identifier in file.sections:
+            section = file.section(identifier, "custom gates")
+            start = section.offset
+            if section.length != 4 or section.u32("the count of custom gates"):
+                raise InputError(
+                    "the circuit uses custom gates, which Groth16 does not have; "
+                    "compile it from a source without `pragma custom_templates`",
+                    path=file.path,
+                    section=f"{identifier} (custom gates)",
+                    offset=start,
+                )
+
+
+def write_r1cs(
+    path: Path,
+    *,
+    curve: str,
+    wires: int,
+    public_outputs: int,
+    public_inputs: int,
+    private_inputs: int,
+    a: SparseMatrix,
+    b: SparseMatrix,
+    c: SparseMatrix,
+    wire_labels: NDArray[np.uint64] | None = None,
+    labels: int | None = None,
+) -> None:
+    """Write a constraint system atomically.
+
+    The matrices have one row a constraint and canonical values. `wire_labels` defaults to the
+    wire's own number, `labels`, the count of all labels, to one more than the largest of them.
+    Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
+    """
+    fr = CURVES[curve].fr
+    if min(public_outputs, public_inputs, private_inputs) < 0:
+        raise ValueError("counts must not be negative")
+    if 1 + public_outputs + public_inputs + private_inputs > wires:
+        raise ValueError(f"{wires} wires cannot hold the constant 1, the outputs and the inputs")
+    for name, matrix in (("a", a), ("b", b), ("c", c)):
+        _check_matrix(name, matrix, a.rows, wires, fr)
+    if wire_labels is None:
+        wire_labels = np.arange(wires, dtype=np.uint64)
+    if wire_labels.shape != (wires,) or wire_labels.dtype != np.uint64:
+        raise ValueError(f"wire_labels must be uint64 of shape ({wires},)")
+    if labels is None:
+        labels = int(wire_labels.max()) + 1
+    header: list[Buffer] = [
+        little_u32(fr.bytes),
+        fr.value.to_bytes(fr.bytes, "little"),
+        *map(little_u32, (wires, public_outputs, public_inputs, private_inputs)),
+        labels.to_bytes(8, "little"),
+        little_u32(a.rows),
+    ]
+    sections: list[tuple[int, list[Buffer]]] = [
+        # circom's order.
+        (2, [_constraint_stream((a, b, c), fr)]),
+        (1, header),
+        (3, [wire_labels]),
+    ]
+    write_iden3(path, KIND, VERSION, sections)
+
+
+def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Modulus) -> None:
+    nonzeros = matrix.nonzeros
+    if matrix.rows != rows:
+        raise ValueError(f"{name} has {matrix.rows} rows and a has {rows}")
+    if (
+        matrix.row_ptr[0] != 0
+        or matrix.row_ptr[-1] != nonzeros
+        or np.diff(matrix.row_ptr).min(initial=0) < 0
+    ):
+        raise ValueError(f"{name}.row_ptr does not rise from 0 to {nonzeros}")
+    if matrix.column.dtype != np.uint32 or (nonzeros and matrix.column.max() >= wires):
+        raise ValueError(f"{name}.column must be uint32 below {wires}")
+    if matrix.value.dtype != np.uint32 or matrix.value.shape != (nonzeros, fr.words):
+        raise ValueError(f"{name}.value must be uint32 of shape ({nonzeros}, {fr.words})")
+    if first_at_or_above(matrix.value, fr) is not None:
+        raise ValueError(f"{name}.value has an element that is not below the prime")
+
+
+def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words:
+    """Section 2 as words: the rows of A, B and C in turn, each a count and its entries."""
+    stride = 1 + fr.words
+    lengths = np.stack([np.diff(matrix.row_ptr) for matrix in matrices], axis=1).reshape(-1)
+    ends = np.cumsum(1 + lengths * stride)
+    stream = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint32)
+    starts = ends - (1 + lengths * stride)
+    stream[starts] = lengths
+    for index, matrix in enumerate(matrices):
+        own = lengths[index::3]
+        inner = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], own)
+        at = np.repeat(starts[index::3], own) + 1 + inner * stride
+        stream[at] = matrix.column
+        for word in range(fr.words):
+            stream[at + 1 + word] = matrix.value[:, word]
+    return stream

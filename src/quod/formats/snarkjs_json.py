@@ -1,0 +1,341 @@
+"""The JSON files of snarkjs: proof.json, public.json and verification_key.json of Groth16.
+
+Integers are decimal strings. A point of G1 is [x, y, z], one of G2 the same with pairs
+[c0, c1]; z is 1, or 0 for infinity, which snarkjs writes as (0, 1, 0). Here points are plain
+integers, affine, and infinity is None.
+
+Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
+string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
+those needed are ignored. Writing gives byte for byte what snarkjs writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from quod.errors import InputError, MismatchError
+from quod.field.moduli import Modulus
+from quod.formats.curves import CURVES, FileCurve, curve_of_json_name, supported_curves
+from quod.formats.iden3 import map_file
+from quod.formats.output import Path
+
+Fq2 = tuple[int, int]
+G1 = tuple[int, int] | None
+G2 = tuple[Fq2, Fq2] | None
+# (c0, c1) of Fq12 over Fq6, each of three elements of Fq2.
+Fq12 = tuple[tuple[Fq2, Fq2, Fq2], tuple[Fq2, Fq2, Fq2]]
+
+PROTOCOL = "groth16"
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+# The largest modulus has 116 digits; int() is not asked to read more than this.
+_MOST_DIGITS = 160
+
+
+@dataclass(frozen=True)
+class ProofJson:
+    """A proof: Quod's name of the curve and three affine points."""
+
+    curve: str
+    a: G1
+    b: G2
+    c: G1
+
+
+@dataclass(frozen=True)
+class VerifyingKeyJson:
+    """A verifying key. `ic` has one point more than there are public inputs.
+
+    `alphabeta` is e(alpha, beta), None where the file lacks it; no verifier may rely on it.
+    """
+
+    curve: str
+    alpha_g1: G1
+    beta_g2: G2
+    gamma_g2: G2
+    delta_g2: G2
+    ic: tuple[G1, ...]
+    alphabeta: Fq12 | None = None
+
+    @property
+    def public(self) -> int:
+        """Number of public inputs."""
+        return len(self.ic) - 1
+
+
+class _Reader:
+    """Checks values of one file; every failure names the key, as ``IC[2][0]``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def fail(self, key: str, message: str) -> NoReturn:
+        raise InputError(f"{key} {message}", path=self.path)
+
+    def get(self, document: dict[str, Any], key: str) -> Any:
+        if key not in document:
+            self.fail(f'"{key}"', "is missing; check that this is the right file")
+        return document[key]
+
+    def sequence(self, value: Any, key: str, length: int | None = None) -> list[Any]:
+        if not isinstance(value, list):
+            self.fail(key, f"must be a list, not {_kind(value)}")
+        if length is not None and len(value) != length:
+            self.fail(key, f"must have {length} elements, not {len(value)}")
+        return value
+
+    def integer(self, value: Any, key: str, modulus: Modulus) -> int:
+        if not isinstance(value, str):
+            self.fail(key, f'must be a decimal string such as "7", not {_kind(value)}')
+        if not _DECIMAL.fullmatch(value):
+            self.fail(
+                key,
+                f"must be a decimal integer without sign, spaces or leading zeros, "
+                f"not {_shown(value)}",
+            )
+        if len(value) > _MOST_DIGITS or int(value) >= modulus.value:
+            self.fail(key, f"must be below the modulus {modulus.name}; reduced forms only")
+        return int(value)
+
+    def fq2(self, value: Any, key: str, fq: Modulus) -> Fq2:
+        c0, c1 = self.sequence(value, key, 2)
+        return self.integer(c0, f"{key}[0]", fq), self.integer(c1, f"{key}[1]", fq)
+
+    def g1(self, value: Any, key: str, fq: Modulus) -> G1:
+        x, y, z = (
+            self.integer(coordinate, f"{key}[{index}]", fq)
+            for index, coordinate in enumerate(self.sequence(value, key, 3))
+        )
+        return (x, y) if self._affine(z == 1, (x, y, z) == (0, 1, 0), key) else None
+
+    def g2(self, value: Any, key: str, fq: Modulus) -> G2:
+        x, y, z = (
+            self.fq2(coordinate, f"{key}[{index}]", fq)
+            for index, coordinate in enumerate(self.sequence(value, key, 3))
+        )
+        infinity = (x, y, z) == ((0, 0), (1, 0), (0, 0))
+        return (x, y) if self._affine(z == (1, 0), infinity, key) else None
+
+    def _affine(self, one: bool, infinity: bool, key: str) -> bool:
+        if not one and not infinity:
+            self.fail(
+                f"{key}[2]",
+                "must be 1; convert the point to affine coordinates (infinity is 0, 1, 0)",
+            )
+        return one
+
+    def document(self, value: Any, what: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail("the document", f"must be an object ({what}), not {_kind(value)}")
+        return value
+
+    def protocol(self, document: dict[str, Any]) -> None:
+        protocol = self.get(document, "protocol")
+        if protocol != PROTOCOL:
+            self.fail('"protocol"', f'must be "{PROTOCOL}", not {_shown(protocol)}')
+
+    def curve(self, name: Any) -> FileCurve:
+        curve = curve_of_json_name(name) if isinstance(name, str) else None
+        if curve is None:
+            self.fail('"curve"', f"must be one of {supported_curves()}, not {_shown(name)}")
+        return curve
+
+
+def read_proof(path: Path, *, curve: str | None = None) -> ProofJson:
+    """Read a proof.json.
+
+    `curve` is the curve of the verifying key. Some provers (rapidsnark) leave it out of the proof;
+    without either the proof cannot be read. Raises `InputError`, and `MismatchError` when the
+    proof names another curve.
+    """
+    name = os.fspath(path)
+    reader = _Reader(name)
+    document = reader.document(load_json(path), "a proof")
+    reader.protocol(document)
+    if "curve" in document:
+        found = reader.curve(document["curve"])
+    elif curve is not None:
+        found = CURVES[curve]
+    else:
+        reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
+    if curve is not None and found.name != curve:
+        raise MismatchError(
+            f"the proof is over {found.name} and the verifying key over {curve}; "
+            "use the key of the circuit that was proved",
+            path=name,
+        )
+    return ProofJson(
+        found.name,
+        reader.g1(reader.get(document, "pi_a"), "pi_a", found.fq),
+        reader.g2(reader.get(document, "pi_b"), "pi_b", found.fq),
+        reader.g1(reader.get(document, "pi_c"), "pi_c", found.fq),
+    )
+
+
+def read_public(path: Path, *, curve: str) -> tuple[int, ...]:
+    """Read a public.json: the public inputs, each below the scalar prime of `curve`.
+
+    Raises `InputError`, for ``x + r`` in place of x as well.
+    """
+    reader = _Reader(os.fspath(path))
+    values = reader.sequence(load_json(path), "the document")
+    fr = CURVES[curve].fr
+    return tuple(reader.integer(value, f"[{i}]", fr) for i, value in enumerate(values))
+
+
+def read_verification_key(path: Path) -> VerifyingKeyJson:
+    """Read a verification_key.json. Raises `InputError`."""
+    reader = _Reader(os.fspath(path))
+    document = reader.document(load_json(path), "a verification key")
+    reader.protocol(document)
+    curve = reader.curve(reader.get(document, "curve"))
+    public = reader.get(document, "nPublic")
+    if type(public) is not int or public < 0:
+        reader.fail('"nPublic"', f"must be a count, not {_shown(public)}")
+    ic = reader.sequence(reader.get(document, "IC"), "IC")
+    if len(ic) != public + 1:
+        reader.fail("IC", f"must have nPublic + 1 = {public + 1} points, not {len(ic)}")
+    fq = curve.fq
+    alphabeta = document.get("vk_alphabeta_12")
+    return VerifyingKeyJson(
+        curve.name,
+        reader.g1(reader.get(document, "vk_alpha_1"), "vk_alpha_1", fq),
+        reader.g2(reader.get(document, "vk_beta_2"), "vk_beta_2", fq),
+        reader.g2(reader.get(document, "vk_gamma_2"), "vk_gamma_2", fq),
+        reader.g2(reader.get(document, "vk_delta_2"), "vk_delta_2", fq),
+        tuple(reader.g1(point, f"IC[{i}]", fq) for i, point in enumerate(ic)),
+        None if alphabeta is None else _fq12(reader, alphabeta, fq),
+    )
+
+
+def _fq12(reader: _Reader, value: Any, fq: Modulus) -> Fq12:
+    key = "vk_alphabeta_12"
+
+    def fq6(value: Any, key: str) -> tuple[Fq2, Fq2, Fq2]:
+        c0, c1, c2 = reader.sequence(value, key, 3)
+        return (
+            reader.fq2(c0, f"{key}[0]", fq),
+            reader.fq2(c1, f"{key}[1]", fq),
+            reader.fq2(c2, f"{key}[2]", fq),
+        )
+
+    first, second = reader.sequence(value, key, 2)
+    return fq6(first, f"{key}[0]"), fq6(second, f"{key}[1]")
+
+
+def proof_to_json(proof: ProofJson) -> bytes:
+    """The text of a proof.json."""
+    return _dump(
+        {
+            "pi_a": _g1_strings(proof.a),
+            "pi_b": _g2_strings(proof.b),
+            "pi_c": _g1_strings(proof.c),
+            "protocol": PROTOCOL,
+            "curve": CURVES[proof.curve].snarkjs_name,
+        }
+    )
+
+
+def public_to_json(public: Sequence[int]) -> bytes:
+    """The text of a public.json; the values are canonical integers."""
+    return _dump([str(value) for value in public])
+
+
+def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
+    """The text of a verification_key.json; ValueError if `key.alphabeta` is None."""
+    if key.alphabeta is None:
+        raise ValueError("the verification key needs alphabeta = e(alpha, beta)")
+    return _dump(
+        {
+            "protocol": PROTOCOL,
+            "curve": CURVES[key.curve].snarkjs_name,
+            "nPublic": key.public,
+            "vk_alpha_1": _g1_strings(key.alpha_g1),
+            "vk_beta_2": _g2_strings(key.beta_g2),
+            "vk_gamma_2": _g2_strings(key.gamma_g2),
+            "vk_delta_2": _g2_strings(key.delta_g2),
+            "vk_alphabeta_12": [
+                [[str(c0), str(c1)] for c0, c1 in coefficients] for coefficients in key.alphabeta
+            ],
+            "IC": [_g1_strings(point) for point in key.ic],
+        }
+    )
+
+
+def _g1_strings(point: G1) -> list[str]:
+    return ["0", "1", "0"] if point is None else [str(point[0]), str(point[1]), "1"]
+
+
+def _g2_strings(point: G2) -> list[list[str]]:
+    if point is None:
+        return [["0", "0"], ["1", "0"], ["0", "0"]]
+    return [[str(c0), str(c1)] for c0, c1 in (*point, (1, 0))]
+
+
+def _dump(value: object) -> bytes:
+    # snarkjs's writer puts a line break into an empty list.
+    return b"[\n]" if value == [] else json.dumps(value, indent=1).encode()
+
+
+def load_json(path: Path) -> Any:
+    """Parse a JSON file; `InputError` for whatever is not strict JSON of integers and strings."""
+    name = os.fspath(path)
+
+    def refuse(message: str) -> NoReturn:
+        raise InputError(message, path=name)
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        document: dict[str, Any] = {}
+        for key, value in items:
+            if key in document:
+                refuse(f"{_shown(key)} occurs twice; keep one")
+            document[key] = value
+        return document
+
+    def no(what: str) -> Callable[[str], NoReturn]:
+        return lambda text: refuse(f"holds {what} ({_shown(text)}); write integers as strings")
+
+    def count(text: str) -> int:
+        return int(text) if len(text) <= 20 else no("a number of too many digits")(text)
+
+    data = bytes(map_file(path))
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=pairs,
+            parse_constant=no("a value that is no number"),
+            parse_float=no("a fraction"),
+            parse_int=count,
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "is not text in UTF-8; check that this is the right file",
+            path=name,
+            offset=error.start,
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"is not JSON ({error.msg}, line {error.lineno} column {error.colno}); "
+            "check that this is the right file",
+            path=name,
+            offset=len(error.doc[: error.pos].encode()),
+        ) from error
+    except RecursionError as error:
+        raise InputError(
+            "is nested too deeply; check that this is the right file", path=name
+        ) from (error)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,87 @@
+"""Witness files (`.wtns`), as circom's and snarkjs's witness calculators write them.
+
+Section 1: u32 length of the prime in bytes, the prime, u32 count of values. Section 2: the values,
+each as long as the prime, little-endian integers below it (not in Montgomery form). Value 0 is the
+constant 1; then follow public outputs, public inputs, private inputs and inner wires.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
+from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
+from quod.formats.output import Path
+
+KIND = "wtns"
+VERSION = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A checked witness.
+
+    `curve` is Quod's name of the curve whose scalar field the values are in. `values` has shape
+    (n, words): canonical integers below r as 32-bit little-endian words, a read-only view of the
+    file. `size` is the length of the file in bytes.
+    """
+
+    path: str
+    curve: str
+    values: Words
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def open(cls, path: Path) -> Witness:
+        """Map and check a witness file.
+
+        Raises `InputError` for a damaged container, an unknown prime, a count that does not fit
+        the data, a value that is not below the prime, and a first value that is not 1.
+        """
+        file = Iden3File.open(path, KIND, VERSION)
+        header = file.section(1, "header")
+        curve = read_scalar_curve(header)
+        count = header.u32("the count of values")
+        header.finish()
+        section = file.section(2, "values")
+        start = section.offset
+        if count == 0:
+            section.fail("has no values, not even the constant 1; make the witness again")
+        values = section.words(count, curve.fr.words, what=f"the witness of {count} values")
+        section.finish()
+        bad = first_at_or_above(values, curve.fr)
+        if bad is not None:
+            section.fail(
+                f"value {bad} is not below the prime of {curve.name}; make the witness again",
+                start + bad * curve.fr.bytes,
+            )
+        if values[0, 0] != 1 or values[0, 1:].any():
+            section.fail("value 0 must be the constant 1; make the witness again", start)
+        return cls(file.path, curve.name, values, file.size)
+
+
+def write_wtns(path: Path, curve: str, values: Words) -> None:
+    """Write a witness atomically.
+
+    `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
+    of them 1. Raises ValueError for another shape or value, `OutputError` if writing fails.
+    """
+    fr = CURVES[curve].fr
+    if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
+        raise ValueError(f"values must be uint32 of shape (n, {fr.words})")
+    if not len(values) or values[0, 0] != 1 or values[0, 1:].any():
+        raise ValueError("the first value must be 1")
+    bad = first_at_or_above(values, fr)
+    if bad is not None:
+        raise ValueError(f"value {bad} is not below the prime of {curve}")
+    header: list[Buffer] = [
+        little_u32(fr.bytes),
+        fr.value.to_bytes(fr.bytes, "little"),
+        little_u32(len(values)),
+    ]
+    write_iden3(path, KIND, VERSION, [(1, header), (2, [values])])

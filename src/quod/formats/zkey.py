@@ -1,0 +1,435 @@
+"""Groth16 proving keys (`.zkey`) of snarkjs.
+
+| section | holds |
+|---|---|
+| 1 | u32 protocol: 1 is Groth16, 2 PLONK, 10 FFLONK |
+| 2 | q and r, each after its length; u32 variables, public, domain size; alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2 |
+| 3 | ic: public + 1 points of G1 |
+| 4 | u32 count, then the non-zero entries of the matrices A and B |
+| 5, 6, 7 | a in G1, b in G1, b in G2: one point a variable |
+| 8 | c in G1: one point a private variable |
+| 9 | h in G1: one point an element of the domain, in the Lagrange basis of its odd coset |
+| 10 | 64-byte circuit hash, u32 count of contributions, the contributions |
+
+Points are affine, coordinates are in Montgomery form with R = 2**(32 * words), and the point at
+infinity is all zero. The value of an entry of section 4 is stored as ``value * R**2 mod r``, which
+is in Montgomery form twice: one Montgomery product with a canonical integer x, such as a witness
+value, gives ``value * x * R``, the Montgomery form of the product.
+
+Beyond the circuit's own constraints, section 4 has one row for each public variable and the
+constant 1, which ties that variable to itself in A (Groth, EUROCRYPT 2016, and snarkjs's set-up).
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.curves import CURVES, FileCurve, first_at_or_above, supported_curves
+from quod.formats.iden3 import (
+    Buffer,
+    Iden3File,
+    SectionReader,
+    Words,
+    as_bytes,
+    little_u32,
+    write_iden3,
+)
+from quod.formats.output import Path
+
+KIND = "zkey"
+VERSION = 1
+PROTOCOLS = {1: "groth16", 2: "plonk", 10: "fflonk"}
+GROTH16 = 1
+
+Coefficients = NDArray[Any]  # structured: see coefficient_dtype
+
+# Records checked at a time: few enough that the columns of one pass stay in the cache.
+_CHUNK = 1 << 15
+
+
+def coefficient_dtype(words: int) -> np.dtype[Any]:
+    """One entry of section 4: matrix (0 is A, 1 is B), constraint, signal, value (words,)."""
+    return np.dtype(
+        [("matrix", "<u4"), ("constraint", "<u4"), ("signal", "<u4"), ("value", "<u4", (words,))]
+    )
+
+
+@dataclass(frozen=True)
+class ZkeyHeader:
+    """What sections 1 and 2 of a zkey of any protocol begin with.
+
+    `variables` counts the constant 1, the public and the private ones; `public` the public ones
+    without the constant.
+    """
+
+    protocol: str
+    curve: FileCurve
+    variables: int
+    public: int
+    domain_size: int
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an array of points lies in the file; `group` is 1 for G1 and 2 for G2."""
+
+    section: str
+    offset: int
+    group: int
+
+
+@dataclass(frozen=True, eq=False)
+class Zkey:
+    """An open Groth16 proving key; all arrays are read-only views of the mapped file.
+
+    With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
+    (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one axis more in
+    front. `coefficients` is structured, see `coefficient_dtype`. `constraints` counts the
+    circuit's own constraints. `circuit_hash` (64 bytes) is None and `contributions` 0 where
+    section 10 is absent. `size` is the length of the file in bytes.
+    """
+
+    path: str
+    curve: str
+    variables: int
+    public: int
+    domain_size: int
+    constraints: int
+    alpha_g1: Words
+    beta_g1: Words
+    beta_g2: Words
+    gamma_g2: Words
+    delta_g1: Words
+    delta_g2: Words
+    ic: Words
+    a: Words
+    b_g1: Words
+    b_g2: Words
+    c: Words
+    h: Words
+    coefficients: Coefficients
+    circuit_hash: bytes | None
+    contributions: int
+    size: int
+    _places: dict[str, _Place] = field(repr=False)
+
+    @property
+    def log2_domain(self) -> int:
+        """log2 of the domain size."""
+        return self.domain_size.bit_length() - 1
+
+    @property
+    def fq(self) -> Modulus:
+        """The field of the coordinates."""
+        return CURVES[self.curve].fq
+
+    @property
+    def fr(self) -> Modulus:
+        """The field of the witness and of the coefficients."""
+        return CURVES[self.curve].fr
+
+    @classmethod
+    def open(cls, path: Path) -> Zkey:
+        """Map a proving key and check all of it but the points.
+
+        Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
+        is not known, sections whose length does not fit the header, a domain that is not a power
+        of two, too large for the field or too small for the constraints, and coefficients out of
+        range. Points are checked by `check_points_below_modulus`, and on the curve and in the
+        subgroup by the prover's device.
+        """
+        file = Iden3File.open(path, KIND, VERSION)
+        header, section = read_zkey_header(file)
+        if header.protocol != "groth16":
+            raise InputError(
+                f"is a {header.protocol.upper()} proving key and Quod proves Groth16; "
+                "make a key with `snarkjs groth16 setup`",
+                path=file.path,
+                section="1 (protocol)",
+                offset=file.sections[1].offset,
+            )
+        _check_sizes(header, section)
+        places: dict[str, _Place] = {}
+        arrays: dict[str, Words] = {}
+        words = header.curve.fq.words
+
+        def points(source: SectionReader, name: str, *count: int, group: int) -> None:
+            places[name] = _Place(source.label, source.offset, group)
+            shape = (*count, 2, words) if group == 1 else (*count, 2, 2, words)
+            arrays[name] = source.words(*shape, what=name)
+
+        points(section, "alpha_g1", group=1)
+        points(section, "beta_g1", group=1)
+        points(section, "beta_g2", group=2)
+        points(section, "gamma_g2", group=2)
+        points(section, "delta_g1", group=1)
+        points(section, "delta_g2", group=2)
+        section.finish()
+        for identifier, name, count, group in (
+            (3, "ic", header.public + 1, 1),
+            (5, "a", header.variables, 1),
+            (6, "b_g1", header.variables, 1),
+            (7, "b_g2", header.variables, 2),
+            (8, "c", header.variables - header.public - 1, 1),
+            (9, "h", header.domain_size, 1),
+        ):
+            section = file.section(identifier, name)
+            points(section, name, count, group=group)
+            section.finish()
+        coefficients, constraints = _read_coefficients(file, header)
+        circuit_hash, contributions = _read_contributions(file, header.curve)
+        return cls(
+            path=file.path,
+            curve=header.curve.name,
+            variables=header.variables,
+            public=header.public,
+            domain_size=header.domain_size,
+            constraints=constraints,
+            coefficients=coefficients,
+            circuit_hash=circuit_hash,
+            contributions=contributions,
+            size=file.size,
+            _places=places,
+            **arrays,
+        )
+
+    def check_points_below_modulus(self) -> None:
+        """Check that every coordinate of every point is below q; `InputError` names the first.
+
+        Reads all points once. Whether they are on the curve is another question.
+        """
+        for name, place in self._places.items():
+            points = getattr(self, name)
+            bad = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
+            if bad is not None:
+                single = points.ndim == 1 + place.group
+                which = name if single else f"point {bad // (2 * place.group)} of {name}"
+                raise InputError(
+                    f"a coordinate of {which} is not below the modulus of {self.curve}; "
+                    "the key is damaged or forged, get it again from its source",
+                    path=self.path,
+                    section=place.section,
+                    offset=place.offset + bad * self.fq.bytes,
+                )
+
+
+def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
+    """The header of a zkey of any known protocol, and the reader of section 2 behind it.
+
+    Raises `InputError` for an unknown protocol or curve.
+    """
+    section = file.section(1, "protocol")
+    start = section.offset
+    number = section.u32("the protocol")
+    if number not in PROTOCOLS:
+        section.fail(
+            f"protocol {number} is not known; Quod proves Groth16 keys (protocol {GROTH16})", start
+        )
+    section.finish()
+    section = file.section(2, "header")
+    start = section.offset
+    q = section.modulus("q")
+    r = section.modulus("r")
+    curve = next((c for c in CURVES.values() if c.fq.value == q and c.fr.value == r), None)
+    if curve is None:
+        mixed = any(q == c.fq.value or r == c.fr.value for c in CURVES.values())
+        section.fail(
+            "q and r belong to different curves; the file is damaged, make it again"
+            if mixed
+            else f"q = 0x{q:x} is no curve that Quod knows ({supported_curves()}); "
+            "make the key for one of them",
+            start,
+        )
+    if section.offset - start != 8 + curve.fq.bytes + curve.fr.bytes:
+        section.fail(
+            f"q and r of {curve.name} take {curve.fq.bytes} and {curve.fr.bytes} bytes and the "
+            f"header gives them {section.offset - start - 8} in all; make the file again",
+            start,
+        )
+    variables = section.u32("the count of variables")
+    public = section.u32("the count of public variables")
+    domain_size = section.u32("the domain size")
+    return ZkeyHeader(PROTOCOLS[number], curve, variables, public, domain_size), section
+
+
+def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
+    at_domain = section.offset - 4
+    if header.variables < header.public + 1:
+        section.fail(
+            f"{header.variables} variables cannot hold {header.public} public ones and the "
+            "constant 1; the file is damaged, make it again",
+            at_domain - 8,
+        )
+    size = header.domain_size
+    if size < 1 or size & (size - 1):
+        section.fail(
+            f"the domain size {size} is not a power of two; the file is damaged, make it again",
+            at_domain,
+        )
+    if size > 1 << header.curve.fr.two_adicity:
+        section.fail(
+            f"the domain size {size} is more than {header.curve.name} has roots of unity for "
+            f"(2**{header.curve.fr.two_adicity}); the file is damaged, make it again",
+            at_domain,
+        )
+    if size < header.public + 1:
+        section.fail(
+            f"the domain size {size} is too small for {header.public} public variables; "
+            "the file is damaged, make it again",
+            at_domain,
+        )
+
+
+def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficients, int]:
+    """The checked entries of section 4 and how many constraints the circuit has."""
+    section = file.section(4, "coefficients")
+    count = section.u32("the count of coefficients")
+    start = section.offset
+    dtype = coefficient_dtype(header.curve.fr.words)
+    data = section.take(count * dtype.itemsize, f"the list of {count} coefficients")
+    section.finish()
+    entries = np.frombuffer(data, dtype=dtype)
+    rows = 0
+
+    def refuse(bad: NDArray[np.bool_], chunk: int, what: str) -> None:
+        if bad.any():
+            index = chunk + int(bad.argmax())
+            section.fail(
+                f"coefficient {index} {what}; the file is damaged, make it again",
+                start + index * dtype.itemsize,
+            )
+
+    for chunk in range(0, count, _CHUNK):
+        part = entries[chunk : chunk + _CHUNK]
+        refuse(part["matrix"] > 1, chunk, "is for a matrix other than A (0) and B (1)")
+        refuse(
+            part["constraint"] >= header.domain_size,
+            chunk,
+            f"is for a constraint outside the domain of {header.domain_size}",
+        )
+        refuse(
+            part["signal"] >= header.variables,
+            chunk,
+            f"is for a variable outside the {header.variables} of the circuit",
+        )
+        bad = first_at_or_above(part["value"], header.curve.fr)
+        if bad is not None:
+            section.fail(
+                f"coefficient {chunk + bad} is not below the prime of {header.curve.name}; "
+                "the file is damaged, make it again",
+                start + (chunk + bad) * dtype.itemsize + 12,
+            )
+        rows = max(rows, int(part["constraint"].max()) + 1)
+    return entries, max(0, rows - header.public - 1)
+
+
+def _read_contributions(file: Iden3File, curve: FileCurve) -> tuple[bytes | None, int]:
+    """The circuit hash and the count of contributions, whose own contents are skipped."""
+    if 10 not in file.sections:
+        return None, 0
+    section = file.section(10, "contributions")
+    circuit_hash = bytes(section.take(64, "the circuit hash"))
+    count = section.u32("the count of contributions")
+    # delta after it, two proof points in G1 and one in G2, the transcript's hash, the type.
+    fixed = (3 * 2 + 4) * curve.fq.bytes + 64 + 4
+    for index in range(count):
+        section.take(fixed, f"contribution {index}")
+        length = section.u32(f"the length of the parameters of contribution {index}")
+        section.take(length, f"the parameters of contribution {index}")
+    section.finish()
+    return circuit_hash, count
+
+
+def write_zkey(
+    path: Path,
+    *,
+    curve: str,
+    public: int,
+    domain_size: int,
+    alpha_g1: Words,
+    beta_g1: Words,
+    beta_g2: Words,
+    gamma_g2: Words,
+    delta_g1: Words,
+    delta_g2: Words,
+    ic: Words,
+    a: Words,
+    b_g1: Words,
+    b_g2: Words,
+    c: Words,
+    h: Words,
+    coefficients: Coefficients,
+    circuit_hash: bytes | None = None,
+) -> None:
+    """Write a Groth16 proving key atomically, with no contributions.
+
+    Shapes and forms are those of `Zkey`; the number of variables is ``len(a)``. `circuit_hash` is
+    64 bytes that tell circuits apart; snarkjs's own is a transcript over the powers of tau, which
+    `snarkjs zkey verify` asks for. Without one it is BLAKE2b-512 over all points and coefficients
+    as they are written.
+
+    Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
+    """
+    fields = CURVES[curve]
+    fq, fr = fields.fq, fields.fr
+    variables = len(a)
+    if not 0 <= public < variables:
+        raise ValueError(f"{public} public variables do not fit into {variables} variables")
+    if not public < domain_size <= 1 << fr.two_adicity or domain_size & (domain_size - 1):
+        raise ValueError(f"the domain size {domain_size} does not fit the field or the circuit")
+    for name, array, shape in (
+        ("alpha_g1", alpha_g1, (2, fq.words)),
+        ("beta_g1", beta_g1, (2, fq.words)),
+        ("beta_g2", beta_g2, (2, 2, fq.words)),
+        ("gamma_g2", gamma_g2, (2, 2, fq.words)),
+        ("delta_g1", delta_g1, (2, fq.words)),
+        ("delta_g2", delta_g2, (2, 2, fq.words)),
+        ("ic", ic, (public + 1, 2, fq.words)),
+        ("a", a, (variables, 2, fq.words)),
+        ("b_g1", b_g1, (variables, 2, fq.words)),
+        ("b_g2", b_g2, (variables, 2, 2, fq.words)),
+        ("c", c, (variables - public - 1, 2, fq.words)),
+        ("h", h, (domain_size, 2, fq.words)),
+    ):
+        if array.dtype != np.uint32 or array.shape != shape:
+            raise ValueError(f"{name} must be uint32 of shape {shape}, not {array.shape}")
+    if coefficients.dtype != coefficient_dtype(fr.words) or coefficients.ndim != 1:
+        raise ValueError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
+    header: list[Buffer] = [
+        little_u32(fq.bytes),
+        fq.value.to_bytes(fq.bytes, "little"),
+        little_u32(fr.bytes),
+        fr.value.to_bytes(fr.bytes, "little"),
+        little_u32(variables),
+        little_u32(public),
+        little_u32(domain_size),
+        *(alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2),
+    ]
+    body: list[tuple[int, list[Buffer]]] = [
+        (1, [little_u32(GROTH16)]),
+        (2, header),
+        (3, [ic]),
+        (4, [little_u32(len(coefficients)), coefficients]),
+        (5, [a]),
+        (6, [b_g1]),
+        (7, [b_g2]),
+        (8, [c]),
+        (9, [h]),
+    ]
+    if circuit_hash is None:
+        hasher = hashlib.blake2b(digest_size=64)
+        for _, parts in body:
+            for part in parts:
+                hasher.update(as_bytes(part))
+        circuit_hash = hasher.digest()
+    if len(circuit_hash) != 64:
+        raise ValueError(f"circuit_hash must be 64 bytes, not {len(circuit_hash)}")
+    body.append((10, [circuit_hash, little_u32(0)]))
+    write_iden3(path, KIND, VERSION, body)
