@@ -1,0 +1,73 @@
+"""Every error that Quod raises on purpose, with the exit code that its command line gives it.
+
+The message of an error is one line that says what is wrong and what to do. The exit codes are
+documented in docs/cli.md and tested.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class QuodError(Exception):
+    """Base of all errors with a known cause."""
+
+    exit_code = 1
+
+
+class InputError(QuodError):
+    """A file or value that came from outside is malformed.
+
+    `path` names the file, `section` the part of it and `offset` the byte at which it went wrong;
+    whichever is unknown is None.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        section: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.path = None if path is None else os.fspath(path)
+        self.section = section
+        self.offset = offset
+        place = [self.path] if self.path is not None else []
+        if section is not None:
+            place.append(f"section {section}")
+        if offset is not None:
+            place.append(f"offset {offset}")
+        super().__init__(": ".join([", ".join(place), message] if place else [message]))
+
+
+class MismatchError(InputError):
+    """Two inputs, each well formed, do not belong together (a witness of another circuit, say)."""
+
+    exit_code = 4
+
+
+class OutputError(QuodError):
+    """A result could not be written; nothing was left behind."""
+
+    exit_code = 5
+
+
+class VerificationError(QuodError):
+    """A proof did not verify; raised by the prover's self-check and by the verify commands."""
+
+    exit_code = 6
+
+
+class DeviceError(QuodError):
+    """A device is absent, lost, out of memory or lacks a feature."""
+
+    exit_code = 7
+
+
+class KernelError(QuodError):
+    """A kernel is wrong: its source, its types, or its launch. Names the user's file and line."""
+
+    exit_code = 8

@@ -1,0 +1,40 @@
+"""The kernel language: a Python function is traced into a small typed IR (docs/language.md)."""
+
+from quod.kernel.builder import Builder
+from quod.kernel.definition import KernelDefinition, function, kernel
+from quod.kernel.errors import TraceError, VerificationFailure
+from quod.kernel.ir import Block, Function, Kernel, Location, Op
+from quod.kernel.machine import Machine
+from quod.kernel.types import (
+    Type,
+    bool_,
+    f32,
+    f64,
+    i32,
+    i64,
+    pointer,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from quod.kernel.value import (
+    F32,
+    F64,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Bool,
+    Pointer,
+    Value,
+)
+
+__all__ = [
+    "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Block", "Bool", "Builder", "Function",
+    "Kernel", "KernelDefinition", "Location", "Machine", "Op", "Pointer", "TraceError", "Type",
+    "Value", "VerificationFailure", "bool_", "f32", "f64", "function", "i32", "i64", "kernel",
+    "pointer", "u8", "u16", "u32", "u64",
+]  # fmt: skip

@@ -1,0 +1,344 @@
+"""The tracer: records the ops of one kernel while its Python function runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.kernel import semantics, types
+from quod.kernel.control import Branch, CountedLoop, WhileLoop
+from quod.kernel.errors import TraceError, current_location
+from quod.kernel.ir import Block, Function, Location, Op
+from quod.kernel.machine import Machine
+from quod.kernel.ops import NUMPY_TYPES, OPS
+from quod.kernel.simplify import fold
+from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Operand, Value
+
+FunctionBody = Callable[..., Any]
+
+
+class Builder:
+    """What a kernel's Python function writes its ops to; `k` by convention."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.block = Block()
+        self.functions: list[Function] = []
+        self.shared_bytes = 0
+        self._blocks: list[Block] = [self.block]
+        self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
+        self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
+        self._names: dict[str, int] = {}
+
+    # --- recording
+
+    def record(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[Type],
+        attributes: dict[str, Any] | None = None,
+        regions: tuple[Block, ...] = (),
+        location: Location | None = None,
+    ) -> tuple[Value, ...]:
+        """Appends one op as it is given; the results are new values."""
+        op = Op(
+            name, tuple(operands), (), attributes or {}, regions, location or current_location()
+        )
+        op.results = tuple(Value(type_, self, op) for type_ in result_types)
+        self._blocks[-1].ops.append(op)
+        return op.results
+
+    def _record_pure(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[Type],
+        attributes: dict[str, Any] | None = None,
+    ) -> tuple[Value, ...]:
+        """Appends a pure op unless the same one is visible already."""
+        extra = tuple((attributes or {}).items())
+        key = (name, tuple(map(id, operands)), extra, result_types[0])
+        for known in reversed(self._known):
+            if key in known:
+                return known[key]
+        results = self.record(name, operands, result_types, attributes)
+        self._known[-1][key] = results
+        return results
+
+    def emit(self, name: str, operands: Sequence[Value]) -> Value:
+        """Records an op of the table that has one result, folded and shared where it is pure."""
+        return self.emit_many(name, operands)[0]
+
+    def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Records an op of the table, folded and shared where it is pure."""
+        definition = OPS[name]
+        for operand in operands:
+            if operand.builder is not self:
+                raise TraceError(f"an operand of {name} belongs to another kernel")
+        try:
+            result_types = definition.infer([operand.type for operand in operands])
+        except TypeError as error:
+            raise TraceError(f"{error}; convert one with value.cast(type)") from None
+        if not definition.pure:
+            return self.record(name, operands, result_types)
+        folded = fold(self, name, operands, result_types)
+        if folded is not None:
+            return (folded,)
+        return self._record_pure(name, operands, result_types)
+
+    def operand(self, item: Operand, type_: Type) -> Value:
+        """`item` as a value: itself, or a constant of the given type."""
+        if isinstance(item, Value):
+            return item
+        return self.constant(item, type_)
+
+    def constant(self, number: int | float | bool, type_: Type) -> Value:
+        """A constant; an integer that does not fit the type is an error."""
+        if type_ is types.bool_:
+            value: int | float | bool = bool(number)
+        elif type_.is_integer:
+            if isinstance(number, float):
+                raise TraceError(f"{number} is not an integer; the value beside it is {type_}")
+            low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+            high = 1 << (type_.bits - (type_.kind == "signed"))
+            value = int(number)
+            if not low <= value < high:
+                raise TraceError(f"{number} does not fit {type_}")
+        elif type_.kind == "float":
+            value = float(NUMPY_TYPES[type_](number))
+        else:
+            raise TraceError(f"there are no constants of type {type_}")
+        # repr tells -0.0 from 0.0 and 1 from True, which compare equal.
+        attributes = {"value": value}
+        key = ("const", repr(value), type_)
+        for known in reversed(self._known):
+            if key in known:
+                return known[key][0]
+        results = self.record("const", (), (type_,), attributes)
+        self._known[-1][key] = results
+        return results[0]
+
+    # --- where an instance is
+
+    @property
+    def workgroup_size(self) -> int:
+        """Instances a workgroup, known while the kernel is traced."""
+        return self.machine.workgroup_size
+
+    def local_id(self) -> Value:
+        """Index of this instance in its workgroup."""
+        return self.emit("local_id", ())
+
+    def workgroup_id(self) -> Value:
+        """Index of this workgroup in the grid."""
+        return self.emit("workgroup_id", ())
+
+    def num_workgroups(self) -> Value:
+        """Workgroups in the grid."""
+        return self.emit("num_workgroups", ())
+
+    def global_id(self) -> Value:
+        """Index of this instance in the grid."""
+        return self.workgroup_id() * self.workgroup_size + self.local_id()
+
+    # --- values
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        """`a` where the condition holds, else `b`; both are computed."""
+        if not isinstance(a, Value):
+            if not isinstance(b, Value):
+                raise TraceError("select needs at least one kernel value to know its type")
+            a = self.constant(a, b.type)
+        return self.emit("select", (condition, a, self.operand(b, a.type)))
+
+    def minimum(self, a: Value, b: Operand) -> Value:
+        """The smaller of two values."""
+        return self.emit("min", (a, self.operand(b, a.type)))
+
+    def maximum(self, a: Value, b: Operand) -> Value:
+        """The larger of two values."""
+        return self.emit("max", (a, self.operand(b, a.type)))
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once."""
+        return self.emit("fma", (a, b, c))
+
+    def cast(self, value: Value, target: Type) -> Value:
+        """A number as another scalar type, or a pointer with another element type."""
+        if value.type is target:
+            return value
+        if isinstance(value.type, PointerType):
+            if target.kind == "pointer":
+                raise TraceError("cast a pointer to the type of its elements, not to a pointer")
+            result = types.pointer(target, value.type.space)
+            return self._record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
+        if target not in types.SCALARS or value.type not in types.SCALARS:
+            raise TraceError(f"cannot convert {value.type} to {target}")
+        if value.constant is not None:
+            array = np.array([value.constant], NUMPY_TYPES[value.type])
+            return self.constant(semantics.convert(array, target)[0].item(), target)
+        return self._record_pure("convert", (value,), (target,), {"type": target})[0]
+
+    def bitcast(self, value: Value, target: Type) -> Value:
+        """The same bits as another type of the same width."""
+        if value.type.bits != target.bits or target not in types.NUMBERS:
+            raise TraceError(f"{value.type} and {target} differ in width")
+        return self._record_pure("bitcast", (value,), (target,), {"type": target})[0]
+
+    # --- memory
+
+    def _element(self, pointer: Value, use: str) -> Type:
+        if not isinstance(pointer.type, PointerType):
+            raise TraceError(f"only a pointer can be {use}, not a {pointer.type}")
+        return pointer.type.element
+
+    def _index(self, index: Operand) -> Value:
+        value = self.operand(index, types.u32)
+        if value.type not in types.UNSIGNED:
+            raise TraceError(f"an index must be u32 or u64, not {value.type}")
+        return value
+
+    def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
+        """`count` consecutive elements from pointer[index] on."""
+        result = types.loaded_type(self._element(pointer, "loaded from"))
+        operands = (pointer, self._index(index))
+        return self.record("load", operands, [result] * count, {"count": count})
+
+    def store(self, pointer: Value, index: Operand, *values: Value) -> None:
+        """Stores values at pointer[index] and the places after it."""
+        wanted = types.loaded_type(self._element(pointer, "stored through"))
+        for value in values:
+            if value.type is not wanted:
+                raise TraceError(f"a {wanted} is stored here, not a {value.type}")
+        self.record("store", (pointer, self._index(index), *values), ())
+
+    def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Adds to pointer[index] atomically; gives the value before."""
+        element = self._element(pointer, "added to")
+        if element not in types.UNSIGNED:
+            raise TraceError(f"atomic_add works on u32 and u64, not on {element}")
+        operands = (pointer, self._index(index), self.operand(value, element))
+        return self.record("atomic_add", operands, [element])[0]
+
+    def pointer_add(self, pointer: Value, index: Operand) -> Value:
+        """The address `index` elements after a pointer."""
+        self._element(pointer, "moved")
+        return self._record_pure("pointer_add", (pointer, self._index(index)), (pointer.type,))[0]
+
+    def prefetch(self, pointer: Value, index: Operand) -> None:
+        """Hints that pointer[index] will be loaded soon."""
+        self._element(pointer, "prefetched")
+        self.record("prefetch", (pointer, self._index(index)), ())
+
+    def shared(self, element: Type, count: int) -> Value:
+        """An array of `count` elements in the memory of the workgroup, at first unset."""
+        if len(self._blocks) > 1:
+            raise TraceError("shared memory is declared at the top of a kernel, outside any region")
+        self.shared_bytes += element.bytes * count
+        result = types.pointer(element, "shared")
+        return self.record("shared", (), (result,), {"count": count})[0]
+
+    def barrier(self) -> None:
+        """Waits until every instance of the workgroup is here; legal where all instances come."""
+        self.record("barrier", (), ())
+
+    # --- control flow
+
+    def if_(self, condition: Value) -> Branch:
+        """`with k.if_(c) as branch:` runs a region where the condition holds."""
+        if condition.type is not types.bool_:
+            raise TraceError(f"a condition is a bool, not a {condition.type}; write x != 0")
+        return Branch(self, condition)
+
+    def range(
+        self, start: Operand, stop: Operand, step: Operand = 1, *, carry: Any = None
+    ) -> CountedLoop:
+        """`with k.range(start, stop) as loop:` runs a region for each index from start on."""
+        for item in (start, stop, step):
+            if isinstance(item, Value):
+                index_type = item.type
+                break
+        else:
+            index_type = types.u32
+        if index_type not in types.INTEGERS:
+            raise TraceError(f"a loop counts in integers, not in {index_type}")
+        bounds = [self.operand(item, index_type) for item in (start, stop, step)]
+        if any(bound.type is not index_type for bound in bounds):
+            raise TraceError("start, stop and step of a loop must have one type")
+        return CountedLoop(self, bounds, carry)
+
+    def while_(self, carry: Any) -> WhileLoop:
+        """`with k.while_(state) as loop:` runs a region while `loop.check(condition)` holds."""
+        return WhileLoop(self, carry)
+
+    def open_region(self, argument_types: Sequence[Type]) -> Block:
+        """Starts recording into a new region."""
+        block = Block(tuple(Value(type_, self) for type_ in argument_types))
+        self._blocks.append(block)
+        self._known.append({})
+        return block
+
+    def close_region(self, values: Sequence[Value]) -> None:
+        """Ends the innermost region with a yield."""
+        self.record("yield", values, ())
+        self._blocks.pop()
+        self._known.pop()
+
+    def last_operation(self) -> Op:
+        """The op recorded last."""
+        return self._blocks[-1].ops[-1]
+
+    def abandon_region(self) -> None:
+        """Leaves the innermost region after an error in the user's code."""
+        self._blocks.pop()
+        self._known.pop()
+
+    # --- functions
+
+    def call(
+        self,
+        name: str,
+        body: FunctionBody,
+        *arguments: Any,
+        key: Hashable = None,
+        inline: bool = False,
+    ) -> Any:
+        """Calls a device function, tracing `body` the first time for these argument types.
+
+        `body(k, *arguments)` may give a structure of values. `key` holds what else the body
+        depends on. `inline` tells the target to copy the body to its callers.
+        """
+        values, static, rebuild = flatten(tuple(arguments))
+        traced_key = (name, key, static)
+        if traced_key not in self._traced:
+            self._traced[traced_key] = self._trace_function(name, body, values, rebuild, inline)
+        function, rebuild_results = self._traced[traced_key]
+        attributes = {"function": function}
+        return rebuild_results(self.record("call", values, function.result_types, attributes))
+
+    def _trace_function(
+        self,
+        name: str,
+        body: FunctionBody,
+        values: Sequence[Value],
+        rebuild: Rebuild,
+        inline: bool,
+    ) -> tuple[Function, Rebuild]:
+        blocks, known = self._blocks, self._known
+        self._blocks, self._known = [], []
+        try:
+            block = self.open_region([value.type for value in values])
+            results, _, rebuild_results = flatten(body(self, *rebuild(block.arguments)))
+            self.close_region(results)
+        finally:
+            self._blocks, self._known = blocks, known
+        unique = name if name not in self._names else f"{name}.{self._names[name]}"
+        self._names[name] = self._names.get(name, 0) + 1
+        function = Function(unique, block, current_location(), inline)
+        self.functions.append(function)
+        return function, rebuild_results

@@ -1,0 +1,115 @@
+"""Kernels and device functions as a user writes them: decorated Python functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import Kernel, Location
+from quod.kernel.machine import Machine
+from quod.kernel.passes import eliminate_dead_code
+from quod.kernel.types import Type
+from quod.kernel.value import Pointer, Value
+from quod.kernel.verify import verify
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDefinition:
+    """A kernel's Python function with the types of its parameters.
+
+    Parameters annotated with kernel types are given at launch; keyword-only parameters are fixed
+    while the kernel is traced (a field, a curve, a window size).
+    """
+
+    name: str
+    function: Callable[..., None]
+    parameters: dict[str, Type]
+    location: Location
+
+    @property
+    def doc(self) -> str:
+        """The first paragraph of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
+
+    def trace(self, machine: Machine, **static: Any) -> Kernel:
+        """The kernel's IR for one machine, simplified and verified."""
+        builder = Builder(machine)
+        arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
+        builder.block.arguments = arguments
+        self.function(builder, *arguments, **static)
+        builder.record("yield", (), ())
+        kernel = Kernel(
+            self.name, tuple(self.parameters), builder.block, machine.workgroup_size,
+            builder.functions, self.location, builder.shared_bytes,
+        )  # fmt: skip
+        eliminate_dead_code(kernel)
+        verify(kernel)
+        return kernel
+
+
+def kernel(function: Callable[..., None]) -> KernelDefinition:
+    """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`."""
+    code = function.__code__
+    location = Location(code.co_filename, code.co_firstlineno)
+    hints = get_type_hints(function, include_extras=True)
+    parameters: dict[str, Type] = {}
+    names = list(inspect.signature(function).parameters.values())
+    for parameter in names[1:]:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if parameter.name not in hints:
+            raise TraceError(
+                f"parameter {parameter.name} needs a kernel type, such as U32 or Pointer[U32]",
+                location,
+            )
+        parameters[parameter.name] = _annotated_type(
+            hints[parameter.name], parameter.name, location
+        )
+    return KernelDefinition(function.__name__, function, parameters, location)
+
+
+def _annotated_type(hint: Any, name: str, location: Location) -> Type:
+    if get_origin(hint) is Pointer:
+        return types.pointer(_annotated_type(get_args(hint)[0], name, location))
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Type):
+            return extra
+    raise TraceError(
+        f"parameter {name} is annotated with {hint!r}, which is no kernel type; use U32, U64, "
+        "F32, ... or Pointer[...] of one",
+        location,
+    )
+
+
+def function(
+    body: Callable[Concatenate[Builder, P], R],
+) -> Callable[Concatenate[Builder, P], R]:
+    """Makes a device function of a Python function `f(k, a, b, ...)`: it is called, not inlined."""
+
+    @functools.wraps(body)
+    def call(k: Builder, *arguments: P.args, **static: P.kwargs) -> R:
+        key = tuple(sorted(static.items()))
+        result: R = k.call(
+            body.__name__, functools.partial(body, **static), *arguments, key=(body, key)
+        )  # fmt: skip
+        return result
+
+    return cast("Callable[Concatenate[Builder, P], R]", call)

@@ -1,0 +1,213 @@
+"""What the ops compute: NumPy functions over all lanes.
+
+These functions are the definition that folding, the interpreter and every target share. Integer
+arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each op, with
+subnormal numbers; which bits a NaN has is not specified.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from quod.kernel import types
+from quod.kernel.types import Type
+
+Array = np.ndarray[Any, Any]
+
+NUMPY_TYPES: dict[Type, type[np.generic]] = {
+    types.bool_: np.bool_,
+    types.u8: np.uint8,
+    types.u16: np.uint16,
+    types.u32: np.uint32,
+    types.u64: np.uint64,
+    types.i32: np.int32,
+    types.i64: np.int64,
+    types.f32: np.float32,
+    types.f64: np.float64,
+    types.cc: np.bool_,
+}
+
+_MASK32 = np.uint64(0xFFFFFFFF)
+_MASK52 = np.uint64((1 << 52) - 1)
+
+
+def _bits(a: Array) -> int:
+    return int(a.dtype.itemsize) * 8
+
+
+# --- integer arithmetic
+
+
+def _multiply_high_u64(a: Array, b: Array) -> Array:
+    half = np.uint64(32)
+    a0, a1, b0, b1 = a & _MASK32, a >> half, b & _MASK32, b >> half
+    middle = a1 * b0 + ((a0 * b0) >> half)
+    cross = (middle & _MASK32) + a0 * b1
+    result: Array = a1 * b1 + (middle >> half) + (cross >> half)
+    return result
+
+
+def multiply_wide(a: Array, b: Array) -> Array:
+    result: Array = a.astype(np.uint64) * b.astype(np.uint64)
+    return result
+
+
+def multiply_high(a: Array, b: Array) -> Array:
+    if a.dtype == np.uint32:
+        return (multiply_wide(a, b) >> np.uint64(32)).astype(np.uint32)
+    return _multiply_high_u64(a, b)
+
+
+def multiply_add_52_low(c: Array, a: Array, b: Array) -> Array:
+    result: Array = c + (((a & _MASK52) * (b & _MASK52)) & _MASK52)
+    return result
+
+
+def multiply_add_52_high(c: Array, a: Array, b: Array) -> Array:
+    a, b = a & _MASK52, b & _MASK52
+    result: Array = c + ((_multiply_high_u64(a, b) << np.uint64(12)) | ((a * b) >> np.uint64(52)))
+    return result
+
+
+def shift_amount(a: Array, n: Array) -> Array:
+    """Shift amounts count modulo the width of what is shifted."""
+    result: Array = n.astype(a.dtype) & a.dtype.type(_bits(a) - 1)
+    return result
+
+
+def divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        quotient: Array = np.divide(a, b)
+        return quotient
+    return np.where(b == 0, ~a.dtype.type(0), a // np.where(b == 0, a.dtype.type(1), b))
+
+
+def remainder(a: Array, b: Array) -> Array:
+    return np.where(b == 0, a, a % np.where(b == 0, a.dtype.type(1), b))
+
+
+def count_leading_zeros(a: Array) -> Array:
+    bits = _bits(a)
+    count = np.full(a.shape, bits, a.dtype)
+    for position in range(bits):
+        count = np.where(a >> a.dtype.type(position) != 0, a.dtype.type(bits - 1 - position), count)
+    return count
+
+
+def count_trailing_zeros(a: Array) -> Array:
+    lowest = a & (~a + a.dtype.type(1))
+    counts: Array = a.dtype.type(_bits(a) - 1) - count_leading_zeros(lowest)
+    return np.where(a == 0, a.dtype.type(_bits(a)), counts)
+
+
+# --- carry chains
+
+
+def add_carry(a: Array, b: Array, carry: Array | None = None) -> tuple[Array, Array]:
+    partial = a + b
+    total = partial if carry is None else partial + carry.astype(a.dtype)
+    return total, (partial < a) | (total < partial)
+
+
+def subtract_borrow(a: Array, b: Array, borrow: Array | None = None) -> tuple[Array, Array]:
+    partial = a - b
+    total = partial if borrow is None else partial - borrow.astype(a.dtype)
+    return total, (partial > a) | (total > partial)
+
+
+def multiply_low_add(
+    a: Array, b: Array, c: Array, carry: Array | None = None
+) -> tuple[Array, Array]:
+    return add_carry(a * b, c, carry)
+
+
+def multiply_high_add(
+    a: Array, b: Array, c: Array, carry: Array | None = None
+) -> tuple[Array, Array]:
+    return add_carry(multiply_high(a, b), c, carry)
+
+
+# --- floating point
+
+
+def minimum(a: Array, b: Array) -> Array:
+    return np.where(a < b, a, b)
+
+
+def maximum(a: Array, b: Array) -> Array:
+    return np.where(b < a, a, b)
+
+
+def _fused_f32(a: Array, b: Array, c: Array) -> Array:
+    """The product is exact in binary64; the sum is rounded to odd there, so that one rounding
+    to binary32 is left (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+    """
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = product + addend
+    part = total - product
+    error = (product - (total - part)) + (addend - part)
+    inexact = np.isfinite(total) & (error != 0)
+    even = total.view(np.uint64) & np.uint64(1) == 0
+    odd = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    rounded: Array = np.where(inexact & even, odd, total).astype(np.float32)
+    return rounded
+
+
+def _fused_one(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        # A finite product may overflow to an infinity that c must not meet.
+        if math.isfinite(a) and math.isfinite(b):
+            return c
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        # The sign of zero: an exact cancellation gives +0, two zeros of one sign keep it.
+        return a * b + c if a == 0 or b == 0 else 0.0
+    try:
+        rounded = float(exact)
+    except OverflowError:
+        rounded = math.inf
+    return math.copysign(rounded, -1.0 if exact < 0 else 1.0)
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    if a.dtype == np.float32:
+        return _fused_f32(a, b, c)
+    rows = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    return np.array([_fused_one(*row) for row in rows], np.float64)
+
+
+# --- conversions
+
+
+def _float_to_integer(a: Array, target: np.dtype[Any]) -> Array:
+    limits = np.iinfo(target)
+    # Both ends of the range are exact in either float type once one is added to the greatest.
+    low, high = a.dtype.type(limits.min), a.dtype.type(limits.max + 1)
+    inside = (a > low) & (a < high)
+    result = np.where(inside, a, a.dtype.type(0)).astype(target)
+    result = np.where(a >= high, target.type(limits.max), result)
+    return np.where(a <= low, target.type(limits.min), result)
+
+
+def convert(a: Array, target: Type) -> Array:
+    """A number as another scalar type.
+
+    Integer to integer: the low bits, extended by the sign of the source. Integer to float and
+    float to float: to nearest even. Float to integer: toward zero, the nearest end of the range if
+    out of it, 0 for NaN. To bool: whether it differs from zero. From bool: 0 or 1.
+    """
+    dtype = np.dtype(NUMPY_TYPES[target])
+    if a.dtype.kind == "f" and dtype.kind in "iu":
+        return _float_to_integer(a, dtype)
+    return a.astype(dtype)
+
+
+def bitcast(a: Array, target: Type) -> Array:
+    """The same bits as another type of the same width."""
+    return np.ascontiguousarray(a).view(NUMPY_TYPES[target])

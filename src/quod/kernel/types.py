@@ -1,0 +1,90 @@
+"""Types of kernel values.
+
+Every type is a single object, so types are compared with `is`. Integers of 8 and 16 bits are
+storage types only: a load widens them to `u32`, a store narrows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Space = Literal["global", "shared"]
+
+
+@dataclass(frozen=True, eq=False)
+class Type:
+    """A scalar type: what one lane holds in one value."""
+
+    name: str
+    kind: Literal["bool", "unsigned", "signed", "float", "carry", "pointer"]
+    bits: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("unsigned", "signed")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one value in memory."""
+        return max(1, self.bits // 8)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PointerType(Type):
+    """A pointer to elements of one type in one memory space."""
+
+    element: Type
+    space: Space
+
+
+bool_ = Type("bool", "bool", 1)
+u32 = Type("u32", "unsigned", 32)
+u64 = Type("u64", "unsigned", 64)
+i32 = Type("i32", "signed", 32)
+i64 = Type("i64", "signed", 64)
+f32 = Type("f32", "float", 32)
+f64 = Type("f64", "float", 64)
+cc = Type("cc", "carry", 1)
+u8 = Type("u8", "unsigned", 8)
+u16 = Type("u16", "unsigned", 16)
+
+UNSIGNED = (u32, u64)
+INTEGERS = (u32, u64, i32, i64)
+FLOATS = (f32, f64)
+NUMBERS = INTEGERS + FLOATS
+SCALARS = (bool_, *NUMBERS)
+STORAGE = (u8, u16)
+
+_SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE)}
+_POINTERS: dict[tuple[Type, Space], PointerType] = {}
+
+
+def pointer(element: Type, space: Space = "global") -> PointerType:
+    """The type of a pointer to `element` in `space`."""
+    key = (element, space)
+    if key not in _POINTERS:
+        name = f"ptr<{element.name}, {space}>"
+        _POINTERS[key] = PointerType(name, "pointer", 64, element, space)
+    return _POINTERS[key]
+
+
+def parse_type(text: str) -> Type:
+    """The type that `text` names; ValueError if none does."""
+    if text.startswith("ptr<") and text.endswith(">"):
+        element, _, space = text[4:-1].partition(", ")
+        if space == "global":
+            return pointer(parse_type(element), "global")
+        if space == "shared":
+            return pointer(parse_type(element), "shared")
+    if text not in _SCALARS_BY_NAME:
+        raise ValueError(f"{text!r} is not a type")
+    return _SCALARS_BY_NAME[text]
+
+
+def loaded_type(element: Type) -> Type:
+    """The type of the value that a load of `element` gives."""
+    return u32 if element in STORAGE else element

@@ -1,0 +1,188 @@
+"""Values of a kernel while it is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Generic, NoReturn, TypeVar
+
+from quod.kernel import types
+from quod.kernel.errors import TraceError
+from quod.kernel.types import PointerType, Type
+
+if TYPE_CHECKING:
+    from quod.kernel.builder import Builder
+    from quod.kernel.ir import Op
+
+
+class Value:
+    """What one op gives each instance at run time; Python operators on it record further ops.
+
+    A Python number beside a value becomes a constant of the value's type.
+    """
+
+    __slots__ = ("_type", "builder", "op")
+
+    def __init__(self, type_: Type, builder: Builder, op: Op | None = None) -> None:
+        self._type = type_
+        self.builder = builder
+        self.op = op
+
+    @property
+    def type(self) -> Type:
+        return self._type
+
+    @property
+    def constant(self) -> int | float | bool | None:
+        """The value of a constant; None for any other value."""
+        if self.op is not None and self.op.name == "const":
+            number: int | float | bool = self.op.attributes["value"]
+            return number
+        return None
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.type} value>"
+
+    # --- what a run-time value cannot do while the kernel is traced
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            "a kernel value has no truth value while the kernel is traced; use `with "
+            "k.if_(condition):`, `with k.while_(...)` or `k.select(condition, a, b)`, and & | ~ "
+            "instead of and, or, not"
+        )
+
+    def __iter__(self) -> Iterator[Value]:
+        raise TraceError(
+            "a kernel value cannot be iterated over; use `with k.range(start, stop) as loop:`"
+        )
+
+    def __index__(self) -> int:
+        raise TraceError(
+            "a kernel value is not a Python integer: Python's range() and lists run while the "
+            "kernel is traced; use `with k.range(start, stop) as loop:` or pointer[index]"
+        )
+
+    # --- arithmetic
+
+    def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
+        right = self.builder.operand(other, self.type)
+        pair = (right, self) if swapped else (self, right)
+        return self.builder.emit(name, pair)
+
+    def __add__(self, other: Operand) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self._binary("add", other, swapped=True)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self._binary("sub", other, swapped=True)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self._binary("mul", other, swapped=True)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._binary("div", other)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return self._binary("div", other)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self._binary("rem", other)
+
+    def __and__(self, other: Operand) -> Value:
+        return self._binary("and", other)
+
+    def __rand__(self, other: Operand) -> Value:
+        return self._binary("and", other, swapped=True)
+
+    def __or__(self, other: Operand) -> Value:
+        return self._binary("or", other)
+
+    def __ror__(self, other: Operand) -> Value:
+        return self._binary("or", other, swapped=True)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self._binary("xor", other)
+
+    def __rxor__(self, other: Operand) -> Value:
+        return self._binary("xor", other, swapped=True)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self._binary("shl", other)
+
+    def __rlshift__(self, other: Operand) -> Value:
+        return self._binary("shl", other, swapped=True)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self._binary("shr", other)
+
+    def __neg__(self) -> Value:
+        return self.builder.emit("neg", (self,))
+
+    def __invert__(self) -> Value:
+        return self.builder.emit("not", (self,))
+
+    # --- comparison
+
+    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
+        return self._binary("ne", other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._binary("lt", other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._binary("le", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._binary("lt", other, swapped=True)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._binary("le", other, swapped=True)
+
+    # --- memory
+
+    def __getitem__(self, index: Operand) -> Value:
+        return self.builder.load(self, index)[0]
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        if not isinstance(self.type, PointerType):
+            raise TraceError(f"only a pointer can be stored through, not a {self.type}")
+        element = types.loaded_type(self.type.element)
+        self.builder.store(self, index, self.builder.operand(value, element))
+
+    def cast(self, target: Type) -> Value:
+        """This number as another scalar type, or this pointer with another element type."""
+        return self.builder.cast(self, target)
+
+
+Operand = Value | int | float | bool
+
+ElementType = TypeVar("ElementType")
+
+
+class Pointer(Value, Generic[ElementType]):
+    """Annotation of a kernel parameter that points to elements in device memory."""
+
+
+Bool = Annotated[Value, types.bool_]
+U8 = Annotated[Value, types.u8]
+U16 = Annotated[Value, types.u16]
+U32 = Annotated[Value, types.u32]
+U64 = Annotated[Value, types.u64]
+I32 = Annotated[Value, types.i32]
+I64 = Annotated[Value, types.i64]
+F32 = Annotated[Value, types.f32]
+F64 = Annotated[Value, types.f64]
