@@ -1,0 +1,41 @@
+"""The tree of commands. Each group lives in a file of its own and loads its work when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quod import __version__
+from quod.cli import bench, devices, groth16, inspect, kernel, zkey
+
+app = typer.Typer(
+    name="quod",
+    help="Prove and verify on whatever processor is there.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(groth16.app, name="groth16")
+app.add_typer(zkey.app, name="zkey")
+app.command("inspect")(inspect.inspect)
+app.command("devices")(devices.devices)
+app.add_typer(kernel.app, name="kernel")
+app.add_typer(bench.app, name="bench")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"quod {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Prove and verify on whatever processor is there."""

@@ -1,0 +1,183 @@
+"""quod bench: one module a subject says what to measure, `harness` measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.options import AsJson, Device, Quiet
+
+if TYPE_CHECKING:
+    from quod.cli.bench.harness import Case
+
+app = typer.Typer(help="Measure Quod on this machine.", no_args_is_help=True)
+
+Against = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Measure this other program beside Quod, and the ratio."),
+]
+Record = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Keep the rows in this results file.")
+]
+Repeats = Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")]
+Seconds = Annotated[float, typer.Option(min=0.0, help="Measure each side at least this long.")]
+Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
+
+
+def _run(
+    subject: str,
+    cases: Iterable[Case],
+    *,
+    device: str,
+    against: str | None,
+    repeats: int,
+    seconds: float,
+    as_json: bool,
+    record: Path | None,
+    quiet: bool,
+) -> None:
+    from quod.cli.bench import harness
+    from quod.cli.bench.report import report, shown_parameters
+    from quod.cli.options import check_outputs
+    from quod.cli.terminal import note
+
+    if record is not None:
+        check_outputs([record], [])
+    rows = harness.measure(
+        subject,
+        cases,
+        device=device,
+        against=against,
+        plan=harness.Plan(repeats=repeats, seconds=seconds),
+        command=harness.command_line(),
+        follow=lambda case: note(
+            f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=quiet
+        ),
+    )
+    report(rows, as_json=as_json)
+    if record is not None:
+        harness.record(record, rows)
+
+
+@app.command()
+def field(
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME", help="bn254.fq, bls12_381.fr, ...; all if absent."),
+    ] = None,
+    device: Device = "cpu",
+    against: Against = None,
+    repeats: Repeats = 5,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    record: Record = None,
+    quiet: Quiet = False,
+) -> None:
+    """Montgomery products: throughput of one core and of all."""
+    from quod.cli.bench.field import cases
+
+    _run(
+        "field",
+        cases(device, names or []),
+        device=device,
+        against=against,
+        repeats=repeats,
+        seconds=seconds,
+        as_json=as_json,
+        record=record,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def msm(
+    curve: Curve = "bls12_381",
+    group: Annotated[str, typer.Option(help="g1 or g2.")] = "g1",
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option("--log2", metavar="K", help="2^K points; may be given several times."),
+    ] = None,
+    device: Device = "cpu",
+    against: Against = None,
+    repeats: Repeats = 5,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    record: Record = None,
+    quiet: Quiet = False,
+) -> None:
+    """Multi-scalar multiplication over distinct points and uniform scalars."""
+    from quod.cli.bench.msm import cases
+
+    _run(
+        "msm",
+        cases(device, curve, group, sizes or [12, 14, 16]),
+        device=device,
+        against=against,
+        repeats=repeats,
+        seconds=seconds,
+        as_json=as_json,
+        record=record,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def ntt(
+    curve: Curve = "bn254",
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option("--log2", metavar="K", help="2^K elements; may be given several times."),
+    ] = None,
+    device: Device = "cpu",
+    against: Against = None,
+    repeats: Repeats = 5,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    record: Record = None,
+    quiet: Quiet = False,
+) -> None:
+    """Number-theoretic transforms over the scalar field."""
+    from quod.cli.bench.ntt import cases
+
+    _run(
+        "ntt",
+        cases(device, curve, sizes or [14, 16, 18, 20]),
+        device=device,
+        against=against,
+        repeats=repeats,
+        seconds=seconds,
+        as_json=as_json,
+        record=record,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def groth16(
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    device: Device = "cpu",
+    against: Against = None,
+    repeats: Repeats = 5,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    record: Record = None,
+    quiet: Quiet = False,
+) -> None:
+    """Proofs with the key resident, by the whole command, and verification."""
+    from quod.cli.bench.groth16 import cases
+
+    _run(
+        "groth16",
+        cases(device, zkey, witness),
+        device=device,
+        against=against,
+        repeats=repeats,
+        seconds=seconds,
+        as_json=as_json,
+        record=record,
+        quiet=quiet,
+    )

@@ -1,0 +1,89 @@
+"""Proofs: with the key resident, by the whole command, and verification.
+
+The peer snarkjs is measured as its users run it, one process a proof: the program of
+`build/node` if it is there (`tools/setup.sh node` puts it there), else the one on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from quod.cli.bench.harness import Case, Parameter
+from quod.errors import QuodError
+
+
+def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
+    """What there is to measure about one key and witness; `device` as for `quod groth16 prove`."""
+    from quod.formats import Zkey, public_to_json, write_all_atomically
+    from quod.groth16 import ProvingKey
+
+    opened = Zkey.open(zkey)
+    circuit: dict[str, Parameter] = {
+        "circuit": zkey.resolve().parent.name,
+        "curve": opened.curve,
+        "constraints": opened.constraints,
+    }
+    key = ProvingKey.from_zkey(zkey, device=device)
+    with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
+        vkey, public, proof = (
+            Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")
+        )
+        made, inputs = key.prove(witness)
+        write_all_atomically(
+            {
+                vkey: key.verifying_key.to_json().encode(),
+                public: public_to_json(inputs),
+                proof: made.to_json().encode(),
+            }
+        )
+        files = [str(path) for path in (zkey, witness, proof, public)]
+        snarkjs = find_snarkjs()
+        provers: dict[str, Callable[[], object]] = {}
+        verifiers: dict[str, Callable[[], object]] = {}
+        if snarkjs is not None:
+            provers["snarkjs"] = _command([snarkjs, "groth16", "prove", *files])
+            verifiers["snarkjs"] = _command(
+                [snarkjs, "groth16", "verify", str(vkey), str(public), str(proof)]
+            )
+        ours = [sys.executable, "-m", "quod", "groth16", "prove", *files, "--device", device, "-q"]
+        yield Case(
+            {"what": "prove, key resident", **circuit},
+            lambda: key.prove(witness),
+            unit="ms",
+            peers=provers,
+        )
+        yield Case(
+            {"what": "prove, whole process", **circuit},
+            _command(ours),
+            unit="ms",
+            peers=provers,
+        )
+        yield Case(
+            {"what": "verify, key resident", **circuit},
+            lambda: key.verifying_key.verify(inputs, made),
+            unit="ms",
+            peers=verifiers,
+        )
+
+
+def find_snarkjs() -> str | None:
+    """The snarkjs to compare with, or None."""
+    checkout = Path(__file__).resolve().parents[4]
+    local = checkout / "build" / "node" / "node_modules" / ".bin" / "snarkjs"
+    return str(local) if local.exists() else shutil.which("snarkjs")
+
+
+def _command(command: list[str]) -> Callable[[], object]:
+    def run() -> None:
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+        if done.returncode != 0:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
+            raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {last[0]}")
+
+    return run

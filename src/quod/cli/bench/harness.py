@@ -1,0 +1,247 @@
+"""Measuring: repeat, take the median, compare with a peer in the same run, keep the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from quod import __version__
+from quod.errors import InputError
+
+Parameter = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure.
+
+    `run` does the work once and returns when it is done; `operations` is how many of what `unit`
+    counts it does (a run of 2^20 products with the unit "ns/product" has 2^20). `peers` are the
+    same work by other programs, by name. `unit` begins with s, ms, us or ns.
+    """
+
+    parameters: dict[str, Parameter]
+    run: Callable[[], object]
+    unit: str = "s"
+    operations: int = 1
+    peers: dict[str, Callable[[], object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A row of a benchmark.
+
+    `median` and `peer_median` are in `unit`; `ratio` is how many times faster than the peer;
+    `spread` is the distance between the quartiles over the median.
+    """
+
+    subject: str
+    parameters: dict[str, Parameter]
+    device: str
+    median: float
+    unit: str
+    spread: float
+    repeats: int
+    peer: str | None
+    peer_median: float | None
+    ratio: float | None
+    commit: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to measure: at least `repeats` times and `seconds` seconds for each side of a case."""
+
+    repeats: int = 5
+    seconds: float = 0.5
+    most_repeats: int = 1000
+
+
+_SCALES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+
+def measure(
+    subject: str,
+    cases: Iterable[Case],
+    *,
+    device: str,
+    against: str | None,
+    plan: Plan,
+    command: str,
+    follow: Callable[[Case], None] = lambda case: None,
+) -> list[Measurement]:
+    """Measure each case, and the peer `against` beside it where the case has one.
+
+    Our runs and the peer's alternate, so that a machine that slows down slows both. `follow` hears
+    of each case before it runs. Raises `InputError` if no case knows the peer.
+    """
+    rows: list[Measurement] = []
+    known: set[str] = set()
+    commit = current_commit()
+    for case in cases:
+        known.update(case.peers)
+        peer = case.peers.get(against) if against is not None else None
+        if against is not None and peer is None:
+            continue
+        follow(case)
+        ours, theirs = _alternate(case.run, peer, plan)
+        scale = _SCALES[case.unit.split("/")[0]] / case.operations
+        middle = median(ours)
+        peer_middle = median(theirs) if theirs else None
+        rows.append(
+            Measurement(
+                subject=subject,
+                parameters=dict(case.parameters),
+                device=device,
+                median=middle * scale,
+                unit=case.unit,
+                spread=_spread(ours),
+                repeats=len(ours),
+                peer=against if theirs else None,
+                peer_median=None if peer_middle is None else peer_middle * scale,
+                ratio=None if peer_middle is None else peer_middle / middle,
+                commit=commit,
+                command=command,
+            )
+        )
+    if against is not None and not rows:
+        listed = ", ".join(sorted(known)) or "none for these parameters"
+        raise InputError(f"{against!r} is not a peer of this benchmark; it has: {listed}")
+    return rows
+
+
+def _alternate(
+    ours: Callable[[], object], peer: Callable[[], object] | None, plan: Plan
+) -> tuple[list[float], list[float]]:
+    sides = [ours] if peer is None else [ours, peer]
+    times: list[list[float]] = [[] for _ in sides]
+    for side in sides:
+        side()  # compiles, fills caches
+    while len(times[0]) < plan.most_repeats:
+        for side, taken in zip(sides, times):
+            begin = perf_counter()
+            side()
+            taken.append(perf_counter() - begin)
+        enough = all(sum(taken) >= plan.seconds for taken in times)
+        if len(times[0]) >= plan.repeats and enough:
+            break
+    return times[0], times[1] if peer is not None else []
+
+
+def _spread(times: Sequence[float]) -> float:
+    ordered = sorted(times)
+    quarter = len(ordered) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / median(ordered)
+
+
+def current_commit() -> str:
+    """The commit of the checkout that this code runs from, marked "+" if it was changed since.
+
+    The version where the code does not run from a checkout.
+    """
+    here = Path(__file__).resolve().parent
+    try:
+        commit = _git(here, "rev-parse", "--short=12", "HEAD")
+        # Only a checkout that tracks this file is Quod's own.
+        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return f"v{__version__}"
+    return commit + ("+" if changed else "")
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(directory), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures were measured on."""
+    import llvmlite
+    import numpy
+
+    return {
+        "processor": _processor(),
+        "threads": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1,
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "llvmlite": llvmlite.__version__,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def record(path: Path, rows: Sequence[Measurement]) -> None:
+    """Put `rows` into a results file in place of older rows of the same name.
+
+    The file is ``{"machine": {...}, "rows": [...]}``. Raises `InputError` if `path` holds something
+    else, or the results of another processor.
+    """
+    from quod.formats import write_atomically
+
+    here = machine()
+    old: list[dict[str, Any]] = []
+    if path.exists():
+        stored = load_results(path)
+        if stored["machine"].get("processor") != here["processor"]:
+            raise InputError(
+                f"holds the results of {stored['machine'].get('processor')}; "
+                "record this machine's in a file of their own",
+                path=path,
+            )
+        old = stored["rows"]
+    new = [asdict(row) for row in rows]
+    replaced = {_identity(row) for row in new}
+    kept = [row for row in old if _identity(row) not in replaced]
+    merged = sorted([*kept, *new], key=_identity)
+    text = json.dumps({"machine": here, "rows": merged}, indent=1) + "\n"
+    write_atomically(path, text.encode())
+
+
+def load_results(path: Path) -> dict[str, Any]:
+    """Read a results file; `InputError` if it is none."""
+    try:
+        stored = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"is not a results file ({error})", path=path) from error
+    if (
+        not isinstance(stored, dict)
+        or not isinstance(stored.get("machine"), dict)
+        or not isinstance(stored.get("rows"), list)
+    ):
+        raise InputError("is not a results file: machine and rows are missing", path=path)
+    return stored
+
+
+def _identity(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    parameters = json.dumps(row["parameters"], sort_keys=True)
+    return row["subject"], parameters, row["device"], row["peer"] or ""
+
+
+def command_line() -> str:
+    """The command that is running, to be repeated by a reader."""
+    return "quod " + " ".join(sys.argv[1:])

@@ -1,0 +1,43 @@
+"""quod devices: what is there to compute on."""
+
+from __future__ import annotations
+
+from quod.cli.options import AsJson
+from quod.cli.terminal import show_json, show_table
+
+
+def devices(as_json: AsJson = False) -> None:
+    """List the devices that --device can name."""
+    from quod.device import devices as find_devices
+
+    found = find_devices()
+    if as_json:
+        show_json(
+            [
+                {
+                    "name": device.name,
+                    "kind": device.kind,
+                    "description": device.description,
+                    "features": list(device.features),
+                    "threads": device.threads,
+                    "memory_bytes": device.memory_bytes,
+                }
+                for device in found
+            ]
+        )
+        return
+    show_table(
+        ("name", "kind", "description", "threads", "memory", "features"),
+        [
+            (
+                device.name,
+                device.kind,
+                device.description,
+                str(device.threads),
+                f"{device.memory_bytes / 2**30:.1f} GiB",
+                " ".join(device.features),
+            )
+            for device in found
+        ],
+        right=("threads", "memory"),
+    )

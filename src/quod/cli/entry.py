@@ -1,0 +1,94 @@
+"""From the process's arguments to its exit code: every way in which a command can end.
+
+Nothing here imports the numeric parts of Quod; commands do, when they run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+from quod import __version__
+from quod.errors import DeviceError, QuodError
+
+EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+EXIT_INTERRUPTED = 130  # 128 + SIGINT
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+EXIT_TERMINATED = 143  # 128 + SIGTERM
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process."""
+    # Ends like Ctrl-C, so that unfinished output files are removed.
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors become one line on standard error."""
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has left; the interpreter must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _interrupted()
+    except QuodError as error:
+        return _failed(error, error.exit_code)
+    except MemoryError as error:
+        return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
+    except Exception as error:
+        _show_traceback()
+        print(
+            f"quod: internal error: {type(error).__name__}: {_one_line(error)} "
+            f"(a defect of Quod {__version__}: please report it; "
+            "QUOD_TRACEBACK=1 shows where it happened)",
+            file=sys.stderr,
+        )
+        return EXIT_INTERNAL
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--version"]:
+        # Asked for by scripts; answered before the command line is built.
+        print(f"quod {__version__}")
+        return 0
+    from quod.cli.app import app
+
+    try:
+        app(args=list(arguments), prog_name="quod")
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        return _interrupted() if code == EXIT_INTERRUPTED else code
+    return 0
+
+
+def _failed(error: BaseException, code: int, message: str | None = None) -> int:
+    _show_traceback()
+    print(f"quod: error: {message or _one_line(error)}", file=sys.stderr)
+    return code
+
+
+def _interrupted() -> int:
+    print("quod: interrupted; no unfinished file was left behind", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(EXIT_TERMINATED)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_traceback() -> None:
+    if os.environ.get("QUOD_TRACEBACK", "") not in ("", "0"):
+        traceback.print_exc()

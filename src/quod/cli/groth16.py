@@ -1,0 +1,121 @@
+"""quod groth16: prove, verify, and keys for tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from quod.cli.options import Device, Quiet, Timings, Trace, check_outputs
+from quod.cli.terminal import note, show, show_timings, warn
+from quod.errors import VerificationError
+
+app = typer.Typer(help="Groth16 proofs with the keys and witnesses of circom and snarkjs.")
+
+
+@app.command()
+def prove(
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Where the proof goes (JSON).")],
+    public: Annotated[
+        Path, typer.Argument(metavar="PUBLIC", help="Where the public inputs go (JSON).")
+    ],
+    device: Device = "cpu",
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Make the same proof every time. Not zero-knowledge."),
+    ] = None,
+    self_check: Annotated[bool, typer.Option(help="Verify the proof before writing it.")] = True,
+    timings: Timings = False,
+    trace: Trace = None,
+    quiet: Quiet = False,
+) -> None:
+    """Prove that the witness satisfies the circuit of the key.
+
+    Writes PROOF and PUBLIC, both or neither, as snarkjs reads them.
+    """
+    outputs = [proof, public] if trace is None else [proof, public, trace]
+    check_outputs(outputs, [zkey, witness])
+    if seed is not None:
+        warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
+
+    from quod.cli.progress import followed_timeline
+    from quod.formats import public_to_json, write_all_atomically
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        from quod.groth16 import ProvingKey
+
+        with timeline.stage("read key"):
+            key = ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+        with timeline.stage("prove"):
+            made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
+        with timeline.stage("write"):
+            contents = {proof: made.to_json().encode(), public: public_to_json(inputs)}
+            write_all_atomically(contents)
+    if trace is not None:
+        write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
+    if timings:
+        show_timings(timeline)
+    checked = "checked" if self_check else "not checked"
+    note(
+        f"Proved in {perf_counter() - begin:.2f} s on {device} ({checked}): {proof}, {public}",
+        quiet=quiet,
+    )
+
+
+@app.command()
+def verify(
+    vkey: Annotated[Path, typer.Argument(metavar="VKEY", help="Verifying key (JSON).")],
+    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="Public inputs (JSON).")],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
+    from quod.formats import read_public
+    from quod.groth16 import Proof, VerifyingKey
+
+    key = VerifyingKey.from_json(vkey)
+    inputs = read_public(public, curve=key.curve)
+    if not key.verify(list(inputs), Proof.from_json(proof)):
+        raise VerificationError(
+            f"{proof}: not valid for these public inputs and this key; do not accept it"
+        )
+    if not quiet:
+        show("OK: the proof is valid.")
+
+
+@app.command()
+def setup(
+    r1cs: Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")],
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Where the proving key goes.")],
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="The key's secret: equal seeds make equal keys.")
+    ],
+    insecure_test_key: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-test-key",
+            help="Required: says that you know that anyone with the seed can forge proofs.",
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a key for tests and benchmarks. INSECURE: the seed is the secret of the key."""
+    if not insecure_test_key:
+        raise typer.BadParameter(
+            "whoever knows the seed can forge proofs for this key; "
+            "say --insecure-test-key if it is only for tests, "
+            "else run a ceremony (snarkjs zkey contribute)"
+        )
+    check_outputs([zkey], [r1cs])
+    from quod.groth16 import generate_key
+
+    begin = perf_counter()
+    generate_key(r1cs, zkey, seed)
+    warn(f"{zkey} is INSECURE: it is for tests, anyone with the seed can forge proofs for it")
+    note(f"Made the key in {perf_counter() - begin:.2f} s.", quiet=quiet)

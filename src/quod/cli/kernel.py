@@ -1,0 +1,48 @@
+"""quod kernel: the kernels Quod is made of, and their text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from quod.cli.options import AsJson
+from quod.cli.terminal import show, show_json, show_table
+
+app = typer.Typer(help="The kernels Quod is made of.")
+
+
+class Target(StrEnum):
+    """Forms in which a kernel can be printed."""
+
+    IR = "ir"
+    LLVM = "llvm"
+
+
+@app.command("list")
+def list_kernels(as_json: AsJson = False) -> None:
+    """List the kernels with their parameters."""
+    from quod.kernel.registry import kernels
+
+    rows = kernels()
+    if as_json:
+        show_json(
+            [{"name": row.name, "parameters": row.parameters, "doc": row.doc} for row in rows]
+        )
+        return
+    show_table(
+        ("kernel", "parameters", "what it does"),
+        [(row.name, ", ".join(map(str, row.parameters)), row.doc.split("\n")[0]) for row in rows],
+    )
+
+
+@app.command()
+def emit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `list` shows.")],
+    target: Annotated[Target, typer.Option(help="The form to print.")] = Target.IR,
+) -> None:
+    """Print a kernel as Quod's intermediate representation or as what it is compiled to."""
+    from quod.kernel.registry import emit as emit_text
+
+    show(emit_text(name, target.value))

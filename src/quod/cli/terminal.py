@@ -1,0 +1,89 @@
+"""What a user sees: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from quod.device.timeline import Timeline
+
+
+def show(text: str) -> None:
+    """A result, on standard output."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def show_json(value: Any) -> None:
+    """A result for programs, on standard output."""
+    show(json.dumps(value, indent=1))
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """A line about what happened, on standard error unless `quiet`."""
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+def warn(text: str) -> None:
+    """A warning; `--quiet` does not hide it."""
+    print(f"quod: warning: {text}", file=sys.stderr)
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    title: str | None = None,
+    stderr: bool = False,
+) -> None:
+    """A table of plain text cells; the columns named in `right` hold numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for column in columns:
+        numeric = column in right
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console(stderr=stderr).print(table)
+
+
+def show_timings(timeline: Timeline) -> None:
+    """The stage table of a timeline, on standard error."""
+    rows = []
+    for row in timeline.table():
+        rows.append(
+            (
+                "  " * row.depth + row.name + (f" ×{row.count}" if row.count > 1 else ""),
+                f"{row.span * 1e3:.1f}",
+                f"{row.share:.0%}",
+                f"{row.bytes / 1e6:.1f}" if row.bytes else "",
+                f"{row.bytes_per_second / 1e9:.2f}" if row.bytes else "",
+                f"{row.modmuls_per_second / 1e6:.1f}" if row.modmuls else "",
+            )
+        )
+    columns = ("stage", "ms", "share", "MB", "GB/s", "M products/s")
+    used = [at for at in range(len(columns)) if at < 3 or any(row[at] for row in rows)]
+    show_table(
+        [columns[at] for at in used],
+        [[row[at] for at in used] for row in rows],
+        right=columns[1:],
+        stderr=True,
+    )
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    # Off a terminal a table is for a file or a program: no lines broken at 80 columns.
+    width = None if stream.isatty() else 200
+    return Console(file=stream, highlight=False, width=width)

@@ -1,0 +1,40 @@
+"""quod zkey: what can be taken out of a proving key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.cli.options import Quiet, check_outputs
+from quod.cli.terminal import note
+
+app = typer.Typer(help="Proving keys.")
+export = typer.Typer(help="Take a part out of a proving key.")
+app.add_typer(export, name="export")
+
+
+@app.callback()
+def _group() -> None:
+    """Proving keys."""
+
+
+@export.callback()
+def _export() -> None:
+    """Take a part out of a proving key."""
+
+
+@export.command()
+def verificationkey(
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write the verifying key of a proving key, as snarkjs writes it."""
+    check_outputs([out], [zkey])
+    from quod.formats import write_atomically
+    from quod.groth16 import VerifyingKey
+
+    write_atomically(out, VerifyingKey.from_zkey(zkey).to_json().encode())
+    note(f"Wrote {out}.", quiet=quiet)
