@@ -1,0 +1,232 @@
+"""Coordinates of single points as plain integers: arithmetic in Fq and Fq2, with square roots.
+
+For work on a handful of points on the host (decoding, hashing, checks). Arrays of elements are the
+business of `quod.field`. Nothing here runs in constant time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache, cached_property
+from typing import Generic, TypeVar
+
+from quod.curve.parameters import Fq2Element, PairingCurve
+
+C = TypeVar("C")
+
+
+class Coordinates(ABC, Generic[C]):
+    """A field in which points have their coordinates; elements are canonical, below p."""
+
+    p: int
+    zero: C
+    one: C
+
+    @abstractmethod
+    def add(self, a: C, b: C) -> C:
+        """a + b."""
+
+    @abstractmethod
+    def subtract(self, a: C, b: C) -> C:
+        """a - b."""
+
+    @abstractmethod
+    def multiply(self, a: C, b: C) -> C:
+        """a * b."""
+
+    @abstractmethod
+    def scale(self, a: C, factor: int) -> C:
+        """a times an integer."""
+
+    @abstractmethod
+    def invert(self, a: C) -> C:
+        """1 / a; ValueError for zero."""
+
+    @abstractmethod
+    def square_root(self, a: C) -> C | None:
+        """One of the square roots of a, or None if a is not a square."""
+
+    @abstractmethod
+    def is_larger(self, a: C) -> bool:
+        """Whether a > -a, in Fq2 by the coefficient of u first: the sign bit of encodings."""
+
+    @abstractmethod
+    def is_odd(self, a: C) -> bool:
+        """sgn0 of RFC 9380, section 4.1: parity, in Fq2 of the first coefficient that is not 0."""
+
+    @abstractmethod
+    def coefficients(self, a: C) -> tuple[int, ...]:
+        """The integers an element consists of, c0 first."""
+
+    @abstractmethod
+    def from_coefficients(self, coefficients: tuple[int, ...]) -> C:
+        """The inverse of `coefficients`."""
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """How many integers an element consists of."""
+
+    def negate(self, a: C) -> C:
+        """-a."""
+        return self.subtract(self.zero, a)
+
+    def square(self, a: C) -> C:
+        """a * a."""
+        return self.multiply(a, a)
+
+
+class FqCoordinates(Coordinates[int]):
+    """Fq: integers below p."""
+
+    zero = 0
+    one = 1
+    degree = 1
+
+    def __init__(self, p: int) -> None:
+        self.p = p
+
+    def add(self, a: int, b: int) -> int:
+        return (a + b) % self.p
+
+    def subtract(self, a: int, b: int) -> int:
+        return (a - b) % self.p
+
+    def multiply(self, a: int, b: int) -> int:
+        return a * b % self.p
+
+    def scale(self, a: int, factor: int) -> int:
+        return a * factor % self.p
+
+    def invert(self, a: int) -> int:
+        return pow(a, -1, self.p)
+
+    def is_square(self, a: int) -> bool:
+        """Euler's criterion; zero is a square."""
+        return pow(a, (self.p - 1) // 2, self.p) <= 1
+
+    @cached_property
+    def _tonelli_shanks(self) -> tuple[int, int, int]:
+        """(s, m, z): p - 1 = 2**s * m with m odd, z of order 2**s."""
+        s = ((self.p - 1) & (1 - self.p)).bit_length() - 1
+        m = (self.p - 1) >> s
+        non_residue = 2
+        while self.is_square(non_residue):
+            non_residue += 1
+        return s, m, pow(non_residue, m, self.p)
+
+    def square_root(self, a: int) -> int | None:
+        p = self.p
+        if p % 4 == 3:
+            root = pow(a, (p + 1) // 4, p)
+            return root if root * root % p == a else None
+        if not self.is_square(a):
+            return None
+        s, m, z = self._tonelli_shanks
+        power = pow(a, (m - 1) // 2, p)
+        root = a * power % p
+        error = root * power % p  # root^2 = a * error, and error has order below 2^s
+        while error > 1:
+            order_log, square = 0, error
+            while square != 1:
+                square, order_log = square * square % p, order_log + 1
+            correction = pow(z, 1 << (s - order_log - 1), p)
+            root = root * correction % p
+            z = correction * correction % p
+            error = error * z % p
+            s = order_log
+        return root
+
+    def is_larger(self, a: int) -> bool:
+        return 2 * a > self.p
+
+    def is_odd(self, a: int) -> bool:
+        return a % 2 == 1
+
+    def coefficients(self, a: int) -> tuple[int, ...]:
+        return (a,)
+
+    def from_coefficients(self, coefficients: tuple[int, ...]) -> int:
+        (a,) = coefficients
+        return a
+
+
+class Fq2Coordinates(Coordinates[Fq2Element]):
+    """Fq2 = Fq[u]/(u^2 - non_residue): pairs of integers below p."""
+
+    zero = (0, 0)
+    one = (1, 0)
+    degree = 2
+
+    def __init__(self, p: int, non_residue: int) -> None:
+        self.p = p
+        self.non_residue = non_residue
+        self.base = FqCoordinates(p)
+
+    def add(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
+        return (a[0] + b[0]) % self.p, (a[1] + b[1]) % self.p
+
+    def subtract(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
+        return (a[0] - b[0]) % self.p, (a[1] - b[1]) % self.p
+
+    def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
+        real = a[0] * b[0] + self.non_residue * a[1] * b[1]
+        return real % self.p, (a[0] * b[1] + a[1] * b[0]) % self.p
+
+    def scale(self, a: Fq2Element, factor: int) -> Fq2Element:
+        return a[0] * factor % self.p, a[1] * factor % self.p
+
+    def conjugate(self, a: Fq2Element) -> Fq2Element:
+        """a^p."""
+        return a[0], -a[1] % self.p
+
+    def norm(self, a: Fq2Element) -> int:
+        """a * conjugate(a), in Fq."""
+        return (a[0] * a[0] - self.non_residue * a[1] * a[1]) % self.p
+
+    def invert(self, a: Fq2Element) -> Fq2Element:
+        return self.scale(self.conjugate(a), pow(self.norm(a), -1, self.p))
+
+    def square_root(self, a: Fq2Element) -> Fq2Element | None:
+        a0, a1 = a
+        if a1 == 0:
+            root = self.base.square_root(a0)
+            if root is not None:
+                return root, 0
+            root = self.base.square_root(a0 * pow(self.non_residue, -1, self.p) % self.p)
+            return None if root is None else (0, root)
+        norm_root = self.base.square_root(self.norm(a))
+        if norm_root is None:
+            return None
+        # (a0 + n)(a0 - n) = non_residue * a1^2, so exactly one of the two is twice a square.
+        half = (self.p + 1) // 2
+        real = self.base.square_root((a0 + norm_root) * half % self.p)
+        if real is None:
+            real = self.base.square_root((a0 - norm_root) * half % self.p)
+        assert real  # not zero: a1 is not
+        return real, a1 * pow(2 * real, -1, self.p) % self.p
+
+    def is_larger(self, a: Fq2Element) -> bool:
+        return 2 * (a[1] or a[0]) > self.p
+
+    def is_odd(self, a: Fq2Element) -> bool:
+        return (a[0] or a[1]) % 2 == 1
+
+    def coefficients(self, a: Fq2Element) -> tuple[int, ...]:
+        return a
+
+    def from_coefficients(self, coefficients: tuple[int, ...]) -> Fq2Element:
+        c0, c1 = coefficients
+        return c0, c1
+
+
+@cache
+def fq_of(curve: PairingCurve) -> FqCoordinates:
+    """The coordinate field of G1."""
+    return FqCoordinates(curve.fq.value)
+
+
+@cache
+def fq2_of(curve: PairingCurve) -> Fq2Coordinates:
+    """The coordinate field of G2."""
+    return Fq2Coordinates(curve.fq.value, curve.tower.fq2_non_residue)

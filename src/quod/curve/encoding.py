@@ -1,0 +1,287 @@
+"""Byte encodings of single points that other programs use.
+
+Points are affine pairs of plain integers, None for infinity. Every decoder accepts exactly what
+its encoder writes: it refuses coordinates of p or more, flags that contradict each other or the
+point, stray bits, points off the curve and, unless told otherwise, points outside the subgroup of
+order r. Errors are `InputError`.
+
+| functions                 | curve             | form                                             |
+|---------------------------|-------------------|--------------------------------------------------|
+| ``*_zcash_*``             | BLS12-381         | Zcash protocol specification 5.4.9.2; IETF       |
+|                           |                   | draft-irtf-cfrg-pairing-friendly-curves, app. C  |
+| ``*_eip2537_*``           | BLS12-381         | EIP-2537: coordinates padded to 64 bytes         |
+| ``*_eip196_*``            | BN254 G1          | EIP-196                                          |
+| ``*_eip197_*``            | BN254 G2          | EIP-197: coefficient of u first                  |
+| ``*_arkworks_*``          | BN254, BLS12-377  | ark-serialize 0.4 and later: little-endian       |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal
+
+from quod.curve.affine import AffineGroup, g1_group, g2_group
+from quod.curve.coordinates import C
+from quod.curve.parameters import BLS12_381, BN254, G1Point, G2Point, PairingCurve
+from quod.errors import InputError
+
+
+@dataclass(frozen=True)
+class _Layout(Generic[C]):
+    """How coordinates lie in bytes: how many to an Fq, in which order of bytes and coefficients."""
+
+    group: AffineGroup[C]
+    size: int
+    byteorder: Literal["little", "big"]
+    high_coefficient_first: bool
+
+    @property
+    def coordinate_size(self) -> int:
+        return self.size * self.group.field.degree
+
+    def pack(self, value: C) -> bytes:
+        parts = self.group.field.coefficients(value)
+        if self.high_coefficient_first:
+            parts = parts[::-1]
+        return b"".join(part.to_bytes(self.size, self.byteorder) for part in parts)
+
+    def unpack(self, data: bytes, coordinate: str) -> C:
+        """One coordinate; `coordinate` (x or y) is for the message."""
+        parts = tuple(
+            int.from_bytes(data[at : at + self.size], self.byteorder)
+            for at in range(0, len(data), self.size)
+        )
+        if any(part >= self.group.field.p for part in parts):
+            raise InputError(f"{self.group.name}: {coordinate} is not below the modulus")
+        if self.high_coefficient_first:
+            parts = parts[::-1]
+        return self.group.field.from_coefficients(parts)
+
+    def require_length(self, data: bytes, coordinates: int) -> None:
+        expected = coordinates * self.coordinate_size
+        if len(data) != expected:
+            raise InputError(f"{self.group.name}: a point is {expected} bytes, not {len(data)}")
+
+    def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
+        if not self.group.contains((x, y)):
+            raise InputError(f"{self.group.name}: the point is not on the curve")
+        return self.in_subgroup((x, y), check_subgroup)
+
+    def in_subgroup(self, point: tuple[C, C], check_subgroup: bool) -> tuple[C, C]:
+        if check_subgroup and not self.group.in_subgroup(point):
+            raise InputError(f"{self.group.name}: the point is not in the subgroup of order r")
+        return point
+
+    def solve(self, x: C, larger: bool) -> tuple[C, C]:
+        """The point at x whose y is the larger or smaller of the two."""
+        field = self.group.field
+        y = field.square_root(self.group.right_side(x))
+        if y is None:
+            raise InputError(f"{self.group.name}: no point of the curve has this x")
+        if field.is_larger(y) != larger:
+            y = field.negate(y)
+            if field.is_larger(y) != larger:  # y = 0 is its own opposite
+                raise InputError(f"{self.group.name}: the sign bit is set although y is 0")
+        return x, y
+
+    # Plain: x then y, all zero for infinity.
+
+    def encode_plain(self, point: tuple[C, C] | None) -> bytes:
+        if point is None:
+            return bytes(2 * self.coordinate_size)
+        return self.pack(point[0]) + self.pack(point[1])
+
+    def decode_plain(self, data: bytes, check_subgroup: bool) -> tuple[C, C] | None:
+        self.require_length(data, 2)
+        if not any(data):
+            return None
+        middle = self.coordinate_size
+        x, y = self.unpack(data[:middle], "x"), self.unpack(data[middle:], "y")
+        return self.checked(x, y, check_subgroup)
+
+
+# Zcash and IETF: three flags in the top bits of the first byte.
+
+_COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
+
+
+def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    size = layout.coordinate_size * (1 if compressed else 2)
+    flags = _COMPRESSED if compressed else 0
+    if point is None:
+        return bytes([flags | _INFINITY]) + bytes(size - 1)
+    data = bytearray(layout.pack(point[0]))
+    if compressed:
+        flags |= _SIGN if layout.group.field.is_larger(point[1]) else 0
+    else:
+        data += layout.pack(point[1])
+    data[0] |= flags
+    return bytes(data)
+
+
+def _decode_zcash(
+    layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
+) -> tuple[C, C] | None:
+    layout.require_length(data, 1 if compressed else 2)
+    flags = data[0]
+    data = bytes([flags & 0x1F]) + data[1:]
+    if bool(flags & _COMPRESSED) != compressed:
+        form = "a compressed" if compressed else "an uncompressed"
+        raise InputError(f"{layout.group.name}: the flags are not those of {form} point")
+    if flags & _INFINITY:
+        if flags & _SIGN or any(data):
+            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+        return None
+    if compressed:
+        point = layout.solve(layout.unpack(data, "x"), bool(flags & _SIGN))
+        return layout.in_subgroup(point, check_subgroup)
+    if flags & _SIGN:
+        raise InputError(f"{layout.group.name}: an uncompressed point has no sign bit")
+    middle = layout.coordinate_size
+    x, y = layout.unpack(data[:middle], "x"), layout.unpack(data[middle:], "y")
+    return layout.checked(x, y, check_subgroup)
+
+
+_ZCASH_G1 = _Layout(g1_group(BLS12_381), 48, "big", True)
+_ZCASH_G2 = _Layout(g2_group(BLS12_381), 48, "big", True)
+
+
+def encode_zcash_g1(point: G1Point, *, compressed: bool = True) -> bytes:
+    """A point of BLS12-381 G1 in 48 bytes, or 96 uncompressed."""
+    return _encode_zcash(_ZCASH_G1, point, compressed)
+
+
+def decode_zcash_g1(
+    data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G1Point:
+    """A point of BLS12-381 G1 from 48 bytes, or 96 uncompressed."""
+    return _decode_zcash(_ZCASH_G1, data, compressed, check_subgroup)
+
+
+def encode_zcash_g2(point: G2Point, *, compressed: bool = True) -> bytes:
+    """A point of BLS12-381 G2 in 96 bytes, or 192 uncompressed; coefficient of u first."""
+    return _encode_zcash(_ZCASH_G2, point, compressed)
+
+
+def decode_zcash_g2(
+    data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G2Point:
+    """A point of BLS12-381 G2 from 96 bytes, or 192 uncompressed; coefficient of u first."""
+    return _decode_zcash(_ZCASH_G2, data, compressed, check_subgroup)
+
+
+# Ethereum: plain big-endian coordinates.
+
+_EIP2537_G1 = _Layout(g1_group(BLS12_381), 64, "big", False)
+_EIP2537_G2 = _Layout(g2_group(BLS12_381), 64, "big", False)
+_EIP196_G1 = _Layout(g1_group(BN254), 32, "big", False)
+_EIP197_G2 = _Layout(g2_group(BN254), 32, "big", True)
+
+
+def encode_eip2537_g1(point: G1Point) -> bytes:
+    """A point of BLS12-381 G1 in 128 bytes: x, y, each padded with 16 zero bytes in front."""
+    return _EIP2537_G1.encode_plain(point)
+
+
+def decode_eip2537_g1(data: bytes, *, check_subgroup: bool = True) -> G1Point:
+    """A point of BLS12-381 G1 from 128 bytes. The addition precompile alone takes points outside
+    the subgroup."""
+    return _EIP2537_G1.decode_plain(data, check_subgroup)
+
+
+def encode_eip2537_g2(point: G2Point) -> bytes:
+    """A point of BLS12-381 G2 in 256 bytes: x.c0, x.c1, y.c0, y.c1, each padded to 64."""
+    return _EIP2537_G2.encode_plain(point)
+
+
+def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
+    """A point of BLS12-381 G2 from 256 bytes."""
+    return _EIP2537_G2.decode_plain(data, check_subgroup)
+
+
+def encode_eip196_g1(point: G1Point) -> bytes:
+    """A point of BN254 G1 in 64 bytes: x, y."""
+    return _EIP196_G1.encode_plain(point)
+
+
+def decode_eip196_g1(data: bytes) -> G1Point:
+    """A point of BN254 G1 from 64 bytes. The whole curve has order r."""
+    return _EIP196_G1.decode_plain(data, False)
+
+
+def encode_eip197_g2(point: G2Point) -> bytes:
+    """A point of BN254 G2 in 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    return _EIP197_G2.encode_plain(point)
+
+
+def decode_eip197_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
+    """A point of BN254 G2 from 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    return _EIP197_G2.decode_plain(data, check_subgroup)
+
+
+# arkworks: little-endian, two flags in the top bits of the last byte, also on uncompressed points.
+
+_ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
+
+
+def _arkworks(group: AffineGroup[C], curve: PairingCurve) -> _Layout[C]:
+    if curve is BLS12_381:
+        raise ValueError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
+    # Bytes that hold an element and the two flags.
+    return _Layout(group, (curve.fq.bits + 2 + 7) // 8, "little", False)
+
+
+def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    size = layout.coordinate_size * (1 if compressed else 2)
+    if point is None:
+        return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])
+    data = bytearray(layout.pack(point[0]))
+    if not compressed:
+        data += layout.pack(point[1])
+    if layout.group.field.is_larger(point[1]):
+        data[-1] |= _ARKWORKS_NEGATIVE
+    return bytes(data)
+
+
+def _decode_arkworks(
+    layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
+) -> tuple[C, C] | None:
+    layout.require_length(data, 1 if compressed else 2)
+    flags = data[-1] & 0xC0
+    negative = bool(flags & _ARKWORKS_NEGATIVE)
+    data = data[:-1] + bytes([data[-1] & 0x3F])
+    if flags & _ARKWORKS_INFINITY:
+        if negative or any(data):
+            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+        return None
+    if compressed:
+        return layout.in_subgroup(layout.solve(layout.unpack(data, "x"), negative), check_subgroup)
+    middle = layout.coordinate_size
+    x, y = layout.unpack(data[:middle], "x"), layout.unpack(data[middle:], "y")
+    if layout.group.field.is_larger(y) != negative:
+        raise InputError(f"{layout.group.name}: the sign bit contradicts y")
+    return layout.checked(x, y, check_subgroup)
+
+
+def encode_arkworks_g1(curve: PairingCurve, point: G1Point, *, compressed: bool = True) -> bytes:
+    """A point of G1 in 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    return _encode_arkworks(_arkworks(g1_group(curve), curve), point, compressed)
+
+
+def decode_arkworks_g1(
+    curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G1Point:
+    """A point of G1 from 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    return _decode_arkworks(_arkworks(g1_group(curve), curve), data, compressed, check_subgroup)
+
+
+def encode_arkworks_g2(curve: PairingCurve, point: G2Point, *, compressed: bool = True) -> bytes:
+    """A point of G2 in 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    return _encode_arkworks(_arkworks(g2_group(curve), curve), point, compressed)
+
+
+def decode_arkworks_g2(
+    curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G2Point:
+    """A point of G2 from 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    return _decode_arkworks(_arkworks(g2_group(curve), curve), data, compressed, check_subgroup)
