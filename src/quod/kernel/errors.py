@@ -9,6 +9,8 @@ from quod.errors import KernelError
 from quod.kernel.ir import Location
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
+# Kernels that live in the package: their lines are a user's lines.
+_EXAMPLES = _PACKAGE + "examples.py"
 
 
 class TraceError(KernelError):
@@ -27,9 +29,20 @@ class VerificationFailure(KernelError):
         super().__init__(f"{location}: {message}")
 
 
+class InterpreterError(KernelError):
+    """A kernel did something undefined while it was interpreted, or was started wrongly."""
+
+    def __init__(self, message: str, location: Location) -> None:
+        self.location = location
+        super().__init__(f"{location}: {message}")
+
+
 def current_location() -> Location:
     """The innermost source line outside the kernel package."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) or file == _EXAMPLES:
+            break
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno)

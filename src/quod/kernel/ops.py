@@ -134,10 +134,12 @@ _define(
 )  # fmt: skip
 _define("rem", "T T -> T", "Remainder; by zero it gives the first operand.", remainder, T=_U)
 _define(
-    "min", "T T -> T", "a if a < b, else b; so b if one is NaN or both are zero.", minimum, T=_N,
+    "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
+    minimum, T=_N,
 )  # fmt: skip
 _define(
-    "max", "T T -> T", "a if b < a, else b; so b if one is NaN or both are zero.", maximum, T=_N,
+    "max", "T T -> T", "The larger operand; of floats NaN if one is, and -0 is below +0.",
+    maximum, T=_N,
 )  # fmt: skip
 _define("neg", "T -> T", "Negation; integers wrap.", lambda a: -a, T=(*types.FLOATS, *_I))
 _define("fma", "T T T -> T", "a * b + c, rounded once.", fused_multiply_add, T=types.FLOATS)

@@ -135,11 +135,19 @@ def multiply_high_add(
 
 
 def minimum(a: Array, b: Array) -> Array:
-    return np.where(a < b, a, b)
+    """IEEE 754-2019 `minimum` for floats: NaN if either is, and -0 below +0."""
+    smaller: Array = np.minimum(a, b)
+    if a.dtype.kind == "f":
+        return np.where((a == 0) & (b == 0), np.where(np.signbit(a), a, b), smaller)
+    return smaller
 
 
 def maximum(a: Array, b: Array) -> Array:
-    return np.where(b < a, a, b)
+    """IEEE 754-2019 `maximum` for floats: NaN if either is, and -0 below +0."""
+    larger: Array = np.maximum(a, b)
+    if a.dtype.kind == "f":
+        return np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger)
+    return larger
 
 
 def _fused_f32(a: Array, b: Array, c: Array) -> Array:
