@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from quod import __version__
+from quod.cli.terminal import ReaderLeft
 from quod.errors import DeviceError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderLeft):
         # Whoever read our output has left; the interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE

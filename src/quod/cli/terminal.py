@@ -13,9 +13,20 @@ if TYPE_CHECKING:
     from quod.device.timeline import Timeline
 
 
+class ReaderLeft(Exception):
+    """Whoever read standard output has closed it: `quod kernel emit ... | head`.
+
+    Not an OSError, which Typer would take for its own.
+    """
+
+
 def show(text: str) -> None:
-    """A result, on standard output."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """A result, on standard output. Raises `ReaderLeft`."""
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderLeft from error
 
 
 def show_json(value: Any) -> None:
