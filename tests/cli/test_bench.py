@@ -1,0 +1,160 @@
+"""The benchmark harness: medians, turns, ratios, and the results file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from quod import __version__
+from quod.cli.bench import harness
+from quod.cli.bench.report import report, shown_number
+from quod.errors import InputError
+
+PLAN = harness.Plan(repeats=3, seconds=0.0)
+
+
+def measure(
+    cases: list[harness.Case], against: str | None = None, plan: harness.Plan = PLAN
+) -> list[harness.Measurement]:
+    return harness.measure(
+        "sleep", cases, device="cpu", against=against, plan=plan, command="quod bench sleep"
+    )
+
+
+def test_the_median_is_in_the_unit_and_for_one_operation() -> None:
+    case = harness.Case({"n": 4}, lambda: time.sleep(0.004), unit="us/nap", operations=4)
+    [row] = measure([case])
+    assert 1000 <= row.median < 5000
+    assert (row.repeats, row.unit, row.parameters) == (3, "us/nap", {"n": 4})
+    assert (row.peer, row.peer_median, row.ratio) == (None, None, None)
+
+
+def test_a_peer_takes_turns_with_us() -> None:
+    order: list[str] = []
+
+    def run(name: str, seconds: float) -> None:
+        order.append(name)
+        time.sleep(seconds)
+
+    case = harness.Case(
+        {}, lambda: run("ours", 0.002), peers={"other": lambda: run("theirs", 0.02)}
+    )
+    [row] = measure([case], against="other")
+    assert order == ["ours", "theirs"] * 4  # one turn warms up
+    assert row.peer == "other"
+    assert row.ratio is not None
+    assert row.peer_median is not None
+    assert row.ratio == pytest.approx(row.peer_median / row.median)
+    assert 2 < row.ratio < 11
+
+
+def test_short_work_is_repeated_until_the_time_is_used() -> None:
+    runs: list[int] = []
+    case = harness.Case({}, lambda: runs.append(time.sleep(0.001) or 0))
+    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=0.02))
+    assert 3 <= row.repeats <= 20
+    assert len(runs) == row.repeats + 1
+    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=60, most_repeats=4))
+    assert row.repeats == 4
+
+
+def test_an_unknown_peer_is_refused_and_cases_without_it_are_left_out() -> None:
+    with_peer = harness.Case({"n": 1}, lambda: None, peers={"arkworks": lambda: None})
+    without = harness.Case({"n": 2}, lambda: None)
+    rows = measure([with_peer, without], against="arkworks")
+    assert [row.parameters for row in rows] == [{"n": 1}]
+    with pytest.raises(InputError, match="'blst' is not a peer of this benchmark; it has: arkw"):
+        measure([with_peer, without], against="blst")
+
+
+def row(n: int, median: float = 1.0, peer: str | None = None) -> harness.Measurement:
+    return harness.Measurement(
+        subject="msm",
+        parameters={"log2": n},
+        device="cpu",
+        median=median,
+        unit="ms",
+        spread=0.05,
+        repeats=5,
+        peer=peer,
+        peer_median=None if peer is None else 4 * median,
+        ratio=None if peer is None else 4.0,
+        commit="abc",
+        command="quod bench msm",
+    )
+
+
+def test_record_replaces_rows_of_one_name_and_keeps_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    harness.record(path, [row(14, 1.0), row(16, 2.0)])
+    harness.record(path, [row(16, 3.0), row(16, 3.0, "arkworks")])
+    stored = harness.load_results(path)
+    found = [(one["parameters"]["log2"], one["median"], one["peer"]) for one in stored["rows"]]
+    assert sorted(found, key=str) == [(14, 1.0, None), (16, 3.0, "arkworks"), (16, 3.0, None)]
+    assert stored["machine"]["processor"]
+    assert str(tmp_path) not in path.read_text()
+
+
+def test_record_refuses_the_results_of_another_machine(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    harness.record(path, [row(14)])
+    stored = json.loads(path.read_text())
+    stored["machine"]["processor"] = "another"
+    path.write_text(json.dumps(stored))
+    before = path.read_text()
+    with pytest.raises(InputError, match="holds the results of another"):
+        harness.record(path, [row(16)])
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": {}, "rows": 3}', '{"rows": []}'])
+def test_what_is_no_results_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="not a results file"):
+        harness.load_results(path)
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
+    report([row(16, 12.345, "arkworks")], as_json=True)
+    [shown] = json.loads(capsys.readouterr().out)
+    assert set(shown) == {
+        "subject",
+        "parameters",
+        "device",
+        "median",
+        "unit",
+        "spread",
+        "repeats",
+        "peer",
+        "peer_median",
+        "ratio",
+        "commit",
+        "command",
+    }
+    report([row(16, 12.345, "arkworks")], as_json=False)
+    out = capsys.readouterr().out
+    for text in ("log2=16", "12.3", "4.00x", "49.4", "arkworks"):
+        assert text in out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.0000"), (1.234, "1.23"), (12.34, "12.3"), (1234.5, "1234"), (1e-5, "1e-05")],
+)
+def test_numbers_are_short(value: float, text: str) -> None:
+    assert shown_number(value) == text
+
+
+def test_the_commit_is_this_checkouts_or_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Path(__file__).resolve().parents[2]
+    if (repository / ".git").exists():
+        command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
+        head = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert head.startswith(harness.current_commit().rstrip("+"))
+    monkeypatch.setenv("PATH", "")
+    assert harness.current_commit() == f"v{__version__}"

@@ -1,0 +1,106 @@
+"""quod inspect, devices and kernel: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
+
+
+def test_inspect_of_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    key = EXAMPLE / "circuit.zkey"
+    assert entry.run(["inspect", str(key), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["curve"] == "bn254"
+    assert found["bytes"] == key.stat().st_size
+    assert (found["domain_size"], found["public"]) == (4096, 3)
+    assert entry.run(["inspect", str(key)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["domain", "size", "4,096"] for line in lines)
+    assert any(line.split() == ["bytes", f"{key.stat().st_size:,}"] for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_inspect_refuses_what_it_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = tmp_path / "strange"
+    strange.write_bytes(b"\x7fELF....")
+    for path in (strange, tmp_path / "missing", tmp_path):
+        assert entry.run(["inspect", str(path)]) == 3
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith(f"quod: error: {path}")
+        assert captured.err.count("\n") == 1
+
+
+@dataclass
+class FakeDevice:
+    name: str = "cpu"
+    kind: str = "cpu"
+    description: str = "A processor [of brackets]"
+    features: tuple[str, ...] = ("avx512ifma", "avx2")
+    threads: int = 2
+    memory_bytes: int = 3 << 30
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import quod.device
+
+    monkeypatch.setattr(quod.device, "devices", lambda: [FakeDevice()], raising=False)
+    assert entry.run(["devices", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "name": "cpu",
+            "kind": "cpu",
+            "description": "A processor [of brackets]",
+            "features": ["avx512ifma", "avx2"],
+            "threads": 2,
+            "memory_bytes": 3 << 30,
+        }
+    ]
+    assert entry.run(["devices"]) == 0
+    out = capsys.readouterr().out
+    for text in ("A processor [of brackets]", "3.0 GiB", "avx512ifma avx2"):
+        assert text in out
+
+
+@dataclass
+class FakeKernel:
+    name: str
+    parameters: list[str]
+    doc: str
+
+
+def test_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = types.ModuleType("quod.kernel.registry")
+    rows = [FakeKernel("field.mul", ["x: u32[n]", "n: u32"], "Multiplies.\n\nMore.")]
+    texts: list[tuple[str, str]] = []
+
+    def emit(name: str, target: str) -> str:
+        texts.append((name, target))
+        return "kernel text\n"
+
+    registry.kernels = lambda: rows  # type: ignore[attr-defined]
+    registry.emit = emit  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "quod.kernel.registry", registry)
+    assert entry.run(["kernel", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"name": "field.mul", "parameters": ["x: u32[n]", "n: u32"], "doc": "Multiplies.\n\nMore."}
+    ]
+    assert entry.run(["kernel", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "x: u32[n], n: u32" in out
+    assert "More." not in out
+    assert entry.run(["kernel", "emit", "field.mul"]) == 0
+    assert entry.run(["kernel", "emit", "field.mul", "--target", "llvm"]) == 0
+    assert capsys.readouterr().out == "kernel text\n" * 2
+    assert texts == [("field.mul", "ir"), ("field.mul", "llvm")]

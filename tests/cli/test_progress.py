@@ -1,0 +1,88 @@
+"""The progress display: on a terminal only, late, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from quod.cli.progress import ProgressDisplay, followed_timeline, path_of
+from quod.device.timeline import Timeline
+
+SCRIPT = """
+import time
+from quod.cli.progress import followed_timeline
+with followed_timeline(quiet={quiet}) as timeline:
+    with timeline.stage("prove"), timeline.stage("msm [a]") as stage:
+        stage.progress(3, 8)
+        time.sleep({seconds})
+"""
+
+
+def on_a_terminal(seconds: float, quiet: bool = False) -> str:
+    """What a script of that length writes to a terminal on its standard error."""
+    ours, theirs = pty.openpty()
+    script = SCRIPT.format(quiet=quiet, seconds=seconds)
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=theirs, env=environment)
+    os.close(theirs)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # how Linux tells that the other side has closed
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(ours)
+    assert process.wait(timeout=30) == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(pieces).decode())
+
+
+def test_long_work_is_shown_on_a_terminal() -> None:
+    shown = on_a_terminal(1.0)
+    assert "prove › msm [a]" in shown
+    assert "3/8" in shown
+
+
+def test_short_or_quiet_work_shows_nothing() -> None:
+    assert on_a_terminal(0.0) == ""
+    assert on_a_terminal(0.5, quiet=True) == ""
+
+
+def test_off_a_terminal_there_is_no_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    before = threading.active_count()
+    with followed_timeline(quiet=False) as timeline, timeline.stage("prove"):
+        assert threading.active_count() == before
+    assert [stage.name for stage in timeline.rows()] == ["prove"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_leaves_are_the_stages_at_work() -> None:
+    display = ProgressDisplay()
+    timeline = Timeline(display)
+    with timeline.stage("prove"):
+        assert [path_of(stage) for stage in display.leaves()] == ["prove"]
+        with timeline.stage("msm"):
+            assert [path_of(stage) for stage in display.leaves()] == ["prove › msm"]
+        assert [path_of(stage) for stage in display.leaves()] == ["prove"]
+    assert display.leaves() == []
+
+
+def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    before = threading.active_count()
+    with (
+        pytest.raises(ValueError, match="boom"),
+        followed_timeline(quiet=False) as timeline,
+        timeline.stage("prove"),
+    ):
+        raise ValueError("boom")
+    assert threading.active_count() == before
