@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -21,6 +23,42 @@ from quod.kernel.value import Operand, Value
 FunctionBody = Callable[..., Any]
 
 
+def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
+    """The number as the type holds it."""
+    if type_ is types.bool_:
+        if number not in (0, 1):
+            raise TraceError(f"{number} is not a bool; compare with x != 0")
+        return bool(number)
+    if type_.is_integer:
+        if isinstance(number, float):
+            raise TraceError(f"{number} is not an integer; the value beside it is {type_}")
+        low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+        high = 1 << (type_.bits - (type_.kind == "signed"))
+        if not low <= number < high:
+            raise TraceError(f"{number} does not fit {type_}")
+        return int(number)
+    try:
+        with np.errstate(all="ignore"):
+            held = float(NUMPY_TYPES[type_](number))
+    except OverflowError:
+        held = math.inf
+    if math.isinf(held) and not (isinstance(number, float) and math.isinf(number)):
+        raise TraceError(f"{number} does not fit {type_}")
+    if isinstance(number, int) and held != number:
+        raise TraceError(f"{number} is not exact in {type_}; write {float(number)!r} to round it")
+    return held
+
+
+def _location_of(body: FunctionBody) -> Location:
+    """Where a function's Python source begins."""
+    while isinstance(body, functools.partial):
+        body = body.func
+    code = getattr(body, "__code__", None)
+    if code is None:
+        return current_location()
+    return Location(code.co_filename, code.co_firstlineno)
+
+
 class Builder:
     """What a kernel's Python function writes its ops to; `k` by convention."""
 
@@ -33,6 +71,8 @@ class Builder:
         self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
         self._names: dict[str, int] = {}
+        self._tracing: list[Hashable] = []
+        self._awaiting: list[Branch] = []
 
     # --- recording
 
@@ -77,6 +117,8 @@ class Builder:
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Records an op of the table, folded and shared where it is pure."""
         definition = OPS[name]
+        if definition.special:
+            raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
         for operand in operands:
             if operand.builder is not self:
                 raise TraceError(f"an operand of {name} belongs to another kernel")
@@ -98,21 +140,17 @@ class Builder:
         return self.constant(item, type_)
 
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant; an integer that does not fit the type is an error."""
-        if type_ is types.bool_:
-            value: int | float | bool = bool(number)
-        elif type_.is_integer:
-            if isinstance(number, float):
-                raise TraceError(f"{number} is not an integer; the value beside it is {type_}")
-            low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
-            high = 1 << (type_.bits - (type_.kind == "signed"))
-            value = int(number)
-            if not low <= value < high:
-                raise TraceError(f"{number} does not fit {type_}")
-        elif type_.kind == "float":
-            value = float(NUMPY_TYPES[type_](number))
-        else:
+        """A constant; a number that the type does not hold is an error.
+
+        A float is rounded to its type, but an integer must be exact in it.
+        """
+        if isinstance(number, np.generic):
+            number = number.item()
+        if not isinstance(number, (bool, int, float)):
+            raise TraceError(f"a {type(number).__name__} cannot stand beside a value of {type_}")
+        if type_ not in types.SCALARS:
             raise TraceError(f"there are no constants of type {type_}")
+        value = _fitting(number, type_)
         # repr tells -0.0 from 0.0 and 1 from True, which compare equal.
         attributes = {"value": value}
         key = ("const", repr(value), type_)
@@ -186,7 +224,9 @@ class Builder:
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """The same bits as another type of the same width."""
-        if value.type.bits != target.bits or target not in types.NUMBERS:
+        if value.type not in types.NUMBERS or target not in types.NUMBERS:
+            raise TraceError(f"cannot take the bits of {value.type} as {target}")
+        if value.type.bits != target.bits:
             raise TraceError(f"{value.type} and {target} differ in width")
         return self._record_pure("bitcast", (value,), (target,), {"type": target})[0]
 
@@ -206,15 +246,22 @@ class Builder:
     def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
         """`count` consecutive elements from pointer[index] on."""
         result = types.loaded_type(self._element(pointer, "loaded from"))
+        if count < 1:
+            raise TraceError(f"a load gives at least one value, not {count}")
         operands = (pointer, self._index(index))
         return self.record("load", operands, [result] * count, {"count": count})
 
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Stores values at pointer[index] and the places after it."""
         wanted = types.loaded_type(self._element(pointer, "stored through"))
+        if not values:
+            raise TraceError("a store needs at least one value")
         for value in values:
             if value.type is not wanted:
-                raise TraceError(f"a {wanted} is stored here, not a {value.type}")
+                raise TraceError(
+                    f"a {wanted} is stored here, not a {value.type}; convert it with "
+                    "value.cast(type)"
+                )
         self.record("store", (pointer, self._index(index), *values), ())
 
     def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
@@ -237,8 +284,12 @@ class Builder:
 
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""
-        if len(self._blocks) > 1:
-            raise TraceError("shared memory is declared at the top of a kernel, outside any region")
+        if self._blocks != [self.block]:
+            raise TraceError(
+                "shared memory is declared at the top of a kernel, outside any region or function"
+            )
+        if count < 1:
+            raise TraceError(f"shared memory holds at least one element, not {count}")
         self.shared_bytes += element.bytes * count
         result = types.pointer(element, "shared")
         return self.record("shared", (), (result,), {"count": count})[0]
@@ -251,9 +302,18 @@ class Builder:
 
     def if_(self, condition: Value) -> Branch:
         """`with k.if_(c) as branch:` runs a region where the condition holds."""
+        self.check_condition(condition)
+        return Branch(self, condition)
+
+    @staticmethod
+    def check_condition(condition: Value) -> None:
+        """Raises unless the condition is a kernel value of type bool."""
+        if not isinstance(condition, Value):
+            raise TraceError(
+                "this condition is known while the kernel is traced; use Python's own `if`"
+            )
         if condition.type is not types.bool_:
             raise TraceError(f"a condition is a bool, not a {condition.type}; write x != 0")
-        return Branch(self, condition)
 
     def range(
         self, start: Operand, stop: Operand, step: Operand = 1, *, carry: Any = None
@@ -270,6 +330,9 @@ class Builder:
         bounds = [self.operand(item, index_type) for item in (start, stop, step)]
         if any(bound.type is not index_type for bound in bounds):
             raise TraceError("start, stop and step of a loop must have one type")
+        by = bounds[2].constant
+        if by is not None and by <= 0:
+            raise TraceError(f"the step of a loop must be above zero, not {by}")
         return CountedLoop(self, bounds, carry)
 
     def while_(self, carry: Any) -> WhileLoop:
@@ -283,11 +346,27 @@ class Builder:
         self._known.append({})
         return block
 
-    def close_region(self, values: Sequence[Value]) -> None:
+    def close_region(self, values: Sequence[Value], location: Location | None = None) -> None:
         """Ends the innermost region with a yield."""
-        self.record("yield", values, ())
+        for branch in self._awaiting:
+            if branch.home is self._blocks[-1]:
+                raise branch.one_sided()
+        self.record("yield", values, (), location=location)
         self._blocks.pop()
         self._known.pop()
+
+    @property
+    def innermost(self) -> Block:
+        """The region that ops are recorded into."""
+        return self._blocks[-1]
+
+    def await_otherwise(self, branch: Branch) -> None:
+        """Notes that the branch gave values and needs its other side."""
+        self._awaiting.append(branch)
+
+    def complete(self, branch: Branch) -> None:
+        """Notes that the branch has its other side."""
+        self._awaiting.remove(branch)
 
     def last_operation(self) -> Op:
         """The op recorded last."""
@@ -315,8 +394,18 @@ class Builder:
         """
         values, static, rebuild = flatten(tuple(arguments))
         traced_key = (name, key, static)
+        try:
+            hash(traced_key)
+        except TypeError as error:
+            raise TraceError(
+                f"what the function {name} is fixed to cannot be a key: {error}"
+            ) from None
+        if traced_key in self._tracing:
+            raise TraceError(f"the function {name} calls itself; write a loop")
         if traced_key not in self._traced:
+            self._tracing.append(traced_key)
             self._traced[traced_key] = self._trace_function(name, body, values, rebuild, inline)
+            self._tracing.pop()
         function, rebuild_results = self._traced[traced_key]
         attributes = {"function": function}
         return rebuild_results(self.record("call", values, function.result_types, attributes))
@@ -339,6 +428,6 @@ class Builder:
             self._blocks, self._known = blocks, known
         unique = name if name not in self._names else f"{name}.{self._names[name]}"
         self._names[name] = self._names.get(name, 0) + 1
-        function = Function(unique, block, current_location(), inline)
+        function = Function(unique, block, _location_of(body), inline)
         self.functions.append(function)
         return function, rebuild_results

@@ -7,20 +7,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from quod.kernel.errors import TraceError, current_location
-from quod.kernel.ir import Block
-from quod.kernel.structure import flatten
+from quod.kernel.ir import Block, Location
+from quod.kernel.structure import describe, flatten
 from quod.kernel.value import Value
 
 if TYPE_CHECKING:
     from quod.kernel.builder import Builder
-
-
-def _check_same(carried_key: object, next_key: object, what: str) -> None:
-    if carried_key != next_key:
-        raise TraceError(
-            f"{what} must have the types, bounds and structure of the carried values: "
-            f"{next_key} is not {carried_key}"
-        )
 
 
 class Branch:
@@ -36,7 +28,10 @@ class Branch:
         self._location = current_location()
         self._then: Block | None = None
         self._given: Any = ()
+        self._given_at: Location | None = None
         self._results: Any = None
+        self._has_both_sides = False
+        self.home = builder.innermost
 
     def __enter__(self) -> Branch:
         self._then = self._builder.open_region(())
@@ -45,6 +40,15 @@ class Branch:
     def give(self, *structures: Any) -> None:
         """The values that this side gives."""
         self._given = structures
+        self._given_at = current_location()
+
+    def one_sided(self) -> TraceError:
+        """The error of a branch that gave values on one side only."""
+        return TraceError(
+            "the branch gave values on one side only; add `with branch.otherwise():` with "
+            "branch.give(...)",
+            self._location,
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
@@ -53,10 +57,12 @@ class Branch:
             self._builder.abandon_region()
             return
         values, self._key, self._rebuild = flatten(tuple(self._given))
-        self._builder.close_region(values)
+        self._builder.close_region(values, self._given_at)
         assert self._then is not None
         self._types = [value.type for value in values]
-        if not values:
+        if values:
+            self._builder.await_otherwise(self)
+        else:
             other = self._builder.open_region(())
             self._builder.close_region(())
             self._builder.record(
@@ -72,11 +78,9 @@ class Branch:
     def results(self) -> Any:
         """What the side that ran gave."""
         if self._results is None:
-            raise TraceError(
-                "the branch gave values on one side only; add `with branch.otherwise():` with "
-                "branch.give(...)",
-                self._location,
-            )
+            if self._has_both_sides or not self._given:
+                raise TraceError("the branch gave no values; give them with branch.give(...)")
+            raise self.one_sided()
         return self._results if len(self._results) > 1 else self._results[0]
 
 
@@ -87,8 +91,14 @@ class Otherwise:
         self._branch = branch
 
     def __enter__(self) -> None:
-        self._branch._given = ()
-        self._block = self._branch._builder.open_region(())
+        branch = self._branch
+        if branch._has_both_sides:
+            raise TraceError("a branch has one `otherwise`")
+        if branch.home is not branch._builder.innermost:
+            raise TraceError("`otherwise` stands in the same region as its branch")
+        branch._has_both_sides = True
+        branch._given, branch._given_at = (), None
+        self._block = branch._builder.open_region(())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
@@ -98,12 +108,18 @@ class Otherwise:
             builder.abandon_region()
             return
         values, key, _ = flatten(tuple(branch._given))
-        builder.close_region(values)
-        _check_same(branch._key, key, "what the two sides of a branch give")
+        builder.close_region(values, branch._given_at)
+        if branch._key != key:
+            raise TraceError(
+                f"a branch gives {describe(branch._key)} where its condition holds and "
+                f"{describe(key)} where it does not",
+                branch._given_at,
+            )
         assert branch._then is not None
         if not values:
             branch._operation.regions = (branch._then, self._block)
             return
+        builder.complete(branch)
         results = builder.record(
             "if", (branch._condition,), branch._types, {}, (branch._then, self._block),
             branch._location,
@@ -119,13 +135,18 @@ class _Loop:
         self._location = current_location()
         self._initial, self._key, self._rebuild = flatten(carry)
         self._next: Sequence[Value] | None = () if not self._initial else None
+        self._next_at: Location | None = None
         self._results: Any = None
 
     def next(self, carry: Any) -> None:
         """The carried values of the next iteration."""
         values, key, _ = flatten(carry)
-        _check_same(self._key, key, "the next values of a loop")
+        if self._key != key:
+            raise TraceError(
+                f"a loop carries {describe(self._key)}, but next gives {describe(key)}"
+            )
         self._next = values
+        self._next_at = current_location()
 
     @property
     def results(self) -> Any:
@@ -140,7 +161,7 @@ class _Loop:
                 "a loop that carries values must say what comes next: loop.next(...)",
                 self._location,
             )
-        self._builder.close_region(self._next)
+        self._builder.close_region(self._next, self._next_at)
 
 
 class CountedLoop(_Loop):
@@ -191,7 +212,9 @@ class WhileLoop(_Loop):
         """Leaves the loop unless the condition holds."""
         if self._condition is not None:
             raise TraceError("a loop has one check")
+        self._builder.check_condition(condition)
         self._condition = condition
+        self._checked_at = current_location()
         self._body = self._builder.open_region(())
 
     def __exit__(
@@ -207,7 +230,7 @@ class WhileLoop(_Loop):
             self._builder.abandon_region()
             return
         self._close()
-        self._builder.close_region((self._condition,))
+        self._builder.close_region((self._condition,), self._checked_at)
         results = self._builder.record(
             "while", self._initial, [value.type for value in self._initial],
             {}, (self._head, self._body), self._location,

@@ -55,13 +55,13 @@ class KernelDefinition:
         arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
         builder.block.arguments = arguments
         self.function(builder, *arguments, **static)
-        builder.record("yield", (), ())
+        builder.close_region((), self.location)
         kernel = Kernel(
             self.name, tuple(self.parameters), builder.block, machine.workgroup_size,
             builder.functions, self.location, builder.shared_bytes,
         )  # fmt: skip
         eliminate_dead_code(kernel)
-        verify(kernel)
+        verify(kernel, machine)
         return kernel
 
 

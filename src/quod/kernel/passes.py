@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from quod.kernel.ir import Block, Kernel, walk
+from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.value import Value
 
 
 def eliminate_dead_code(kernel: Kernel) -> None:
-    """Removes ops without effects whose results nothing uses, and functions nothing calls."""
-    bodies = [kernel.block, *(function.block for function in kernel.functions)]
-    for body in bodies:
-        _sweep(body, set())
+    """Removes ops without effects whose results nothing uses, and functions nothing calls.
+
+    A call, branch or counted loop has no effect if nothing in it has. A `while` stays: whether it
+    ends is not known.
+    """
+    sweep = _Sweep()
+    for body in (kernel.block, *(function.block for function in kernel.functions)):
+        sweep.block(body, set())
     called: set[int] = set()
     pending = [kernel.block]
     while pending:
@@ -21,16 +25,34 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     kernel.functions = [function for function in kernel.functions if id(function) in called]
 
 
-def _sweep(block: Block, used: set[Value]) -> None:
-    """Removes dead ops backwards; `used` gathers what the kept ones need."""
-    kept = []
-    for op in reversed(block.ops):
-        needed = not op.definition.removable or any(result in used for result in op.results)
-        if not needed:
-            continue
-        for region in op.regions:
-            _sweep(region, used)
-        used.update(op.operands)
-        kept.append(op)
-    kept.reverse()
-    block.ops[:] = kept
+class _Sweep:
+    """Removes dead ops backwards."""
+
+    def __init__(self) -> None:
+        self._pure_functions: dict[int, bool] = {}
+
+    def block(self, block: Block, used: set[Value]) -> None:
+        """Sweeps a region; `used` gathers the values that the kept ops need."""
+        kept = []
+        for op in reversed(block.ops):
+            if self._removable(op) and not any(result in used for result in op.results):
+                continue
+            for region in reversed(op.regions):
+                self.block(region, used)
+            used.update(op.operands)
+            kept.append(op)
+        kept.reverse()
+        block.ops[:] = kept
+
+    def _removable(self, op: Op) -> bool:
+        if op.name in ("if", "for"):
+            return all(map(self._without_effect, op.regions))
+        if op.name == "call":
+            function: Function = op.attributes["function"]
+            if id(function) not in self._pure_functions:
+                self._pure_functions[id(function)] = self._without_effect(function.block)
+            return self._pure_functions[id(function)]
+        return op.definition.removable
+
+    def _without_effect(self, block: Block) -> bool:
+        return all(op.name == "yield" or self._removable(op) for op in block.ops)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 
 Rebuild = Callable[[Sequence[Value]], Any]
@@ -46,4 +47,23 @@ def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
         return flat, (kind.__name__, tuple(key for _, key, _ in parts)), rebuild
     if isinstance(item, Structured):
         return item.flatten()
-    raise TypeError(f"a {type(item).__name__} holds no kernel values")
+    if isinstance(item, (bool, int, float)):
+        raise TraceError(
+            f"{item!r} is no kernel value and has no type here; write k.constant({item!r}, type)"
+        )
+    raise TraceError(
+        f"a {type(item).__name__} holds no kernel values; use values, tuples and lists of them, or "
+        "an object with a `flatten` method"
+    )
+
+
+def describe(key: Hashable) -> str:
+    """The types of a structure, from its key, for a message."""
+    match key:
+        case None:
+            return "nothing"
+        case ("tuple", tuple(parts)):
+            return f"({', '.join(map(describe, parts))})"
+        case ("list", tuple(parts)):
+            return f"[{', '.join(map(describe, parts))}]"
+    return str(key)

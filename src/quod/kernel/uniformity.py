@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quod.kernel.ir import Block, Op
+from quod.kernel.ir import Block, Function, Op
 from quod.kernel.value import Value
 
 
@@ -18,6 +18,8 @@ class Uniformity:
     def __init__(self, varying: Iterable[Value], *, trust_loads: bool) -> None:
         self.varying: set[Value] = set(varying)
         self._trust_loads = trust_loads
+        # One analysis of a function for each set of arguments that vary, shared by all calls.
+        self._inner: dict[tuple[int, tuple[bool, ...]], Uniformity] = {}
 
     def is_varying(self, value: Value) -> bool:
         return value in self.varying
@@ -27,92 +29,88 @@ class Uniformity:
         for op in block.ops:
             self._visit_op(op)
 
+    def inside(self, call: Op) -> Uniformity:
+        """The varying values of the body of a called function, for this call's arguments."""
+        function: Function = call.attributes["function"]
+        pattern = tuple(operand in self.varying for operand in call.operands)
+        key = (id(function), pattern)
+        if key not in self._inner:
+            arguments = zip(function.block.arguments, pattern, strict=True)
+            inner = Uniformity(
+                [argument for argument, varies in arguments if varies],
+                trust_loads=self._trust_loads,
+            )
+            inner._inner = self._inner
+            inner.visit(function.block)
+            self._inner[key] = inner
+        return self._inner[key]
+
+    def diverges(self, op: Op) -> bool:
+        """Whether the instances of a workgroup may take an `if`, `for` or `while` differently."""
+        match op.name:
+            case "if":
+                return op.operands[0] in self.varying
+            case "for":
+                return self._any(op.operands[:3])
+            case "while":
+                return op.regions[0].yielded[0] in self.varying
+        return False
+
     def _any(self, values: Iterable[Value]) -> bool:
         return any(value in self.varying for value in values)
 
     def _mark(self, values: Iterable[Value]) -> None:
         self.varying.update(values)
 
+    def _mark_where(self, values: Iterable[Value], sources: Iterable[Value]) -> None:
+        """Marks each value whose source varies."""
+        pairs = zip(values, sources, strict=True)
+        self._mark([value for value, source in pairs if source in self.varying])
+
     def _visit_op(self, op: Op) -> None:
         match op.name:
-            case "local_id":
+            case "local_id" | "atomic_add":
                 self._mark(op.results)
             case "load":
                 if not self._trust_loads or self._any(op.operands):
                     self._mark(op.results)
-            case "atomic_add":
-                self._mark(op.results)
             case "call":
-                self._visit_call(op)
+                inner = self.inside(op)
+                pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
+                self._mark([result for result, given in pairs if given in inner.varying])
             case "if":
                 for region in op.regions:
                     self.visit(region)
-                divergent = op.operands[0] in self.varying
-                yielded = zip(*(region.yielded for region in op.regions), strict=True)
-                for result, sides in zip(op.results, yielded, strict=True):
-                    if divergent or self._any(sides):
-                        self.varying.add(result)
+                    self._mark_where(op.results, region.yielded)
+                if self.diverges(op):
+                    self._mark(op.results)
             case "for":
-                self._visit_for(op)
+                (body,) = op.regions
+                if self.diverges(op):
+                    self._mark((*body.arguments, *op.results))
+                self._settle(op.regions, body.arguments[1:], op.operands[3:])
+                self._mark_where(op.results, body.arguments[1:])
             case "while":
-                self._visit_while(op)
+                head = op.regions[0]
+                self._settle(op.regions, head.arguments, op.operands)
+                if self.diverges(op):
+                    # Instances leave at different times: what they carry out differs.
+                    self._mark((*head.arguments, *op.results))
+                    self._settle(op.regions, head.arguments, op.operands)
+                self._mark_where(op.results, head.arguments)
             case _:
                 if self._any(op.operands):
                     self._mark(op.results)
 
-    def _visit_call(self, op: Op) -> None:
-        block = op.attributes["function"].block
-        inner = Uniformity(
-            (a for a, given in zip(block.arguments, op.operands, strict=True)
-             if given in self.varying),
-            trust_loads=self._trust_loads,
-        )  # fmt: skip
-        inner.visit(block)
-        for result, given in zip(op.results, block.yielded, strict=True):
-            if given in inner.varying:
-                self.varying.add(result)
-
-    def _visit_for(self, op: Op) -> None:
-        (body,) = op.regions
-        initial, arguments = op.operands[3:], body.arguments[1:]
-        divergent = self._any(op.operands[:3])
-        if divergent:
-            self._mark((*body.arguments, *op.results))
-        self._settle(body, arguments, initial, (body,))
-        self._mark(
-            result for result, argument in zip(op.results, arguments, strict=True)
-            if argument in self.varying
-        )  # fmt: skip
-
-    def _visit_while(self, op: Op) -> None:
-        head, body = op.regions
-        self._settle(body, head.arguments, op.operands, op.regions)
-        if head.yielded[0] in self.varying:
-            # Instances leave at different times: what they carry out differs.
-            self._mark((*head.arguments, *op.results))
-            self._settle(body, head.arguments, op.operands, op.regions)
-        self._mark(
-            result for result, argument in zip(op.results, head.arguments, strict=True)
-            if argument in self.varying
-        )  # fmt: skip
-
     def _settle(
-        self,
-        last: Block,
-        arguments: tuple[Value, ...],
-        initial: tuple[Value, ...],
-        regions: tuple[Block, ...],
+        self, regions: tuple[Block, ...], arguments: tuple[Value, ...], initial: tuple[Value, ...]
     ) -> None:
         """Visits a loop until the set of its varying carried values stops growing."""
-        for argument, value in zip(arguments, initial, strict=True):
-            if value in self.varying:
-                self.varying.add(argument)
+        self._mark_where(arguments, initial)
         while True:
             before = len(self.varying)
             for region in regions:
                 self.visit(region)
-            for argument, value in zip(arguments, last.yielded, strict=True):
-                if value in self.varying:
-                    self.varying.add(argument)
+            self._mark_where(arguments, regions[-1].yielded)
             if len(self.varying) == before:
                 return

@@ -22,6 +22,9 @@ class Value:
 
     __slots__ = ("_type", "builder", "op")
 
+    # NumPy scalars beside a value leave the operator to the value.
+    __array_ufunc__ = None
+
     def __init__(self, type_: Type, builder: Builder, op: Op | None = None) -> None:
         self._type = type_
         self.builder = builder
@@ -91,13 +94,25 @@ class Value:
         return self._binary("mul", other, swapped=True)
 
     def __truediv__(self, other: Operand) -> Value:
-        return self._binary("div", other)
+        return self._divide(other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self._divide(other, swapped=True)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return self._binary("div", other)
+        return self._divide(other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        return self._divide(other, swapped=True)
+
+    def _divide(self, other: Operand, *, swapped: bool = False) -> Value:
+        return self._binary("div", other, swapped=swapped)
 
     def __mod__(self, other: Operand) -> Value:
         return self._binary("rem", other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return self._binary("rem", other, swapped=True)
 
     def __and__(self, other: Operand) -> Value:
         return self._binary("and", other)
@@ -125,6 +140,9 @@ class Value:
 
     def __rshift__(self, other: Operand) -> Value:
         return self._binary("shr", other)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return self._binary("shr", other, swapped=True)
 
     def __neg__(self) -> Value:
         return self.builder.emit("neg", (self,))

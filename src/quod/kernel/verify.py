@@ -4,98 +4,196 @@ from __future__ import annotations
 
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
-from quod.kernel.ir import Block, Kernel, Op
+from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+from quod.kernel.ops import OPS
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
+from quod.kernel.verify_types import check_types
+
+MAXIMUM_WORKGROUP_SIZE = 1024
 
 
-def verify(kernel: Kernel) -> None:
-    """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule."""
+def verify(kernel: Kernel, machine: Machine | None = None) -> None:
+    """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule.
+
+    The rules: operand, result and region types; values used only where they are defined; carries
+    used once and at once; no recursion; barriers only where every instance of a workgroup comes;
+    shared memory within the budget of the machine.
+    """
+    _check_calls(kernel)
     for function in kernel.functions:
-        _Scope(set(function.block.arguments)).check(function.block)
-    _Scope(set(kernel.block.arguments)).check(kernel.block)
+        _Scope(kernel, function.block, function.location).check()
+    if kernel.block.yielded:
+        raise VerificationFailure("a kernel gives no values", kernel.block.ops[-1].location)
+    _Scope(kernel, kernel.block, kernel.location).check()
+    _check_budgets(kernel, machine)
     uniformity = Uniformity((), trust_loads=False)
     uniformity.visit(kernel.block)
-    _check_barriers(kernel.block, uniformity, divergent=None)
+    _Barriers().check(kernel.block, uniformity, None)
+
+
+def _check_calls(kernel: Kernel) -> None:
+    """Every called function is one of the kernel's, and none reaches itself."""
+    known = {id(function) for function in kernel.functions}
+    finished: set[int] = set()
+
+    def visit(block: Block, callers: tuple[Function, ...]) -> None:
+        for op in walk(block):
+            if op.name != "call":
+                continue
+            function = op.attributes.get("function")
+            if not isinstance(function, Function) or id(function) not in known:
+                name = getattr(function, "name", function)
+                raise VerificationFailure(f"{name} is no function of this kernel", op.location)
+            if function in callers:
+                raise VerificationFailure(f"the function {function.name} calls itself", op.location)
+            if id(function) not in finished:
+                visit(function.block, (*callers, function))
+                finished.add(id(function))
+
+    visit(kernel.block, ())
+    for function in kernel.functions:
+        visit(function.block, (function,))
 
 
 class _Scope:
-    """Definitions before uses, operand types, and the carry rule, over one body."""
+    """Structure, types, definitions before uses, and the carry rule, over one body."""
 
-    def __init__(self, visible: set[Value]) -> None:
-        self._visible = visible
+    def __init__(self, kernel: Kernel, block: Block, location: Location) -> None:
+        self._kernel = kernel
+        self._block = block
+        self._location = location
+        self._visible: set[Value] = set()
 
-    def check(self, block: Block) -> None:
-        self._visible.update(block.arguments)
-        pending_carry: Value | None = None
-        added: list[Value] = list(block.arguments)
+    def check(self) -> None:
+        self._check_block(self._block, self._location)
+
+    def _define(self, values: tuple[Value, ...], added: list[Value], location: Location) -> None:
+        for value in values:
+            if value in self._visible:
+                raise VerificationFailure("a value is defined twice", location)
+            self._visible.add(value)
+            added.append(value)
+
+    def _check_block(self, block: Block, location: Location) -> list[Value]:
+        """Gives what the region defines; that stays visible until the caller forgets it."""
+        added: list[Value] = []
+        self._define(block.arguments, added, location)
+        if not block.ops or block.ops[-1].name != "yield":
+            raise VerificationFailure("a region ends without a yield", location)
+        pending: Value | None = None
         for op in block.ops:
-            for operand in op.operands:
-                if operand not in self._visible:
-                    raise VerificationFailure(
-                        f"{op.name} uses a value from another region or function; carry it, give "
-                        "it, or pass it as an argument",
-                        op.location,
-                    )
-            self._check_types(op)
-            pending_carry = self._check_carry(op, pending_carry)
-            inner = _Scope(set(self._visible)) if op.name == "while" else None
-            for region in op.regions:
-                (inner or _Scope(set(self._visible))).check(region)
-            self._visible.update(op.results)
-            added.extend(op.results)
-
-    def _check_types(self, op: Op) -> None:
-        definition = op.definition
-        if not definition.special:
-            try:
-                definition.infer([operand.type for operand in op.operands])
-            except TypeError as error:
-                raise VerificationFailure(str(error), op.location) from None
-        elif op.name in ("load", "store", "atomic_add"):
-            pointer = op.operands[0].type
-            if not isinstance(pointer, PointerType):
-                raise VerificationFailure(f"{op.name} needs a pointer, not {pointer}", op.location)
-            element = types.loaded_type(pointer.element)
-            values = op.results if op.name == "load" else op.operands[2:]
-            if any(value.type is not element for value in values):
+            if op.name not in OPS:
+                raise VerificationFailure(f"there is no op {op.name}", op.location)
+            if op.name == "yield" and op is not block.ops[-1]:
                 raise VerificationFailure(
-                    f"{op.name} through {pointer} of another type", op.location
+                    "a yield stands before the end of its region", op.location
                 )
-
-    def _check_carry(self, op: Op, pending: Value | None) -> Value | None:
-        """The carry rule: used at most once, in the same block, no carry writer in between."""
-        used = [operand for operand in op.operands if operand.type is types.cc]
-        for carry in used:
-            if carry is not pending:
+            if op.name == "shared" and block is not self._kernel.block:
                 raise VerificationFailure(
-                    f"{op.name} uses a carry that is not the last one made; a carry is used once, "
-                    "in its own region, before any other carry, call or barrier",
+                    "shared memory is declared at the top of a kernel", op.location
+                )
+            self._check_operands(op)
+            check_types(op)
+            pending = _next_carry(op, pending)
+            self._check_regions(op)
+            self._define(op.results, added, op.location)
+        return added
+
+    def _check_operands(self, op: Op) -> None:
+        for operand in op.operands:
+            if operand not in self._visible:
+                made = f" (made on line {operand.op.location.line})" if operand.op else ""
+                raise VerificationFailure(
+                    f"{op.name} uses a value from another region or function{made}; carry it, give "
+                    "it, or pass it as an argument",
                     op.location,
                 )
-        if op.definition.effect == "carry":
-            made = [result for result in op.results if result.type is types.cc]
-            return made[0] if made else None
-        if op.regions or op.name in ("call", "barrier"):
-            return None
-        return pending
+
+    def _check_regions(self, op: Op) -> None:
+        inside: list[Value] = []
+        for region in op.regions:
+            inside += self._check_block(region, op.location)
+            if op.name != "while":
+                # The second region of a `while` sees the values of the first.
+                self._visible.difference_update(inside)
+                inside = []
+        self._visible.difference_update(inside)
 
 
-def _check_barriers(block: Block, uniformity: Uniformity, divergent: Op | None) -> None:
-    for op in block.ops:
-        if op.name == "barrier" and divergent is not None:
+def _next_carry(op: Op, pending: Value | None) -> Value | None:
+    """The carry rule: used at most once, in the same block, no carry writer in between."""
+    for operand in op.operands:
+        if operand.type is not types.cc:
+            continue
+        if op.definition.effect != "carry":
             raise VerificationFailure(
-                f"a barrier that not every instance reaches: it stands under the {divergent.name} "
-                f"of line {divergent.location.line}, whose condition differs between instances",
+                f"{op.name} cannot take a carry; use addc to turn it into a number", op.location
+            )
+        if operand is not pending:
+            raise VerificationFailure(
+                f"{op.name} uses a carry that is not the last one made; a carry is used once, "
+                "in its own region, before any other carry, call or barrier",
                 op.location,
             )
-        inner = divergent
-        if op.name == "if" and uniformity.is_varying(op.operands[0]):
-            inner = op
-        if op.name == "for" and any(map(uniformity.is_varying, op.operands[:3])):
-            inner = op
-        if op.name == "while" and uniformity.is_varying(op.regions[0].yielded[0]):
-            inner = op
-        for region in op.regions:
-            _check_barriers(region, uniformity, inner)
+    if op.definition.effect == "carry":
+        made = [result for result in op.results if result.type is types.cc]
+        return made[0] if made else None
+    if op.regions or op.name in ("call", "barrier"):
+        return None
+    return pending
+
+
+def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
+    if not 1 <= kernel.workgroup_size <= MAXIMUM_WORKGROUP_SIZE:
+        raise VerificationFailure(
+            f"a workgroup has 1 to {MAXIMUM_WORKGROUP_SIZE} instances, not {kernel.workgroup_size}",
+            kernel.location,
+        )
+    limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
+    used = 0
+    for op in kernel.block.ops:
+        if op.name == "shared":
+            pointer = op.results[0].type
+            assert isinstance(pointer, PointerType)
+            used += pointer.element.bytes * int(op.attributes["count"])
+            if used > limit:
+                raise VerificationFailure(
+                    f"the kernel needs {used} bytes of shared memory, and the machine has {limit}",
+                    op.location,
+                )
+    if used != kernel.shared_bytes:
+        raise VerificationFailure(
+            f"the kernel says that it needs {kernel.shared_bytes} bytes of shared memory, but "
+            f"declares {used}",
+            kernel.location,
+        )
+
+
+class _Barriers:
+    """Barriers stand only where every instance of the workgroup comes."""
+
+    def __init__(self) -> None:
+        self._checked: set[tuple[int, bool]] = set()
+
+    def check(self, block: Block, uniformity: Uniformity, divergent: Op | None) -> None:
+        """Checks a region that runs under the divergent op, if any."""
+        for op in block.ops:
+            if op.name == "barrier" and divergent is not None:
+                raise VerificationFailure(
+                    f"a barrier that not every instance reaches: it stands under the "
+                    f"{divergent.name} of line {divergent.location.line}, whose condition differs "
+                    "between instances",
+                    op.location,
+                )
+            inner = op if uniformity.diverges(op) else divergent
+            for region in op.regions:
+                self.check(region, uniformity, inner)
+            if op.name == "call":
+                inside = uniformity.inside(op)
+                key = (id(inside), divergent is not None)
+                if key not in self._checked:
+                    self._checked.add(key)
+                    self.check(op.attributes["function"].block, inside, divergent)

@@ -1,0 +1,245 @@
+"""The type rules of the ops that the op table alone cannot state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.kernel import types
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir import Block, Function, Op
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Value
+
+
+def check_types(op: Op) -> None:
+    """Raises VerificationFailure if operands, results, attributes or regions do not fit the op."""
+    definition = op.definition
+    if op.regions and op.name not in ("if", "for", "while"):
+        raise VerificationFailure(f"{op.name} has no regions", op.location)
+    if definition.special:
+        _RULES[op.name](op)
+        return
+    try:
+        results = definition.infer(_types(op.operands))
+    except TypeError as error:
+        raise VerificationFailure(str(error), op.location) from None
+    if _types(op.results) != results:
+        raise VerificationFailure(
+            f"{op.name} gives {_names(results)}, not {_names(_types(op.results))}", op.location
+        )
+
+
+def _types(values: Sequence[Value]) -> list[Type]:
+    return [value.type for value in values]
+
+
+def _names(kinds: Sequence[Type]) -> str:
+    return "(" + ", ".join(kind.name for kind in kinds) + ")"
+
+
+def _fail(op: Op, message: str) -> VerificationFailure:
+    return VerificationFailure(message, op.location)
+
+
+def _counts(op: Op, operands: int, results: int) -> None:
+    for what, wanted, found in (
+        ("operands", operands, len(op.operands)),
+        ("results", results, len(op.results)),
+    ):
+        if wanted != found:
+            raise _fail(op, f"{op.name} has {wanted} {what}, not {found}")
+
+
+def _const(op: Op) -> None:
+    _counts(op, 0, 1)
+    type_, value = op.results[0].type, op.attributes.get("value")
+    if type_ is types.bool_:
+        fits = isinstance(value, bool)
+    elif type_.is_integer:
+        low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+        high = 1 << (type_.bits - (type_.kind == "signed"))
+        fits = type(value) is int and low <= value < high
+    else:
+        fits = type_.kind == "float" and isinstance(value, float)
+    if not fits or type_ not in types.SCALARS:
+        raise _fail(op, f"{value!r} is no constant of type {type_}")
+
+
+def _convert(op: Op) -> None:
+    _counts(op, 1, 1)
+    source, target = op.operands[0].type, op.results[0].type
+    if source not in types.SCALARS or target not in types.SCALARS:
+        raise _fail(op, f"cannot convert {source} to {target}")
+
+
+def _bitcast(op: Op) -> None:
+    _counts(op, 1, 1)
+    source, target = op.operands[0].type, op.results[0].type
+    numbers = source in types.NUMBERS and target in types.NUMBERS
+    if not numbers or source.bits != target.bits:
+        raise _fail(op, f"cannot take the bits of {source} as {target}")
+
+
+def _pointer(op: Op) -> PointerType:
+    if not op.operands or not isinstance(op.operands[0].type, PointerType):
+        found = op.operands[0].type if op.operands else "nothing"
+        raise _fail(op, f"{op.name} needs a pointer, not {found}")
+    return op.operands[0].type
+
+
+def _place(op: Op) -> PointerType:
+    """The pointer of an op whose first operands are a pointer and an index."""
+    pointer = _pointer(op)
+    if len(op.operands) < 2 or op.operands[1].type not in types.UNSIGNED:
+        found = op.operands[1].type if len(op.operands) > 1 else "nothing"
+        raise _fail(op, f"the index of {op.name} must be u32 or u64, not {found}")
+    return pointer
+
+
+def _pointer_cast(op: Op) -> None:
+    _counts(op, 1, 1)
+    source, target = _pointer(op), op.results[0].type
+    if not isinstance(target, PointerType) or source.space != target.space:
+        raise _fail(op, f"cannot cast {source} to {target}")
+
+
+def _pointer_add(op: Op) -> None:
+    _counts(op, 2, 1)
+    if op.results[0].type is not _place(op):
+        raise _fail(op, f"pointer_add gives {_place(op)}, not {op.results[0].type}")
+
+
+def _load(op: Op) -> None:
+    element = types.loaded_type(_place(op).element)
+    _counts(op, 2, max(1, len(op.results)))
+    if any(result.type is not element for result in op.results):
+        raise _fail(
+            op, f"load through {_place(op)} gives {element}, not {_names(_types(op.results))}"
+        )
+    if op.attributes.get("count") != len(op.results):
+        raise _fail(
+            op, f"load of {op.attributes.get('count')} elements with {len(op.results)} results"
+        )
+
+
+def _store(op: Op) -> None:
+    element = types.loaded_type(_place(op).element)
+    _counts(op, max(3, len(op.operands)), 0)
+    if any(value.type is not element for value in op.operands[2:]):
+        raise _fail(
+            op, f"store through {_place(op)} takes {element}, not {_names(_types(op.operands[2:]))}"
+        )
+
+
+def _atomic_add(op: Op) -> None:
+    element = _place(op).element
+    _counts(op, 3, 1)
+    if element not in types.UNSIGNED:
+        raise _fail(op, f"atomic_add works on u32 and u64, not on {element}")
+    for value in (op.operands[2], op.results[0]):
+        if value.type is not element:
+            raise _fail(op, f"atomic_add through {_place(op)} works on {element}, not {value.type}")
+
+
+def _prefetch(op: Op) -> None:
+    _place(op)
+    _counts(op, 2, 0)
+
+
+def _shared(op: Op) -> None:
+    _counts(op, 0, 1)
+    result, count = op.results[0].type, op.attributes.get("count")
+    if not isinstance(result, PointerType) or result.space != "shared":
+        raise _fail(op, f"shared gives a pointer to shared memory, not {result}")
+    if type(count) is not int or count < 1:
+        raise _fail(op, f"shared memory holds at least one element, not {count}")
+
+
+def _call(op: Op) -> None:
+    function = op.attributes.get("function")
+    if not isinstance(function, Function):
+        raise _fail(op, "call names no function")
+    for what, wanted, given in (
+        ("takes", _types(function.block.arguments), _types(op.operands)),
+        ("gives", function.result_types, _types(op.results)),
+    ):
+        if wanted != given:
+            raise _fail(op, f"{function.name} {what} {_names(wanted)}, not {_names(given)}")
+
+
+def _regions(op: Op, count: int) -> None:
+    if len(op.regions) != count:
+        raise _fail(op, f"{op.name} has {count} regions, not {len(op.regions)}")
+
+
+def _signature(op: Op, what: str, given: Sequence[Value], wanted: Sequence[Type]) -> None:
+    if _types(given) != list(wanted):
+        raise _fail(
+            op, f"{what} of {op.name} must be {_names(wanted)}, not {_names(_types(given))}"
+        )
+
+
+def _if(op: Op) -> None:
+    _counts(op, 1, len(op.results))
+    _regions(op, 2)
+    if op.operands[0].type is not types.bool_:
+        raise _fail(op, f"the condition of if must be bool, not {op.operands[0].type}")
+    for region in op.regions:
+        _signature(op, "the region arguments", region.arguments, ())
+        _yields(op, region, _types(op.results))
+
+
+def _for(op: Op) -> None:
+    _regions(op, 1)
+    _counts(op, max(3, len(op.operands)), max(0, len(op.operands) - 3))
+    bounds, initial = _types(op.operands[:3]), _types(op.operands[3:])
+    if bounds[0] not in types.INTEGERS or bounds != [bounds[0]] * 3:
+        raise _fail(op, f"the bounds of for must be of one integer type, not {_names(bounds)}")
+    _signature(op, "the results", op.results, initial)
+    _signature(op, "the region arguments", op.regions[0].arguments, [bounds[0], *initial])
+    _yields(op, op.regions[0], initial)
+
+
+def _while(op: Op) -> None:
+    _regions(op, 2)
+    head, body = op.regions
+    carried = _types(op.operands)
+    _signature(op, "the results", op.results, carried)
+    _signature(op, "the arguments of the first region", head.arguments, carried)
+    _signature(op, "the arguments of the second region", body.arguments, ())
+    _yields(op, head, [types.bool_])
+    _yields(op, body, carried)
+
+
+def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
+    if not region.ops or region.ops[-1].name != "yield":
+        raise _fail(op, f"a region of {op.name} ends without a yield")
+    given = _types(region.yielded)
+    if given != list(wanted):
+        raise VerificationFailure(
+            f"a region of {op.name} must yield {_names(wanted)}, not {_names(given)}",
+            region.ops[-1].location,
+        )
+
+
+def _yield(op: Op) -> None:
+    _counts(op, len(op.operands), 0)
+
+
+_RULES: dict[str, Callable[[Op], None]] = {
+    "const": _const,
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "pointer_cast": _pointer_cast,
+    "pointer_add": _pointer_add,
+    "load": _load,
+    "store": _store,
+    "atomic_add": _atomic_add,
+    "prefetch": _prefetch,
+    "shared": _shared,
+    "call": _call,
+    "if": _if,
+    "for": _for,
+    "while": _while,
+    "yield": _yield,
+}
