@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.formats import describe
+from quod.formats.curves import CURVES
+from tests.formats.tiny import DATA, container, refused, replaced
+
+FOLDER = DATA / "bn254"
+
+
+def test_groth16_key() -> None:
+    path = FOLDER / "circuit.zkey"
+    found = describe(path)
+    assert list(found)[:3] == ["file", "kind", "bytes"]
+    circuit_hash = found.pop("circuit_hash")
+    assert isinstance(circuit_hash, str)
+    assert len(bytes.fromhex(circuit_hash)) == 64
+    assert found.pop("sections") == {
+        "1": 4,
+        "2": 660,
+        "3": 192,
+        "4": 4 + 8 * 44,
+        "5": 320,
+        "6": 320,
+        "7": 640,
+        "8": 128,
+        "9": 512,
+        "10": 68 + 434,
+    }
+    assert found == {
+        "file": str(path),
+        "kind": "groth16 proving key (zkey)",
+        "bytes": path.stat().st_size,
+        "protocol": "groth16",
+        "curve": "bn254",
+        "constraints": 2,
+        "domain_size": 8,
+        "log2_domain": 3,
+        "public": 2,
+        "variables": 5,
+        "coefficients": 8,
+        "contributions": 1,
+    }
+
+
+def test_plonk_key_is_described_though_not_proved_with() -> None:
+    found = describe(FOLDER / "plonk.zkey")
+    assert found["kind"] == "plonk proving key (zkey)"
+    assert (found["curve"], found["constraints"], found["public"]) == ("bn254", 4, 2)
+
+
+def test_witness_and_constraint_system() -> None:
+    found = describe(FOLDER / "witness.wtns")
+    assert (found["kind"], found["curve"], found["values"]) == ("witness (wtns)", "bn254", 5)
+    assert (found["zeros_and_ones"], found["below_2**32"]) == (1, 2)
+    found = describe(DATA / "bls12_381" / "circuit.r1cs")
+    assert (found["kind"], found["curve"]) == ("constraint system (r1cs)", "bls12_381")
+    assert (found["constraints"], found["wires"], found["public_inputs"]) == (2, 5, 1)
+    assert found["nonzeros"] == {"a": 3, "b": 2, "c": 2}
+
+
+def test_json_files(tmp_path: Path) -> None:
+    found = describe(FOLDER / "proof.json")
+    assert (found["kind"], found["curve"]) == ("proof (proof.json)", "bn254")
+    found = describe(FOLDER / "verification_key.json")
+    assert (found["curve"], found["public"]) == ("bn254", 2)
+    found = describe(FOLDER / "public.json")
+    # Its first value, -95 modulo the BN254 prime, is above the BLS12-377 one.
+    assert (found["public"], found["fits"]) == (2, ["bn254", "bls12_381"])
+    document = json.loads((FOLDER / "proof.json").read_text())
+    del document["curve"]
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    found = describe(tmp_path / "p.json")
+    assert found["curve"] is None
+    assert "bn254" in found["fits"]  # type: ignore[operator]
+
+
+def test_powers_of_tau(tmp_path: Path) -> None:
+    def stored(q: int) -> Path:
+        header = struct.pack("<I", 32) + q.to_bytes(32, "little") + struct.pack("<II", 12, 28)
+        (tmp_path / "p.ptau").write_bytes(container(b"ptau", 1, [(1, header), (12, b"")]))
+        return tmp_path / "p.ptau"
+
+    found = describe(stored(CURVES["bn254"].fq.value))
+    assert (found["kind"], found["curve"]) == ("powers of tau (ptau)", "bn254")
+    assert (found["log2_powers"], found["log2_ceremony_powers"]) == (12, 28)
+    assert found["prepared"] is True
+    with pytest.raises(InputError, match="no curve that Quod knows"):
+        describe(stored(101))
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (b"\x7fELF....", "is none of zkey, wtns, r1cs, ptau and JSON"),
+        (b"hello", "is none of zkey, wtns, r1cs, ptau and JSON"),
+        (b"{}", "is JSON, but no proof, verification key or list of public inputs"),
+        (b"3", "is JSON, but no proof"),
+        (b'["-1"]', "is JSON, but no proof"),
+        (b'{"pi_a": []}', '"protocol" is missing'),
+        (b"", "is empty"),
+        (b"zkey", "ends within its header"),
+    ],
+)
+def test_files_of_no_known_kind(tmp_path: Path, data: bytes, part: str) -> None:
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(InputError) as error:
+        describe(tmp_path / "file")
+    refused(error, str(tmp_path / "file"), part)
+
+
+def test_damage_is_reported(tmp_path: Path) -> None:
+    data = (FOLDER / "circuit.r1cs").read_bytes()
+    (tmp_path / "c.r1cs").write_bytes(replaced(data, {2: b"\xff" * 24}))
+    with pytest.raises(InputError, match="section 2"):
+        describe(tmp_path / "c.r1cs")

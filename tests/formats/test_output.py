@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from quod.errors import OutputError
+from quod.formats import write_all_atomically, write_atomically
+
+
+def test_writes_bytes_and_functions(tmp_path: Path) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(b"sec")
+        file.write(b"ond")
+
+    target = tmp_path / "out"
+    write_atomically(target, b"first")
+    assert target.read_bytes() == b"first"
+    write_atomically(target, write)
+    assert target.read_bytes() == b"second"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_new_file_obeys_umask_and_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "new", b"")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    (tmp_path / "new").chmod(0o600)
+    write_atomically(tmp_path / "new", b"x")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+
+
+def test_follows_symbolic_links(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "real")
+    write_atomically(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder" / "real").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("absent/out", "create its directory first"),
+        ("file/out", "name a path whose parent is a directory"),
+        ("folder", "name a file, not a directory"),
+        ("n" * 300, "choose a shorter name"),
+    ],
+)
+def test_unwritable_target(tmp_path: Path, name: str, advice: str) -> None:
+    (tmp_path / "file").write_bytes(b"kept")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError) as error:
+        write_atomically(tmp_path / name, b"x")
+    assert str(tmp_path / name) in str(error.value)
+    assert advice in str(error.value)
+    assert error.value.exit_code == 5
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_directory_without_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(OutputError, match="may write to"):
+        write_atomically(tmp_path / "out", b"x")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+def test_device_is_written_to_and_full_disk_is_reported() -> None:
+    write_atomically("/dev/null", b"x")
+    with pytest.raises(OutputError, match=r"No space left on device.*; free some space"):
+        write_atomically("/dev/full", b"x")
+
+
+def test_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        # The nearest a process comes to a full disk of its own: writes past 64 KiB fail.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+        with pytest.raises(OutputError, match="File too large"):
+            write_atomically(target, bytes(1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, ValueError])
+def test_interruption_leaves_nothing(tmp_path: Path, interruption: type[BaseException]) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise interruption
+
+    with pytest.raises(interruption):
+        write_all_atomically({tmp_path / "one": b"x", tmp_path / "two": write})
+    assert os.listdir(tmp_path) == []
+
+
+def test_all_or_none(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="absent"):
+        write_all_atomically({tmp_path / "one": b"x", tmp_path / "absent" / "two": b"y"})
+    if os.path.exists("/dev/full"):
+        with pytest.raises(OutputError, match="/dev/full"):
+            write_all_atomically({tmp_path / "one": b"x", "/dev/full": b"y"})
+    assert os.listdir(tmp_path) == []
+    write_all_atomically({tmp_path / "one": b"x", tmp_path / "two": b"y"})
+    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
