@@ -48,7 +48,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 unit: $(VENV)/.dev build/node/.installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	QUOD_TEST_NODE=required $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test: lint unit
 

@@ -1,0 +1,125 @@
+"""The example's files belong together, and say what its README says."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.cli import entry
+from quod.formats import Witness, Zkey, read_verification_key
+from tests.node import run_program
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "membership"
+
+
+@pytest.fixture(scope="module")
+def maker() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLE / "make_input.py"))
+
+
+def witness_values(path: Path) -> list[int]:
+    values = Witness.open(path).values
+    return [int.from_bytes(row.astype("<u4").tobytes(), "little") for row in values]
+
+
+def test_the_input_is_the_one_that_the_script_makes(maker: dict[str, Any]) -> None:
+    assert json.loads((EXAMPLE / "input.json").read_text()) == maker["make_input"]()
+
+
+def test_the_circuit_has_the_constants_of_its_rule(maker: dict[str, Any]) -> None:
+    source = (EXAMPLE / "membership.circom").read_text()
+    found = [int(number) for number in re.findall(r"^ +(\d{60,}),?$", source, re.MULTILINE)]
+    assert found == maker["CONSTANTS"]
+    assert len(found) == maker["ROUNDS"] == 110
+    # The rounds that MiMC asks for, and the exponent that makes a round a permutation.
+    assert 5 ** maker["ROUNDS"] >= maker["PRIME"] > 5 ** (maker["ROUNDS"] - 1)
+    assert (maker["PRIME"] - 1) % 5 != 0
+
+
+def test_the_witness_says_what_the_readme_says(maker: dict[str, Any]) -> None:
+    compress, member = maker["compress"], maker["MEMBER"]
+    secret = maker["secret_of"](member)
+    leaves = [compress(maker["secret_of"](one), 0) for one in range(1 << maker["DEPTH"])]
+    root, _ = maker["authentication_path"](leaves, member)
+    nullifier = compress(maker["SCOPE"], secret)
+    values = witness_values(EXAMPLE / "witness.wtns")
+    assert values[:4] == [1, nullifier, root, maker["SCOPE"]]
+    assert secret in values
+    assert leaves[member] in values
+    assert nullifier != compress(maker["SCOPE"] + 1, secret)
+
+
+def test_the_witness_fits_the_key() -> None:
+    zkey = Zkey.open(EXAMPLE / "circuit.zkey")
+    zkey.check_points_below_modulus()
+    assert len(witness_values(EXAMPLE / "witness.wtns")) == zkey.variables
+    assert zkey.public == read_verification_key(EXAMPLE / "verification_key.json").public == 3
+
+
+def test_the_files_are_small() -> None:
+    sizes = [path.stat().st_size for path in EXAMPLE.iterdir() if path.is_file()]
+    assert sum(sizes) < 5_000_000
+
+
+@pytest.mark.node
+def test_circom_makes_this_witness_from_this_source(tmp_path: Path) -> None:
+    for name in ("membership.circom", "input.json"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+    compiled = run_program(
+        "circom2", "membership.circom", "--r1cs", "--wasm", "--O2", directory=tmp_path
+    )
+    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
+    calculator = tmp_path / "membership_js" / "membership.wasm"
+    made = run_program(
+        "snarkjs", "wtns", "calculate", calculator, "input.json", "out.wtns", directory=tmp_path
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert witness_values(tmp_path / "out.wtns") == witness_values(EXAMPLE / "witness.wtns")
+
+    # Somebody who is no member finds no witness.
+    document = json.loads((tmp_path / "input.json").read_text())
+    document["secret"] = "1"
+    (tmp_path / "input.json").write_text(json.dumps(document))
+    refused = run_program(
+        "snarkjs", "wtns", "calculate", calculator, "input.json", "no.wtns", directory=tmp_path
+    )
+    assert refused.returncode != 0
+
+
+@pytest.mark.node
+def test_the_example_proves_and_verifies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof, public = tmp_path / "proof.json", tmp_path / "public.json"
+    vkey = EXAMPLE / "verification_key.json"
+    files = [EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns", proof, public]
+    assert entry.run(["groth16", "prove", *map(str, files), "--quiet"]) == 0
+    values = witness_values(EXAMPLE / "witness.wtns")
+    assert json.loads(public.read_text()) == [str(value) for value in values[1:4]]
+
+    verify = ["groth16", "verify", str(vkey), str(public), str(proof)]
+    assert entry.run(verify) == 0
+    assert "OK" in capsys.readouterr().out
+    accepted = run_program("snarkjs", "groth16", "verify", vkey, public, proof)
+    assert accepted.returncode == 0, accepted.stdout
+
+    # The same proof for another vote is refused, by us and by snarkjs.
+    document = json.loads(public.read_text())
+    document[2] = str(int(document[2]) + 1)
+    public.write_text(json.dumps(document))
+    assert entry.run(verify) == 6
+    assert run_program("snarkjs", "groth16", "verify", vkey, public, proof).returncode != 0
+
+
+def test_the_verifying_key_is_the_one_in_the_key(tmp_path: Path) -> None:
+    out = tmp_path / "vkey.json"
+    arguments = ["zkey", "export", "verificationkey", str(EXAMPLE / "circuit.zkey"), str(out)]
+    assert entry.run([*arguments, "--quiet"]) == 0
+    expected = json.loads((EXAMPLE / "verification_key.json").read_text())
+    assert json.loads(out.read_text()) == expected
