@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -96,6 +97,19 @@ def test_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         signal.signal(signal.SIGXFSZ, handler)
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_disk_that_is_found_full_on_flushing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Network file systems report a full disk no earlier than this.
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="free some space"):
+        write_atomically(tmp_path / "out", b"x")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, ValueError])
