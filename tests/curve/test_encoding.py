@@ -110,9 +110,7 @@ def test_infinity(form: str) -> None:
 def test_wrong_length(form: str, change: int) -> None:
     group, encode, decode = FORMS[form]
     data = encode(group.generator)
-    with pytest.raises(
-        InputError, match=rf"a point is {len(data)} bytes, not {len(data) + change}"
-    ):
+    with pytest.raises(InputError, match=rf"expected {len(data)} bytes, not {len(data) + change}"):
         decode(data[:change] if change < 0 else data + b"\x00")
     with pytest.raises(InputError):
         decode(b"")
@@ -217,19 +215,17 @@ def test_points_with_y_zero() -> None:
 
 @pytest.mark.parametrize("scalar", [0, 1, 2, 3, 1000, BLS12_381.fr.value - 1])
 def test_zcash_form_of_py_arkworks(scalar: int) -> None:
-    for group, ours, theirs in (
-        (g1_group(BLS12_381), encode_zcash_g1, arkworks.G1Point()),
-        (g2_group(BLS12_381), encode_zcash_g2, arkworks.G2Point()),
-    ):
-        point: Any = group.multiply(scalar, group.generator)  # type: ignore[attr-defined]
-        other = theirs * arkworks.Scalar(scalar)
-        assert ours(point) == bytes(other.to_compressed_bytes())
+    g1, g2, factor = g1_group(BLS12_381), g2_group(BLS12_381), arkworks.Scalar(scalar)
+    theirs = bytes((arkworks.G1Point() * factor).to_compressed_bytes())
+    assert encode_zcash_g1(g1.multiply(scalar, g1.generator)) == theirs
+    theirs = bytes((arkworks.G2Point() * factor).to_compressed_bytes())
+    assert encode_zcash_g2(g2.multiply(scalar, g2.generator)) == theirs
 
 
 @pytest.mark.parametrize("scalar", [1, 2, 5, BLS12_381.fr.value - 7])
 def test_zcash_form_of_py_ecc(scalar: int) -> None:
     g1, g2 = g1_group(BLS12_381), g2_group(BLS12_381)
-    ecc = optimized_bls12_381
+    ecc: Any = optimized_bls12_381
     z = point_compression.compress_G1(ecc.multiply(ecc.G1, scalar))
     assert encode_zcash_g1(g1.multiply(scalar, g1.generator)) == z.to_bytes(48, "big")
     z1, z2 = point_compression.compress_G2(ecc.multiply(ecc.G2, scalar))

@@ -63,9 +63,11 @@ def test_trace_and_cofactors_give_the_orders(curve: PairingCurve) -> None:
 @each_curve
 def test_generators_have_order_r(curve: PairingCurve) -> None:
     r = curve.fr.value
-    for group, point in ((g1_of(curve), curve.g1.generator), (g2_of(curve), curve.g2.generator)):
-        assert group.contains(point)
-        assert group.mul(r, point) is None
+    g1, g2 = g1_of(curve), g2_of(curve)
+    assert g1.contains(curve.g1.generator)
+    assert g1.mul(r, curve.g1.generator) is None
+    assert g2.contains(curve.g2.generator)
+    assert g2.mul(r, curve.g2.generator) is None
 
 
 def test_generators_are_those_of_py_ecc() -> None:

@@ -22,7 +22,14 @@ from typing import Generic, Literal
 
 from quod.curve.affine import AffineGroup, g1_group, g2_group
 from quod.curve.coordinates import C
-from quod.curve.parameters import BLS12_381, BN254, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import (
+    BLS12_381,
+    BN254,
+    Fq2Element,
+    G1Point,
+    G2Point,
+    PairingCurve,
+)
 from quod.errors import InputError
 
 
@@ -46,7 +53,7 @@ class _Layout(Generic[C]):
         return b"".join(part.to_bytes(self.size, self.byteorder) for part in parts)
 
     def unpack(self, data: bytes, coordinate: str) -> C:
-        """One coordinate; `coordinate` (x or y) is for the message."""
+        """One coordinate; `coordinate` (x, say) is for the message."""
         parts = tuple(
             int.from_bytes(data[at : at + self.size], self.byteorder)
             for at in range(0, len(data), self.size)
@@ -60,7 +67,7 @@ class _Layout(Generic[C]):
     def require_length(self, data: bytes, coordinates: int) -> None:
         expected = coordinates * self.coordinate_size
         if len(data) != expected:
-            raise InputError(f"{self.group.name}: a point is {expected} bytes, not {len(data)}")
+            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(data)}")
 
     def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
         if not self.group.contains((x, y)):
@@ -197,6 +204,18 @@ def encode_eip2537_g2(point: G2Point) -> bytes:
 def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
     """A point of BLS12-381 G2 from 256 bytes."""
     return _EIP2537_G2.decode_plain(data, check_subgroup)
+
+
+def decode_eip2537_fp(data: bytes) -> int:
+    """An element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
+    _EIP2537_G1.require_length(data, 1)
+    return _EIP2537_G1.unpack(data, "u")
+
+
+def decode_eip2537_fp2(data: bytes) -> Fq2Element:
+    """An element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
+    _EIP2537_G2.require_length(data, 1)
+    return _EIP2537_G2.unpack(data, "u")
 
 
 def encode_eip196_g1(point: G1Point) -> bytes:
