@@ -158,3 +158,9 @@ def test_the_commit_is_this_checkouts_or_the_version(monkeypatch: pytest.MonkeyP
         assert head.startswith(harness.current_commit().rstrip("+"))
     monkeypatch.setenv("PATH", "")
     assert harness.current_commit() == f"v{__version__}"
+
+
+def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
+    arguments = ["bench", "groth16", "/home/me/c.zkey", "examples/w.wtns", "--record", "/r.json"]
+    assert harness.command_line(arguments) == "quod bench groth16 c.zkey examples/w.wtns"
+    assert harness.command_line(["bench", "msm", "--record=r", "-q"]) == "quod bench msm -q"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -242,6 +243,17 @@ def _identity(row: dict[str, Any]) -> tuple[str, str, str, str]:
     return row["subject"], parameters, row["device"], row["peer"] or ""
 
 
-def command_line() -> str:
-    """The command that is running, to be repeated by a reader."""
-    return "quod " + " ".join(sys.argv[1:])
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """The command that is running, to be repeated by a reader.
+
+    Without `--record`, and without the folders of this machine: of an absolute path only the last
+    part is kept.
+    """
+    words = ["quod"]
+    given = iter(sys.argv[1:] if arguments is None else arguments)
+    for word in given:
+        if word == "--record":
+            next(given, None)
+        elif not word.startswith("--record="):
+            words.append(Path(word).name if os.path.isabs(word) else word)
+    return shlex.join(words)

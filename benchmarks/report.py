@@ -1,0 +1,81 @@
+"""Writes docs/benchmarks.md from benchmarks/results/*.json.
+
+python benchmarks/report.py            write the page
+python benchmarks/report.py --check    fail if the page is not what the results say
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from quod.cli.bench.harness import load_results
+from quod.cli.bench.report import shown_number, shown_parameters
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+HEAD = """\
+# Benchmarks
+
+Written by `benchmarks/report.py` from `benchmarks/results`; do not edit. `make bench` measures
+again.
+
+A row is the median of its repeats. A peer was measured in the same run, turn and turn about with
+Quod; *ratio* is how many times faster Quod is. Times of different machines, or of different days on
+a shared machine, do not compare; ratios do. *Spread* is the distance of the quartiles over the
+median.
+"""
+NOTHING = "\nNothing has been recorded yet.\n"
+COLUMNS = ("parameters", "device", "median", "unit", "spread", "peer", "peer's", "ratio", "commit")
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    """The text of the page for these results files."""
+    parts = [HEAD]
+    for result in results:
+        machine = result["machine"]
+        parts.append(f"\n## {machine['processor']}, {machine['threads']} threads\n")
+        others = ("system", "architecture", "python", "numpy", "llvmlite")
+        parts.append("\n" + ", ".join(f"{name} {machine[name]}" for name in others) + "\n")
+        for subject in sorted({row["subject"] for row in result["rows"]}):
+            rows = [row for row in result["rows"] if row["subject"] == subject]
+            parts.append(f"\n### {subject}\n\n")
+            parts.append("| " + " | ".join(COLUMNS) + " |\n")
+            parts.append("|" + "---|" * len(COLUMNS) + "\n")
+            parts.extend("| " + " | ".join(cells(row)) + " |\n" for row in rows)
+            parts.append("\n")
+            parts.extend(f"    {command}\n" for command in sorted({row["command"] for row in rows}))
+    return "".join(parts) if results else HEAD + NOTHING
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """One row of a table, in the order of `COLUMNS`."""
+    return [
+        shown_parameters(row["parameters"]),
+        row["device"],
+        shown_number(row["median"]),
+        row["unit"],
+        f"{row['spread']:.0%}",
+        row["peer"] or "",
+        "" if row["peer_median"] is None else shown_number(row["peer_median"]),
+        "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+        row["commit"],
+    ]
+
+
+def main() -> None:
+    """Write the page, or check it."""
+    text = page([load_results(path) for path in sorted((HERE / "results").glob("*.json"))])
+    if sys.argv[1:] == ["--check"]:
+        if not PAGE.exists() or PAGE.read_text() != text:
+            sys.exit("docs/benchmarks.md is not what benchmarks/results says; run `make docs`")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Measures what docs/benchmarks.md shows and records it under benchmarks/results.
+
+    python benchmarks/run.py             everything
+    python benchmarks/run.py msm ntt     these subjects
+
+Takes minutes. One results file a machine; run it on an idle one.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from quod.cli.bench.groth16 import find_snarkjs
+from quod.cli.bench.harness import machine
+
+HERE = Path(__file__).resolve().parent
+EXAMPLE = "examples/membership"
+
+COMMANDS: dict[str, list[list[str]]] = {
+    "field": [[]],
+    "msm": [
+        ["--curve", "bls12_381", "--log2", "12", "--log2", "14", "--against", "arkworks"],
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "18"],
+        ["--curve", "bls12_381", "--group", "g2", "--log2", "14", "--log2", "16"],
+        ["--curve", "bn254", "--log2", "14", "--log2", "16"],
+    ],
+    "ntt": [
+        ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
+    ],
+    "groth16": [
+        [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"],
+        [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"],
+    ],
+}
+
+
+def results_file() -> Path:
+    """Where this machine's results go: named after its processor."""
+    here = machine()
+    name = f"{here['processor']} {here['threads']} threads"
+    return HERE / "results" / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
+
+
+def main() -> None:
+    """Run the benchmarks of the subjects that were asked for, then write the page."""
+    subjects = sys.argv[1:] or list(COMMANDS)
+    unknown = [subject for subject in subjects if subject not in COMMANDS]
+    if unknown:
+        sys.exit(f"no such subject: {', '.join(unknown)} (there are {', '.join(COMMANDS)})")
+    record = results_file()
+    record.parent.mkdir(exist_ok=True)
+    for subject in subjects:
+        for arguments in COMMANDS[subject]:
+            if "snarkjs" in arguments and find_snarkjs() is None:
+                print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
+                continue
+            command = ["bench", subject, *arguments, "--record", str(record)]
+            subprocess.run([sys.executable, "-m", "quod", *command], cwd=HERE.parent, check=True)
+    subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
+
+
+if __name__ == "__main__":
+    main()

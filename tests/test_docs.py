@@ -1,0 +1,156 @@
+"""Every command and snippet of the documentation runs, every link leads somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    [
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "examples").rglob("*.md"),
+    ]
+)
+# Its snippets build on each other; tests/kernel runs them.
+OWN_TEST = REPOSITORY / "docs" / "language.md"
+# Installs into the environment that runs the tests; `make` does the same before it runs them.
+NOT_RUN = {"pip install ."}
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for name, body in _FENCE.findall(page.read_text()) if name == language]
+
+
+def with_blocks(language: str) -> list[Path]:
+    return [page for page in PAGES if page != OWN_TEST and blocks(page, language)]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run in, with the examples in it as in a checkout."""
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_something_to_run() -> None:
+    assert {"README.md", "docs/cli.md"} <= {name_of(page) for page in with_blocks("console")}
+    assert {"README.md", "docs/python.md"} <= {name_of(page) for page in with_blocks("python")}
+
+
+@pytest.mark.parametrize("page", with_blocks("console"), ids=name_of)
+def test_commands(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A page may verify what another one has shown how to prove.
+    files = ["examples/membership/circuit.zkey", "examples/membership/witness.wtns"]
+    assert entry.run(["groth16", "prove", *files, "proof.json", "public.json", "-q"]) == 0
+    for block in blocks(page, "console"):
+        for line in block.splitlines():
+            if not line.startswith("$ "):
+                continue
+            command = line[2:]
+            if command in NOT_RUN:
+                continue
+            program, *arguments = shlex.split(command)
+            assert program == "quod", f"{command}: only quod commands can be run here"
+            code = entry.run(arguments)
+            assert code == 0, f"{command}: exit code {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
+def test_snippets(page: Path, folder: Path) -> None:
+    for number, block in enumerate(blocks(page, "python")):
+        script = folder / f"snippet_{number}.py"
+        script.write_text(block)
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+
+
+COMMANDS = [
+    "groth16 prove",
+    "groth16 verify",
+    "groth16 setup",
+    "zkey export verificationkey",
+    "inspect",
+    "devices",
+    "kernel list",
+    "kernel emit",
+    "bench field",
+    "bench msm",
+    "bench ntt",
+    "bench groth16",
+]
+
+
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert entry.run([*command.split(), "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_option_of_the_page_exists_and_the_reverse(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    page = (REPOSITORY / "docs" / "cli.md").read_text()
+    option = re.compile(r"--[a-z][a-z0-9-]*")
+    known = set(option.findall(help_of("", capsys)))
+    for command in COMMANDS:
+        known |= set(option.findall(help_of(command, capsys)))
+    mentioned = set(option.findall(page))
+    assert mentioned - known == set()
+    # The page names --no-self-check; its opposite is what happens anyway.
+    assert known - mentioned - {"--self-check", "--version"} == set()
+
+
+def test_every_command_is_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    from typer.main import get_command
+
+    from quod.cli.app import app
+
+    def leaves(command: object, path: str) -> list[str]:
+        inner = getattr(command, "commands", None)
+        if not inner:
+            return [path.strip()]
+        return [leaf for name, one in inner.items() for leaf in leaves(one, f"{path} {name}")]
+
+    assert sorted(leaves(get_command(app), "")) == sorted(COMMANDS)
+    page = (REPOSITORY / "docs" / "cli.md").read_text()
+    for command in COMMANDS:
+        if command.startswith("bench "):
+            assert f"`quod {command}" in page
+        else:
+            assert f"`quod {command}" in page.split("## quod groth16 prove")[0]
+
+
+def test_the_benchmark_page_is_what_the_results_say() -> None:
+    script = REPOSITORY / "benchmarks" / "report.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
