@@ -1,0 +1,1 @@
+"""Devices: where kernels run, and the memory they run on."""

@@ -1,0 +1,1 @@
+"""Prime fields and their extensions: moduli, limb strategies, towers, host arrays."""

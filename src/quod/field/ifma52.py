@@ -1,0 +1,301 @@
+"""52-bit limbs for AVX-512 IFMA: eight products at once, one a lane.
+
+`vpmadd52luq` and `vpmadd52huq` add the low or high half of a 52 by 52-bit product to a 64-bit
+lane, which leaves 12 bits to gather carries in: a product adds columns without carrying, and its
+limbs are brought below 2**52 only when they become factors again (Gueron and Krasnov, "Accelerating
+big integer arithmetic using Intel IFMA extensions", ARITH 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategy import PrimeField
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.value import Value
+
+_BITS = 52
+_MASK = (1 << _BITS) - 1
+_WORD_LIMIT = 1 << 64
+
+
+class Ifma52(PrimeField):
+    """Elements in 52-bit limbs, one 64-bit lane each."""
+
+    limb_bits = _BITS
+
+    def _limbs_for(self, modulus: Modulus) -> int:
+        return -(-(modulus.bits + 5) // _BITS)
+
+    # --- bounds
+
+    def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
+        """An element whose top limb is bounded by the whole, as the other limbs add to it."""
+        top = (bound - 1) >> (_BITS * (self.limb_count - 1))
+        checked = (*maxima[:-1], min(maxima[-1], top))
+        if max(checked) >= _WORD_LIMIT:
+            raise TraceError("a limb could overflow 64 bits: normalise before adding so much")
+        return Element(self, tuple(limbs), bound, checked, e)
+
+    def normalise(self, a: Element) -> Element:
+        if max(a.maxima) <= _MASK:
+            return a
+        limbs, maxima = [], []
+        carry: Value | None = None
+        carry_maximum = 0
+        for j, (limb, maximum) in enumerate(zip(a.limbs, a.maxima, strict=True)):
+            if carry is not None:
+                limb, maximum = limb + carry, maximum + carry_maximum
+            if j + 1 < self.limb_count and maximum > _MASK:
+                carry, carry_maximum = limb >> _BITS, maximum >> _BITS
+                limb, maximum = limb & _MASK, _MASK
+            else:
+                carry, carry_maximum = None, 0
+            limbs.append(limb)
+            maxima.append(maximum)
+        return self._made(limbs, a.bound, maxima, a.exponent)
+
+    def fit(self, a: Element) -> Element:
+        fits = a.bound <= 1 << self.native_exponent
+        return self.normalise(a if fits else self.reduce(a))
+
+    # --- linear operations
+
+    def add(self, a: Element, b: Element) -> Element:
+        self._check_radix(a, b)
+        if max(x + y for x, y in zip(a.maxima, b.maxima, strict=True)) >= _WORD_LIMIT:
+            a, b = self.normalise(a), self.normalise(b)
+        limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
+        maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
+        return self._made(limbs, a.bound + b.bound - 1, maxima, a.exponent)
+
+    def subtract(self, a: Element, b: Element) -> Element:
+        self._check_radix(a, b)
+        multiple, padding = self._padding(b)
+        limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
+        maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
+        return self._made(limbs, a.bound + multiple, maxima, a.exponent)
+
+    def _padding(self, b: Element) -> tuple[int, list[int]]:
+        """A multiple of p in limbs none of which is less than the same limb of b can be."""
+        multiple = -(-(b.bound - 1) // self.p) * self.p
+        while True:
+            limbs, rest = [], multiple
+            for maximum in b.maxima[:-1]:
+                limb = rest & _MASK
+                if limb < maximum:
+                    limb += -(-(maximum - limb) // (_MASK + 1)) * (_MASK + 1)
+                limbs.append(limb)
+                rest = (rest - limb) >> _BITS
+            limbs.append(rest)
+            if rest >= b.maxima[-1]:
+                return multiple, limbs
+            multiple += self.p
+
+    def _check_radix(self, a: Element, b: Element) -> None:
+        if a.exponent != b.exponent:
+            raise TraceError("elements of different radix cannot be added")
+
+    # --- products
+
+    def _reduced(self, a: Element, b: Element, limbs: Sequence[Value]) -> Element:
+        radix = 1 << self.native_exponent
+        bound = ((a.bound - 1) * (b.bound - 1) + (radix - 1) * self.p) // radix + 1
+        maxima = [min(_WORD_LIMIT - 1, (4 * self.limb_count + 1) << _BITS)] * self.limb_count
+        return self._made(limbs, bound, maxima, a.exponent + b.exponent - self.native_exponent)
+
+    def _product(self, a: Element, b: Element) -> Element:
+        n = self.limb_count
+        limbs = self.k.call(
+            f"product.{self.modulus.name}", self._product_body, a.limbs, b.limbs, key=n
+        )
+        return self._reduced(a, b, limbs)
+
+    def _square(self, a: Element) -> Element:
+        n = self.limb_count
+        limbs = self.k.call(f"square.{self.modulus.name}", self._square_body, a.limbs, key=n)
+        return self._reduced(a, a, limbs)
+
+    def _product_body(
+        self, k: Builder, a: Sequence[Value], b: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """Rows of a times one limb of b, each followed by one step of Montgomery reduction."""
+        n = self.limb_count
+        zero = k.constant(0, types.u64)
+        columns = [zero] * (n + 1)
+        for factor in b:
+            for j in range(n):
+                columns[j] = _low(k, columns[j], a[j], factor)
+            for j in range(n):
+                columns[j + 1] = _high(k, columns[j + 1], a[j], factor)
+            columns = self._reduction_step(k, columns)
+        return tuple(columns[:n])
+
+    def _reduction_step(self, k: Builder, columns: list[Value]) -> list[Value]:
+        """Adds the multiple of p that clears the lowest limb, and drops that limb."""
+        n = self.limb_count
+        inverse = k.constant(-pow(self.p, -1, 1 << _BITS) % (1 << _BITS), types.u64)
+        modulus = self.raw_constant(self.p).limbs
+        quotient = _low(k, k.constant(0, types.u64), columns[0], inverse)
+        lowest = _low(k, columns[0], quotient, modulus[0])
+        columns = [lowest, *(_low(k, columns[j], quotient, modulus[j]) for j in range(1, n)),
+                   *columns[n:]]  # fmt: skip
+        for j in range(n):
+            columns[j + 1] = _high(k, columns[j + 1], quotient, modulus[j])
+        columns[1] = columns[1] + (lowest >> _BITS)
+        return [*columns[1:], k.constant(0, types.u64)]
+
+    def _square_body(self, k: Builder, a: Sequence[Value]) -> tuple[Value, ...]:
+        """The products of different limbs once, doubled, then the squares, then the reduction."""
+        n = self.limb_count
+        zero = k.constant(0, types.u64)
+        columns = [zero] * (2 * n)
+        for i in range(n):
+            for j in range(i + 1, n):
+                columns[i + j] = _low(k, columns[i + j], a[i], a[j])
+                columns[i + j + 1] = _high(k, columns[i + j + 1], a[i], a[j])
+        columns = [column + column for column in columns]
+        for i in range(n):
+            columns[2 * i] = _low(k, columns[2 * i], a[i], a[i])
+            columns[2 * i + 1] = _high(k, columns[2 * i + 1], a[i], a[i])
+        for _ in range(n):
+            low = self._reduction_step(k, columns[: n + 1])
+            columns = [*low[:n], *columns[n + 1 :]]
+        return tuple(columns[:n])
+
+    # --- reductions
+
+    def reduce(self, a: Element, bound: int | None = None) -> Element:
+        """An equal element by a quotient guessed from the top limb; below 2p plus a little."""
+        if a.bound <= (bound or 2 * self.p):
+            return a
+        reduced = self._reduce_once(a)
+        while bound is not None and reduced.bound > bound:
+            reduced = self._subtract_if_not_less(self.normalise(reduced), self.p)
+        return reduced
+
+    def _reduce_once(self, a: Element) -> Element:
+        k, n = self.k, self.limb_count
+        a = self.normalise(a)
+        top, unit = a.limbs[-1], 1 << (_BITS * (n - 1))
+        excess = max(0, a.maxima[-1].bit_length() - _BITS)
+        # The guess falls short by less than two, and what the top limb does not show.
+        scale = k.constant((1 << (_BITS * n + excess)) // self.p, types.u64)
+        quotient = _high(k, k.constant(0, types.u64), top >> excess, scale)
+        complement = self.raw_constant((1 << (_BITS * n)) - self.p).limbs
+        columns = list(a.limbs)
+        for j in range(n):
+            columns[j] = _low(k, columns[j], quotient, complement[j])
+        for j in range(n - 1):
+            columns[j + 1] = _high(k, columns[j + 1], quotient, complement[j])
+        limbs: list[Value] = []
+        carry: Value | None = None
+        for column in columns:
+            total = column if carry is None else column + carry
+            carry = total >> _BITS
+            limbs.append(total & _MASK)
+        below = min(a.bound, 2 * self.p + (unit << excess))
+        return self._made(limbs, below, [_MASK] * n, a.exponent)
+
+    def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
+        """a - amount where a is not less; a must be normalised."""
+        n = self.limb_count
+        complement = self.raw_constant((1 << (_BITS * n)) - amount).limbs
+        limbs: list[Value] = []
+        carry: Value | None = None
+        for limb, addend in zip(a.limbs, complement, strict=True):
+            total = limb + addend
+            if carry is not None:
+                total = total + carry
+            carry = total >> _BITS
+            limbs.append(total & _MASK)
+        assert carry is not None
+        not_less = carry != 0
+        chosen = [self.k.select(not_less, x, y) for x, y in zip(limbs, a.limbs, strict=True)]
+        bound = max(amount, a.bound - amount)
+        return self._made(chosen, bound, a.maxima, a.exponent)
+
+    def _canonical(self, a: Element, scale: int) -> Element:
+        """The element below p * 2**scale, of which its integer is a multiple of 2**scale."""
+        unit = self.p << scale
+        a = self.normalise(a)
+        while a.bound > unit:
+            times = 1
+            while unit * 2 * times < a.bound:
+                times *= 2
+            a = self._subtract_if_not_less(a, unit * times)
+        return a
+
+    # --- memory
+
+    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
+        shift = 0 if linear else self.native_exponent - self.memory_exponent
+        limbs = [self._bits_of(words, _BITS * j - shift) for j in range(self.limb_count)]
+        bound = ((self.p - 1) << shift) + 1
+        exponent = self.memory_exponent + shift
+        return self._made(limbs, bound, [_MASK] * self.limb_count, exponent)
+
+    def _bits_of(self, words: Sequence[Value], low: int) -> Value:
+        """52 bits of packed words from bit `low` on; bits below zero are zero."""
+        parts = []
+        for index, word in enumerate(words):
+            offset = 64 * index - low
+            if offset >= _BITS or offset <= -64:
+                continue
+            parts.append(word << offset if offset >= 0 else word >> -offset)
+        if not parts:
+            return self.k.constant(0, types.u64)
+        combined = parts[0]
+        for part in parts[1:]:
+            combined = combined | part
+        return combined & _MASK
+
+    def to_words(self, a: Element) -> tuple[Value, ...]:
+        shift = a.exponent - self.memory_exponent
+        if not 0 <= shift <= _BITS:
+            raise TraceError("an element of this radix cannot be stored: multiply it first")
+        if shift:
+            a = self._clear_low_bits(self.normalise(a), shift)
+        a = self._canonical(a, shift)
+        words = []
+        for index in range(self.word_count):
+            low = 64 * index + shift
+            parts = []
+            for j, limb in enumerate(a.limbs):
+                offset = _BITS * j - low
+                if offset >= 64 or offset <= -_BITS:
+                    continue
+                parts.append(limb << offset if offset >= 0 else limb >> -offset)
+            word = parts[0]
+            for part in parts[1:]:
+                word = word | part
+            words.append(word)
+        return tuple(words)
+
+    def _clear_low_bits(self, a: Element, count: int) -> Element:
+        """a plus the multiple of p that makes it a multiple of 2**count."""
+        k, n = self.k, self.limb_count
+        unit = 1 << count
+        inverse = k.constant(-pow(self.p, -1, unit) % unit, types.u64)
+        quotient = _low(k, k.constant(0, types.u64), a.limbs[0], inverse) & (unit - 1)
+        modulus = self.raw_constant(self.p).limbs
+        limbs = list(a.limbs)
+        for j in range(n):
+            limbs[j] = _low(k, limbs[j], quotient, modulus[j])
+        for j in range(n - 1):
+            limbs[j + 1] = _high(k, limbs[j + 1], quotient, modulus[j])
+        bound = a.bound + (unit - 1) * self.p
+        maxima = [maximum + 2 * _MASK for maximum in a.maxima]
+        return self._made(limbs, bound, maxima, a.exponent)
+
+
+def _low(k: Builder, c: Value, a: Value, b: Value) -> Value:
+    return k.emit("madd52_lo", (c, a, b))
+
+
+def _high(k: Builder, c: Value, a: Value, b: Value) -> Value:
+    return k.emit("madd52_hi", (c, a, b))
