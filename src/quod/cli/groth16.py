@@ -55,8 +55,7 @@ def prove(
         with timeline.stage("prove"):
             made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
         with timeline.stage("write"):
-            contents = {proof: made.to_json().encode(), public: public_to_json(inputs)}
-            write_all_atomically(contents)
+            write_all_atomically({proof: made.to_json().encode(), public: public_to_json(inputs)})
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:
