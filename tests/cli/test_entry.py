@@ -86,6 +86,8 @@ def test_every_code_is_documented() -> None:
     "arguments",
     [
         [],
+        ["groth16"],
+        ["zkey", "export"],
         ["groth16", "prove"],
         ["groth16", "prove", "a", "b", "c", "d", "e"],
         ["groth16", "prove", "a", "b", "c", "d", "--seed", "x"],

@@ -13,7 +13,9 @@ from quod.cli.options import Device, Quiet, Timings, Trace, check_outputs
 from quod.cli.terminal import note, show, show_timings, warn
 from quod.errors import VerificationError
 
-app = typer.Typer(help="Groth16 proofs with the keys and witnesses of circom and snarkjs.")
+app = typer.Typer(
+    help="Groth16 proofs with the keys and witnesses of circom and snarkjs.", no_args_is_help=True
+)
 
 
 @app.command()

@@ -10,7 +10,7 @@ import typer
 from quod.cli.options import AsJson
 from quod.cli.terminal import show, show_json, show_table
 
-app = typer.Typer(help="The kernels Quod is made of.")
+app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
 
 
 class Target(StrEnum):

@@ -10,8 +10,8 @@ import typer
 from quod.cli.options import Quiet, check_outputs
 from quod.cli.terminal import note
 
-app = typer.Typer(help="Proving keys.")
-export = typer.Typer(help="Take a part out of a proving key.")
+app = typer.Typer(help="Proving keys.", no_args_is_help=True)
+export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
 app.add_typer(export, name="export")
 
 
