@@ -1,0 +1,119 @@
+"""Runs one kernel in the interpreter and on every executor present, and compares bit for bit."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quod.device import llvm_jit
+from quod.device.cache import CompileCache
+from quod.device.cpu import CpuDevice
+from quod.kernel import KernelDefinition, Machine
+from quod.kernel.interpreter import interpret
+
+Array = np.ndarray[Any, Any]
+Argument = Array | int | float | bool
+
+LANES = 8
+"""Instances a workgroup that `groups` counts; an executor of one lane gets as many more groups."""
+
+
+@dataclass(frozen=True)
+class Executor:
+    """One way to run kernels."""
+
+    name: str
+    machine: Machine
+    run: Callable[[KernelDefinition, int, Sequence[Argument], dict[str, Any]], None]
+
+
+def _cpu(name: str, strategy: str, lanes: int) -> Executor:
+    folder = Path(tempfile.gettempdir()) / "quod-test-cache"
+    device = CpuDevice(strategy=strategy, threads=1, cache=CompileCache(folder))
+
+    def run(
+        definition: KernelDefinition,
+        groups: int,
+        arguments: Sequence[Argument],
+        static: dict[str, Any],
+    ) -> None:
+        compiled = device.compile(definition, lanes=lanes, **static)
+        device.launch(compiled, groups, *arguments)
+
+    return Executor(name, device.machine(lanes), run)
+
+
+@functools.cache
+def executors() -> list[Executor]:
+    """The executors present: vectors with and without 52-bit multiply-add, and one lane."""
+    found = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
+    if llvm_jit.host_processor().has_ifma:
+        found.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
+    return found
+
+
+def _copied(arguments: Sequence[Argument]) -> list[Argument]:
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+def _buffers(arguments: Sequence[Argument]) -> list[Array]:
+    return [a for a in arguments if isinstance(a, np.ndarray)]
+
+
+def assert_same_bits(found: Array, expected: Array, what: str) -> None:
+    """Equal bit for bit, except that one NaN is as good as another."""
+    same = found.view(np.uint8).reshape(-1) == expected.view(np.uint8).reshape(-1)
+    same = same.reshape(-1, found.itemsize).all(axis=1)
+    if found.dtype.kind == "f":
+        same |= (np.isnan(found) & np.isnan(expected)).reshape(-1)
+    if not same.all():
+        at = int(np.argmin(same))
+        raise AssertionError(
+            f"{what}: element {at} is {found.reshape(-1)[at]!r}, "
+            f"and {expected.reshape(-1)[at]!r} was expected"
+        )
+
+
+def run_everywhere(
+    definition: KernelDefinition,
+    groups: int,
+    arguments: Sequence[Argument],
+    *,
+    per_workgroup: bool = False,
+    **static: Any,
+) -> list[Array]:
+    """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
+
+    On each executor the buffers must equal what the interpreter leaves, for the same machine; and
+    machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).
+    The given arrays stay as they are. The buffers are those of the first machine.
+    """
+    first: list[Array] | None = None
+    interpreted: dict[Machine, list[Array]] = {}
+    for executor in executors():
+        machine = executor.machine
+        count = groups * LANES // machine.workgroup_size
+        if machine not in interpreted:
+            given = _copied(arguments)
+            interpret(definition.trace(machine, **static), count, given)
+            interpreted[machine] = _buffers(given)
+        expected = interpreted[machine]
+        given = _copied(arguments)
+        executor.run(definition, count, given, static)
+        for number, pair in enumerate(zip(_buffers(given), expected, strict=True)):
+            what = f"buffer {number} of {definition.name} on {executor.name}"
+            assert_same_bits(*pair, what)
+        if first is None:
+            first = expected
+        elif not per_workgroup:
+            for number, pair in enumerate(zip(expected, first, strict=True)):
+                what = f"buffer {number} of {definition.name}, interpreted for {executor.name}"
+                assert_same_bits(*pair, what)
+    assert first is not None
+    return first
