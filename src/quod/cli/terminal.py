@@ -58,7 +58,9 @@ def show_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(
+        title=title, box=box.SIMPLE_HEAD, show_edge=False, title_justify="left", pad_edge=False
+    )
     for column in columns:
         numeric = column in right
         table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric)
