@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from quod.device.cpu import CpuDevice
+from quod.device.llvm_jit import host_processor
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -16,3 +20,13 @@ def shared_fixtures() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared fixtures beside the checkout (../shared/fixtures)")
     return folder
+
+
+@pytest.fixture(scope="session", params=["ifma", "scalar"])
+def device(request: pytest.FixtureRequest) -> Iterator[CpuDevice]:
+    """The processor, with each way of holding field elements in turn."""
+    if request.param == "ifma" and not host_processor().has_ifma:
+        pytest.skip("this processor has no AVX-512 IFMA")
+    found = CpuDevice(strategy=request.param)
+    yield found
+    found.close()

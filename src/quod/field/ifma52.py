@@ -102,36 +102,46 @@ class Ifma52(PrimeField):
 
     # --- products
 
-    def _reduced(self, a: Element, b: Element, limbs: Sequence[Value]) -> Element:
+    def _reduced(self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]) -> Element:
         radix = 1 << self.native_exponent
-        bound = ((a.bound - 1) * (b.bound - 1) + (radix - 1) * self.p) // radix + 1
-        maxima = [min(_WORD_LIMIT - 1, (4 * self.limb_count + 1) << _BITS)] * self.limb_count
-        return self._made(limbs, bound, maxima, a.exponent + b.exponent - self.native_exponent)
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        bound = (products + (radix - 1) * self.p) // radix + 1
+        # A column gathers two halves a limb for each product and for the reduction, and a carry.
+        maxima = [(2 * self.limb_count * (len(pairs) + 1) + 1) << _BITS] * self.limb_count
+        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        return self._made(limbs, bound, maxima, exponent)
 
     def _product(self, a: Element, b: Element) -> Element:
         n = self.limb_count
         limbs = self.k.call(
-            f"product.{self.modulus.name}", self._product_body, a.limbs, b.limbs, key=n
+            f"product.{self.modulus.name}", self._sum_body, [a.limbs], [b.limbs], key=n
         )
-        return self._reduced(a, b, limbs)
+        return self._reduced([(a, b)], limbs)
+
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        limbs = self.k.call(
+            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
+            [a.limbs for a, _ in pairs], [b.limbs for _, b in pairs], key=self.limb_count,
+        )  # fmt: skip
+        return self._reduced(pairs, limbs)
 
     def _square(self, a: Element) -> Element:
         n = self.limb_count
         limbs = self.k.call(f"square.{self.modulus.name}", self._square_body, a.limbs, key=n)
-        return self._reduced(a, a, limbs)
+        return self._reduced([(a, a)], limbs)
 
-    def _product_body(
-        self, k: Builder, a: Sequence[Value], b: Sequence[Value]
+    def _sum_body(
+        self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
     ) -> tuple[Value, ...]:
-        """Rows of a times one limb of b, each followed by one step of Montgomery reduction."""
+        """Rows of each a times one limb of its b, then one step of Montgomery reduction."""
         n = self.limb_count
-        zero = k.constant(0, types.u64)
-        columns = [zero] * (n + 1)
-        for factor in b:
-            for j in range(n):
-                columns[j] = _low(k, columns[j], a[j], factor)
-            for j in range(n):
-                columns[j + 1] = _high(k, columns[j + 1], a[j], factor)
+        columns = [k.constant(0, types.u64)] * (n + 1)
+        for i in range(n):
+            for x, y in zip(a, b, strict=True):
+                for j in range(n):
+                    columns[j] = _low(k, columns[j], x[j], y[i])
+                for j in range(n):
+                    columns[j + 1] = _high(k, columns[j + 1], x[j], y[i])
             columns = self._reduction_step(k, columns)
         return tuple(columns[:n])
 
@@ -258,6 +268,9 @@ class Ifma52(PrimeField):
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= _BITS:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
+        # What follows compares within the limbs, and clearing the low bits adds multiples of p.
+        if a.bound + ((1 << shift) - 1) * self.p > 1 << self.native_exponent:
+            a = self.reduce(a)
         if shift:
             a = self._clear_low_bits(self.normalise(a), shift)
         a = self._canonical(a, shift)

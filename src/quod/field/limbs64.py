@@ -84,40 +84,57 @@ class Limbs64(PrimeField):
 
     # --- products
 
-    def _reduced(self, a: Element, b: Element, limbs: Sequence[Value]) -> Element:
-        radix = 1 << self.native_exponent
-        bound = ((a.bound - 1) * (b.bound - 1) + (radix - 1) * self.p) // radix + 1
-        return self._made(limbs, bound, a.exponent + b.exponent - self.native_exponent)
-
-    def _fits_row(self, a: Element) -> bool:
-        """Whether the rows of a product by `a` stay within one limb more than `a` has.
-
-        What a row leaves is below a + p, so the row itself is below 2**64 times that.
-        """
-        return a.bound + self.p <= 1 << self.native_exponent
-
     def _product(self, a: Element, b: Element) -> Element:
-        if not self._fits_row(a):
-            a, b = (b, a) if self._fits_row(b) else (self._below(a, self.p), b)
-        limbs = self.k.call(
-            f"product.{self.modulus.name}", self._product_body, a.limbs, b.limbs,
-            key=self.limb_count,
-        )  # fmt: skip
-        return self._reduced(a, b, limbs)
+        return self._sum_of_products([(a, b)])
 
     def _square(self, a: Element) -> Element:
-        return self._product(a, a)
+        return self._sum_of_products([(a, a)])
 
-    def _product_body(
-        self, k: Builder, a: Sequence[Value], b: Sequence[Value]
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        pairs = self._fit_rows(pairs)
+        limbs = self.k.call(
+            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
+            [a.limbs for a, _ in pairs], [b.limbs for _, b in pairs], key=self.limb_count,
+        )  # fmt: skip
+        radix = 1 << self.native_exponent
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        bound = (products + (radix - 1) * self.p) // radix + 1
+        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        return self._made(limbs, bound, exponent)
+
+    def _fit_rows(
+        self, pairs: Sequence[tuple[Element, Element]]
+    ) -> Sequence[tuple[Element, Element]]:
+        """Pairs whose rows stay within one limb more than their first factors have.
+
+        What a row leaves is below the sum of the first factors and p, so the row itself is below
+        2**64 times that.
+        """
+        if self._rows_fit(pairs):
+            return pairs
+        pairs = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
+        if self._rows_fit(pairs):
+            return pairs
+        pairs = [(self._below(a, self.p), b) for a, b in pairs]
+        if not self._rows_fit(pairs):
+            raise TraceError(f"{len(pairs)} products of {self.modulus.name} do not fit one sum")
+        return pairs
+
+    def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
+        return sum(a.bound for a, _ in pairs) + self.p <= 1 << self.native_exponent
+
+    def _sum_body(
+        self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
     ) -> tuple[Value, ...]:
-        n = self.limb_count
         zero = k.constant(0, types.u64)
         inverse = k.constant(-pow(self.p, -1, 1 << 64) % (1 << 64), types.u64)
         modulus = self.raw_constant(self.p).limbs
-        total = [zero] * n
-        for factor in b:
-            total, top = self._add_multiple(k, total, a, factor)
+        total = [zero] * self.limb_count
+        for i in range(self.limb_count):
+            top = zero
+            for x, y in zip(a, b, strict=True):
+                total, high = self._add_multiple(k, total, x, y[i])
+                top = top + high
             quotient = total[0] * inverse
             total, high = self._add_multiple(k, total, modulus, quotient)
             total = [*total[1:], top + high]

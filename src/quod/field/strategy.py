@@ -8,18 +8,19 @@ is canonical (below p) and the same bits whichever strategy stored it.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
+from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Operand, Value
+from quod.kernel.value import Value
 
 
-class PrimeField(ABC):
+class PrimeField(FieldArithmetic[Element]):
     """Arithmetic modulo one prime in one kernel.
 
     `limb_bits` and `limb_count` fix the register form. Elements are kept in Montgomery form with
@@ -50,37 +51,19 @@ class PrimeField(ABC):
     def _square(self, a: Element) -> Element: ...
 
     @abstractmethod
-    def add(self, a: Element, b: Element) -> Element:
-        """a + b, not reduced."""
-
-    @abstractmethod
-    def subtract(self, a: Element, b: Element) -> Element:
-        """a - b plus the smallest multiple of p that keeps it positive."""
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        """The sum of Montgomery products of elements that fit the limbs, reduced once."""
 
     @abstractmethod
     def normalise(self, a: Element) -> Element:
         """The same integer with every limb below 2**limb_bits."""
 
-    @abstractmethod
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
-        """An equal element below `bound`, by default about 2p."""
-
-    @abstractmethod
-    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
-        """An element from its packed 64-bit words, canonical.
-
-        With `linear` the element keeps the radix of memory: right for maps that are linear in it,
-        such as a transform whose factors are native, and a little cheaper.
-        """
-
-    @abstractmethod
-    def to_words(self, a: Element) -> tuple[Value, ...]:
-        """The packed 64-bit words of the canonical form, in the radix of memory."""
-
     # --- shared
 
-    def constant(self, value: int) -> Element:
-        """A constant of the field in native form."""
+    def constant(self, value: Coefficients) -> Element:
+        """A constant of the field, any integer, in native form."""
+        if not isinstance(value, int):
+            raise TypeError(f"a constant of {self.modulus.name} is one integer, not {value!r}")
         return self.raw_constant((value << self.native_exponent) % self.p)
 
     def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
@@ -95,10 +78,6 @@ class PrimeField(ABC):
         """The constant 0."""
         return self.raw_constant(0)
 
-    def one(self) -> Element:
-        """The constant 1."""
-        return self.constant(1)
-
     def multiply(self, a: Element, b: Element) -> Element:
         """The Montgomery product, below p + a * b / 2**native_exponent."""
         if a is b:
@@ -109,9 +88,19 @@ class PrimeField(ABC):
         """a * a."""
         return self._square(self.fit(a))
 
-    def double(self, a: Element) -> Element:
-        """2a."""
-        return self.add(a, a)
+    def sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        """The sum of a * b over all pairs, reduced once.
+
+        Longa, "Efficient algorithms for large prime characteristic fields and their application to
+        bilinear pairings", CHES 2023.
+        """
+        if len({a.exponent + b.exponent for a, b in pairs}) != 1:
+            raise TraceError("products of different radix cannot be added")
+        return self._sum_of_products([(self.fit(a), self.fit(b)) for a, b in pairs])
+
+    def inverse(self, a: Element) -> Element:
+        """1/a, and 0 for 0."""
+        return self.power(a, self.p - 2)
 
     def negate(self, a: Element) -> Element:
         """-a."""
@@ -138,10 +127,6 @@ class PrimeField(ABC):
             unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
         return unified
 
-    def carried(self, a: Element) -> Element:
-        """The element with standard bounds, fit to be carried through loops and branches."""
-        return self.unify([a], self.carried_bound)[0]
-
     @property
     def carried_bound(self) -> int:
         """The bound of carried elements: 4p, or p where the limbs leave little room above it."""
@@ -159,72 +144,6 @@ class PrimeField(ABC):
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
         maxima = tuple(max(x, y) for x, y in zip(a.maxima, b.maxima, strict=True))
         return Element(self, limbs, max(a.bound, b.bound), maxima, a.exponent)
-
-    # --- memory
-
-    def load_words(self, pointer: Value, index: Operand) -> tuple[Value, ...]:
-        """The packed 64-bit words of element `index` of an array."""
-        return self.load_words_at(pointer, self.element_offset(index))
-
-    def element_offset(self, index: Operand) -> Value:
-        """The place of element `index`, counted in 64-bit words."""
-        value = self.k.operand(index, types.u64)
-        return value.cast(types.u64) * self.word_count
-
-    def load_words_at(self, pointer: Value, offset: Operand) -> tuple[Value, ...]:
-        """The packed words from a place counted in 64-bit words."""
-        return self.k.load(pointer.cast(types.u64), offset, self.word_count)
-
-    def store_words_at(self, pointer: Value, offset: Operand, words: Sequence[Value]) -> None:
-        """Stores packed words at a place counted in 64-bit words."""
-        self.k.store(pointer.cast(types.u64), offset, *words)
-
-    def load(self, pointer: Value, index: Operand, *, linear: bool = False) -> Element:
-        """Element `index` of an array in memory."""
-        return self.from_words(self.load_words(pointer, index), linear=linear)
-
-    def store(self, pointer: Value, index: Operand, a: Element) -> None:
-        """Stores the canonical form as element `index` of an array."""
-        self.store_words_at(pointer, self.element_offset(index), self.to_words(a))
-
-    def words_are_zero(self, words: Sequence[Value]) -> Value:
-        """Whether packed words are all zero."""
-        combined = words[0]
-        for word in words[1:]:
-            combined = combined | word
-        return combined == 0
-
-    def words_are_equal(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
-        """Whether two canonical elements are equal."""
-        return self.words_are_zero([x ^ y for x, y in zip(a, b, strict=True)])
-
-    def is_zero(self, a: Element) -> Value:
-        """Whether an element is zero; needs its canonical form."""
-        return self.words_are_zero(self.to_words(a))
-
-    def power(self, a: Element, exponent: int) -> Element:
-        """a**exponent for a constant exponent, by repeated squaring in a loop."""
-        result = self.carried(a)
-        bits = bin(exponent)[3:]
-        if not bits:
-            return result
-        # A run of equal steps is a loop; each one bit ends a run.
-        for run in bits.split("1")[:-1]:
-            result = self.carried(self.square_times(result, len(run) + 1) * a)
-        return self.square_times(result, len(bits.rpartition("1")[2]))
-
-    def square_times(self, a: Element, count: int) -> Element:
-        """a**(2**count)."""
-        if count == 0:
-            return a
-        if count <= 2:
-            for _ in range(count):
-                a = self.square(a)
-            return self.carried(a)
-        with self.k.range(0, count, carry=self.carried(a)) as loop:
-            loop.next(self.carried(self.square(loop.carried)))
-        result: Element = loop.results
-        return result
 
 
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:

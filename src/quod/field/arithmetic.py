@@ -1,0 +1,205 @@
+"""What prime fields and their quadratic extensions share inside kernels.
+
+Curve formulas and everything above them are written once against `FieldArithmetic`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, Protocol, Self, TypeVar
+
+from quod.field.moduli import Modulus
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Operand, Value
+
+Coefficients = int | tuple[int, int]
+"""A constant of a field: an integer, or the two of c0 + c1*u."""
+
+
+class Operators(Protocol):
+    """The operators of elements."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+    def __sub__(self, other: Self) -> Self: ...
+
+    def __mul__(self, other: Self) -> Self: ...
+
+    def __neg__(self) -> Self: ...
+
+
+E = TypeVar("E", bound=Operators)
+
+
+class FieldArithmetic(ABC, Generic[E]):
+    """Arithmetic of one field in one kernel.
+
+    `word_count` is the number of 64-bit words of an element in memory, `modulus` the prime field
+    at the bottom.
+    """
+
+    k: Builder
+    modulus: Modulus
+    word_count: int
+
+    # --- what a field provides
+
+    @abstractmethod
+    def constant(self, value: Coefficients) -> E:
+        """A constant of the field in native form."""
+
+    @abstractmethod
+    def add(self, a: E, b: E) -> E:
+        """a + b, not reduced."""
+
+    @abstractmethod
+    def subtract(self, a: E, b: E) -> E:
+        """a - b, not reduced."""
+
+    @abstractmethod
+    def negate(self, a: E) -> E:
+        """-a, not reduced."""
+
+    @abstractmethod
+    def multiply(self, a: E, b: E) -> E:
+        """a * b."""
+
+    @abstractmethod
+    def square(self, a: E) -> E:
+        """a * a."""
+
+    @abstractmethod
+    def inverse(self, a: E) -> E:
+        """1/a, and 0 for 0."""
+
+    @abstractmethod
+    def fit(self, a: E) -> E:
+        """The element in limbs that a product may take, so that several products share them."""
+
+    @abstractmethod
+    def reduce(self, a: E, bound: int | None = None) -> E:
+        """An equal element whose integers are below `bound`, by default about 2p."""
+
+    @abstractmethod
+    def unify(self, elements: Sequence[E], bound: int) -> list[E]:
+        """The elements with equal static bounds, so that a loop or branch may carry any of them."""
+
+    @property
+    @abstractmethod
+    def carried_bound(self) -> int:
+        """The bound of carried elements."""
+
+    @abstractmethod
+    def select(self, condition: Value, a: E, b: E) -> E:
+        """`a` where the condition holds, else `b`."""
+
+    @abstractmethod
+    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> E:
+        """An element from its packed 64-bit words, canonical.
+
+        With `linear` the element keeps the radix of memory: right for maps that are linear in it,
+        such as a transform whose factors are native, and a little cheaper.
+        """
+
+    @abstractmethod
+    def to_words(self, a: E) -> tuple[Value, ...]:
+        """The packed 64-bit words of the canonical form, in the radix of memory."""
+
+    # --- shared
+
+    def zero(self) -> E:
+        """The constant 0."""
+        return self.constant(0)
+
+    def one(self) -> E:
+        """The constant 1."""
+        return self.constant(1)
+
+    def double(self, a: E) -> E:
+        """2a."""
+        return self.add(a, a)
+
+    def times(self, a: E, factor: int) -> E:
+        """`factor` * a for a small integer, by additions."""
+        if factor == 0:
+            return self.zero()
+        result = a
+        for bit in bin(abs(factor))[3:]:
+            result = self.double(result)
+            if bit == "1":
+                result = self.add(result, a)
+        return self.negate(result) if factor < 0 else result
+
+    def carried(self, a: E) -> E:
+        """The element with standard bounds, fit to be carried through loops and branches."""
+        return self.unify([a], self.carried_bound)[0]
+
+    def power(self, a: E, exponent: int) -> E:
+        """a**exponent for a constant exponent of zero or more, by repeated squaring in a loop."""
+        if exponent < 0:
+            raise ValueError(f"an exponent is not below zero, as {exponent} is")
+        if exponent == 0:
+            return self.one()
+        result = self.carried(a)
+        bits = bin(exponent)[3:]
+        # A run of equal steps is a loop; each one bit ends a run.
+        for run in bits.split("1")[:-1]:
+            result = self.carried(self.multiply(self.square_times(result, len(run) + 1), a))
+        return self.square_times(result, len(bits.rpartition("1")[2]))
+
+    def square_times(self, a: E, count: int) -> E:
+        """a**(2**count)."""
+        if count == 0:
+            return a
+        if count <= 2:
+            for _ in range(count):
+                a = self.square(a)
+            return self.carried(a)
+        with self.k.range(0, count, carry=self.carried(a)) as loop:
+            loop.next(self.carried(self.square(loop.carried)))
+        result: E = loop.results
+        return result
+
+    def words_are_zero(self, words: Sequence[Value]) -> Value:
+        """Whether packed words are all zero."""
+        combined = words[0]
+        for word in words[1:]:
+            combined = combined | word
+        return combined == 0
+
+    def words_are_equal(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
+        """Whether two canonical elements are equal."""
+        return self.words_are_zero([x ^ y for x, y in zip(a, b, strict=True)])
+
+    def is_zero(self, a: E) -> Value:
+        """Whether an element is zero; needs its canonical form."""
+        return self.words_are_zero(self.to_words(a))
+
+    # --- memory
+
+    def element_offset(self, index: Operand) -> Value:
+        """The place of element `index`, counted in 64-bit words."""
+        value = self.k.operand(index, types.u64)
+        return value.cast(types.u64) * self.word_count
+
+    def load_words_at(self, pointer: Value, offset: Operand) -> tuple[Value, ...]:
+        """The packed words from a place counted in 64-bit words."""
+        return self.k.load(pointer.cast(types.u64), offset, self.word_count)
+
+    def store_words_at(self, pointer: Value, offset: Operand, words: Sequence[Value]) -> None:
+        """Stores packed words at a place counted in 64-bit words."""
+        self.k.store(pointer.cast(types.u64), offset, *words)
+
+    def load_words(self, pointer: Value, index: Operand) -> tuple[Value, ...]:
+        """The packed 64-bit words of element `index` of an array."""
+        return self.load_words_at(pointer, self.element_offset(index))
+
+    def load(self, pointer: Value, index: Operand, *, linear: bool = False) -> E:
+        """Element `index` of an array in memory."""
+        return self.from_words(self.load_words(pointer, index), linear=linear)
+
+    def store(self, pointer: Value, index: Operand, a: E) -> None:
+        """Stores the canonical form as element `index` of an array."""
+        self.store_words_at(pointer, self.element_offset(index), self.to_words(a))
