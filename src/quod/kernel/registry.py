@@ -1,0 +1,115 @@
+"""The kernels that Quod is made of, by name.
+
+A package keeps the kernels that it registers in a module `kernels`, which is imported when someone
+asks for the list. The text of a kernel for a target comes from `emitters`; a target that is not
+there yet is the module of that name in `quod.target`, which has a function `emit`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import quod
+from quod.errors import KernelError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+from quod.kernel.text import to_text
+
+Emitter = Callable[[Kernel, Machine], str]
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredKernel:
+    """A kernel with all that is static in it: it can be traced for any machine."""
+
+    name: str
+    definition: KernelDefinition
+    static: dict[str, Any] = field(default_factory=dict)
+
+    def trace(self, machine: Machine) -> Kernel:
+        """The kernel's IR for one machine."""
+        return self.definition.trace(machine, **self.static)
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """What a list of kernels shows: `parameters` as in ``n: u32``, `doc` one paragraph."""
+
+    name: str
+    parameters: list[str]
+    doc: str
+
+
+emitters: dict[str, Emitter] = {"ir": lambda kernel, machine: to_text(kernel)}
+"""How a kernel is printed for a target."""
+
+_registered: dict[str, RegisteredKernel] = {}
+
+
+def register(name: str, definition: KernelDefinition, **static: Any) -> KernelDefinition:
+    """Names a kernel, with the static parameters that make an instance of it; gives it back."""
+    if name in _registered:
+        raise KernelError(f"the kernel name {name} is taken; name each instance once")
+    _registered[name] = RegisteredKernel(name, definition, static)
+    return definition
+
+
+def kernels() -> list[KernelRow]:
+    """All kernels, in the order of their names."""
+    _import_kernels()
+    return [
+        KernelRow(
+            name,
+            [f"{parameter}: {type_}" for parameter, type_ in row.definition.parameters.items()],
+            row.definition.doc,
+        )
+        for name, row in sorted(_registered.items())
+    ]
+
+
+def find(name: str) -> RegisteredKernel:
+    """The kernel of that name; KernelError says which name may have been meant."""
+    _import_kernels()
+    if name not in _registered:
+        close = difflib.get_close_matches(name, _registered, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else "`quod kernel list` shows the names"
+        raise KernelError(f"there is no kernel {name}; {hint}")
+    return _registered[name]
+
+
+def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
+    """The text of a kernel: ``ir``, or the language of a target such as ``llvm``.
+
+    Without a machine it is for eight lanes and no special features.
+    """
+    emitter = _emitter(target)
+    if machine is None:
+        machine = Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
+    return emitter(find(name).trace(machine), machine)
+
+
+def _emitter(target: str) -> Emitter:
+    if target not in emitters:
+        module = f"quod.target.{target}"
+        known = target.isidentifier() and importlib.util.find_spec(module) is not None
+        emitter = getattr(importlib.import_module(module), "emit", None) if known else None
+        if emitter is None:
+            raise KernelError(f"there is no target {target}; take one of ir, llvm")
+        emitters[target] = emitter
+    return emitters[target]
+
+
+def _import_kernels() -> None:
+    """Imports the module `kernels` of every package of Quod that has one."""
+    importlib.import_module("quod.kernel.examples")
+    for package in pkgutil.iter_modules(quod.__path__):
+        module = f"quod.{package.name}.kernels"
+        if package.ispkg and importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
