@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.kernel import Builder, Value, types
+from quod.kernel import Builder, Value, examples, types
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
 from tests.executors import run_everywhere
+from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
 
@@ -58,3 +59,28 @@ def test_bitcast(source: Type) -> None:
     values = np.where(np.isnan(values), values.dtype.type(0), values)
     results = [np.zeros(len(values), NUMPY_TYPES[target]) for target in targets]
     run_everywhere(definition, len(values) // 8, [values, *results])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_control_flow_and_memory(case: Case) -> None:
+    run_everywhere(case.definition, 4, case.arguments, per_workgroup=case.per_workgroup)
+
+
+def test_examples() -> None:
+    random = np.random.default_rng(1)
+    x = random.integers(0, 1 << 32, 61, np.uint32)
+    y = random.integers(0, 1 << 32, 61, np.uint32)
+    (_, _, added) = run_everywhere(examples.vector_add, 8, [61, x, y, np.zeros_like(x)])
+    np.testing.assert_array_equal(added, x + y)
+
+    a, b = random.standard_normal((2, 61)).astype(np.float32)
+    (_, scaled) = run_everywhere(examples.saxpy, 8, [61, 1.5, a, b])
+    np.testing.assert_array_equal(scaled, np.float32(1.5) * a + b)
+
+    sums = np.zeros(64, np.uint32)
+    (_, sums) = run_everywhere(examples.reduce_sum, 8, [61, x, sums], per_workgroup=True)
+    np.testing.assert_array_equal(sums[:8], np.append(x, [0] * 3).reshape(8, 8).sum(1, np.uint32))
+
+    counts = np.zeros(7, np.uint32)
+    (_, counts) = run_everywhere(examples.histogram, 3, [61, x, 7, counts])
+    np.testing.assert_array_equal(counts, np.bincount(x % 7, minlength=7))
