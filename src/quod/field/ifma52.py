@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
+from quod.field.inversion import Inversion52
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField
 from quod.kernel import types
@@ -239,6 +240,16 @@ class Ifma52(PrimeField):
                 times *= 2
             a = self._subtract_if_not_less(a, unit * times)
         return a
+
+    def canonical(self, a: Element) -> Element:
+        return self._canonical(self.fit(a), 0)
+
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        n = self.limb_count
+        scale = pow(2, a.exponent + self.native_exponent, self.p)
+        inversion = Inversion52(k, self.modulus, scale, n)
+        limbs = inversion.inverse(k, a.limbs)
+        return self._made(limbs, 2 * inversion.size * self.p, [_MASK] * n, self.native_exponent)
 
     # --- memory
 

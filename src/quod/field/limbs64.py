@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
+from quod.field.inversion import Inversion64
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField
 from quod.kernel import types
@@ -173,6 +174,32 @@ class Limbs64(PrimeField):
             chosen = [self.k.select(less, x, y) for x, y in zip(a.limbs, limbs, strict=True)]
             a = self._made(chosen, max(amount, a.bound - amount), a.exponent)
         return a
+
+    def canonical(self, a: Element) -> Element:
+        return self._below(a, self.p)
+
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        scale = pow(2, a.exponent + self.native_exponent, self.p)
+        inversion = Inversion64(k, self.modulus, scale, self.limb_count)
+        limbs = inversion.inverse(k, a.limbs)
+        return self._without_top(limbs, 2 * inversion.size * self.p)
+
+    def _without_top(self, limbs: Sequence[Value], bound: int) -> Element:
+        """An integer with a limb too many, brought below p."""
+        while bound > self.p:
+            times = 1
+            while self.p * 2 * times < bound:
+                times *= 2
+            amount = self.p * times
+            constant = [
+                self.k.constant((amount >> (64 * j)) & _FULL, types.u64) for j in range(len(limbs))
+            ]
+            less, borrow = self._subtract_chain(limbs, constant)
+            zero = self.k.constant(0, types.u64)
+            negative = self.k.emit("addc", (zero, zero, borrow)) != 0
+            limbs = [self.k.select(negative, x, y) for x, y in zip(limbs, less, strict=True)]
+            bound = max(amount, bound - amount)
+        return self._made(limbs[: self.limb_count], bound, self.native_exponent)
 
     # --- memory
 

@@ -58,6 +58,14 @@ class PrimeField(FieldArithmetic[Element]):
     def normalise(self, a: Element) -> Element:
         """The same integer with every limb below 2**limb_bits."""
 
+    @abstractmethod
+    def canonical(self, a: Element) -> Element:
+        """The same element below p."""
+
+    @abstractmethod
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        """The inverse of an element below p."""
+
     # --- shared
 
     def constant(self, value: Coefficients) -> Element:
@@ -100,7 +108,9 @@ class PrimeField(FieldArithmetic[Element]):
 
     def inverse(self, a: Element) -> Element:
         """1/a, and 0 for 0."""
-        return self.power(a, self.p - 2)
+        canonical = self.canonical(a)
+        name = f"inverse.{self.modulus.name}"
+        return self.k.call(name, self._inverse_body, canonical)
 
     def negate(self, a: Element) -> Element:
         """-a."""

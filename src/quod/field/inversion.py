@@ -1,0 +1,324 @@
+"""Modular inversion by division steps.
+
+Bernstein and Yang, "Fast constant-time gcd computation and modular inversion" (CHES 2019), with the
+counter that starts at one half (Wuille, "Bounds on divsteps iterations in safegcd", 2021). From
+f = p, g = x a step is
+
+    if g is odd and delta > 0:  delta, f, g = 1 - delta, g, (g - f)/2
+    else:                       delta, f, g = 1 + delta, f, (g + (g mod 2)*f)/2
+
+until g = 0 and f = +-1. The lowest bits of f and g decide a run of steps, and its 2x2 matrix, scaled
+by a power of two, then acts on the whole numbers, and modulo p on d and e with d*x = f, e*x = g.
+The loop ends when g = 0 in every lane, so the result does not rest on a count of steps; the size of
+d and e does, for which the bound of the paper (Theorem 11.2) leaves ample room.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.field.moduli import Modulus
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+Limbs = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The transition of a run of steps: (f, g) becomes (u*f + v*g, q*f + r*g) over 2**steps."""
+
+    u: Value
+    v: Value
+    q: Value
+    r: Value
+
+
+class Inversion(ABC):
+    """Inversion modulo one prime, for one way of holding long signed numbers.
+
+    `half_steps` is half the steps a round: the matrix of so many has coefficients of 32 bits, two
+    of which are computed with at once in one 64-bit word.
+    """
+
+    half_steps: int
+    first_sign: int
+    second_sign: int
+
+    def __init__(self, k: Builder, modulus: Modulus, scale: int) -> None:
+        self.k = k
+        self.modulus = modulus
+        self.p = modulus.value
+        self.scale = scale
+
+    @property
+    def rounds(self) -> int:
+        """More rounds than any input needs."""
+        steps = (49 * self.modulus.bits + 57) // 17
+        return -(-steps // (2 * self.half_steps))
+
+    @property
+    def size(self) -> int:
+        """d and e stay below this multiple of p in absolute value: a round adds at most p."""
+        return self.rounds + 1
+
+    # --- what a representation provides
+
+    @abstractmethod
+    def short(self, number: int) -> Limbs:
+        """A constant among f and g."""
+
+    @abstractmethod
+    def long(self, number: int) -> Limbs:
+        """A constant among d and e."""
+
+    @abstractmethod
+    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        """(a*x + b*y)/2**steps, which divides."""
+
+    @abstractmethod
+    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        """(a*x + b*y)/2**steps modulo p, at most p above the greatest x or y can be."""
+
+    @abstractmethod
+    def raised(self, negative: Value, d: Limbs) -> Limbs:
+        """size*p + d, or size*p - d where told, in limbs that are not negative."""
+
+    # --- the algorithm
+
+    def inverse(self, k: Builder, x: Limbs) -> Limbs:
+        """scale/x modulo p, below 2*size*p, for the limbs of x below p; a multiple of p for 0."""
+        theta = k.constant(0, types.i64)  # delta - 1/2
+        state = (theta, self.short(self.p), x, self.long(0), self.long(self.scale))
+        with k.while_(state) as loop:
+            theta, f, g, d, e = loop.carried
+            remaining = g[0]
+            for limb in g[1:]:
+                remaining = remaining | limb
+            loop.check(remaining != 0)
+            theta, m = self._round(theta, f[0], g[0])
+            following = (self.combined(m.u, f, m.v, g), self.combined(m.q, f, m.r, g))
+            factors = (self.combined_modulo(m.u, d, m.v, e), self.combined_modulo(m.q, d, m.r, e))
+            loop.next((theta, *following, *factors))
+        _, f, _, d, _ = loop.results
+        return self.raised(k.bitcast(f[-1], types.i64) < 0, d)
+
+    def _round(self, theta: Value, f: Value, g: Value) -> tuple[Value, Matrix]:
+        """Two runs of steps, and the product of their matrices."""
+        signed = [self.k.bitcast(word, types.i64) for word in (f, g)]
+        theta, f, g, first = self._run(theta, signed[0], signed[1], self.first_sign)
+        theta, _, _, then = self._run(theta, f, g, self.second_sign)
+        return theta, Matrix(
+            then.u * first.u + then.v * first.q, then.u * first.v + then.v * first.r,
+            then.q * first.u + then.r * first.q, then.q * first.v + then.r * first.r,
+        )  # fmt: skip
+
+    def _run(
+        self, theta: Value, f: Value, g: Value, sign: int
+    ) -> tuple[Value, Value, Value, Matrix]:
+        """`half_steps` steps on the lowest bits, and `sign` times their matrix.
+
+        Each row (a, b) of the matrix is one word a + b * 2**32.
+        """
+        k = self.k
+        upper, lower = (k.constant(sign * place, types.i64) for place in (1, 1 << 32))
+        with k.range(0, self.half_steps, carry=(theta, f, g, upper, lower)) as loop:
+            theta, f, g, upper, lower = loop.carried
+            odd = (g & 1) != 0
+            ahead = theta >= 0
+            swap = odd & ahead
+            following = (
+                k.select(swap, -theta, theta + 1),
+                k.select(swap, g, f),
+                k.select(odd, g + k.select(ahead, -f, f), g) >> 1,
+                k.select(swap, lower, upper) << 1,
+                k.select(odd, lower + k.select(ahead, -upper, upper), lower),
+            )
+            loop.next(following)
+        theta, f, g, upper, lower = loop.results
+        return theta, f, g, Matrix(*self._unpacked(upper), *self._unpacked(lower))
+
+    @staticmethod
+    def _unpacked(row: Value) -> tuple[Value, Value]:
+        first = (row << 32) >> 32
+        return first, (row - first) >> 32
+
+
+class Inversion52(Inversion):
+    """Numbers in 52-bit limbs of 64-bit lanes; the last limb is signed.
+
+    A round of 52 steps drops one limb. Its matrix is taken with the opposite sign, which changes
+    the sign of everything, because the coefficients then are at least -2**52 and below 2**52.
+    """
+
+    half_steps = 26
+    first_sign, second_sign = 1, -1
+
+    def __init__(self, k: Builder, modulus: Modulus, scale: int, limb_count: int) -> None:
+        super().__init__(k, modulus, scale)
+        self.limb_count = limb_count
+        if self.size * self.p >= 1 << (52 * limb_count):
+            raise ValueError(f"{modulus.name} leaves no room in {limb_count} limbs")
+
+    def short(self, number: int) -> Limbs:
+        return tuple(
+            self.k.constant((number >> (52 * j)) & _MASK52, types.u64)
+            for j in range(self.limb_count)
+        )
+
+    def long(self, number: int) -> Limbs:
+        return self.short(number)
+
+    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        return self._without_lowest(self._columns(a, x, b, y))
+
+    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        k = self.k
+        columns = self._columns(a, x, b, y)
+        inverse = k.constant(-pow(self.p, -1, 1 << 52) % (1 << 52), types.u64)
+        zero = k.constant(0, types.u64)
+        quotient = k.emit("madd52_lo", (zero, columns[0], inverse))
+        self._add_multiple(columns, quotient, self.short(self.p))
+        return self._without_lowest(columns)
+
+    def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
+        """a*x + b*y with columns of any sign, the last of which takes all that is above."""
+        k, n = self.k, self.limb_count
+        columns = [k.constant(0, types.u64)] * (n + 1)
+        for signed, number in ((a, x), (b, y)):
+            factor = k.bitcast(signed, types.u64)
+            # The instructions take 52 bits without sign of either factor.
+            self._add_multiple(columns, factor, number)
+            negative = signed < 0
+            for j in range(n):
+                less = columns[j + 1] - number[j]
+                columns[j + 1] = k.select(negative, less, columns[j + 1])
+            below_zero = k.bitcast(number[-1], types.i64) < 0
+            less = columns[n] - (factor & _MASK52)
+            columns[n] = k.select(below_zero, less, columns[n])
+        return columns
+
+    def _add_multiple(self, columns: list[Value], factor: Value, number: Limbs) -> None:
+        for j in range(self.limb_count):
+            columns[j] = self.k.emit("madd52_lo", (columns[j], number[j], factor))
+        for j in range(self.limb_count):
+            columns[j + 1] = self.k.emit("madd52_hi", (columns[j + 1], number[j], factor))
+
+    def _without_lowest(self, columns: Sequence[Value]) -> Limbs:
+        """The columns over 2**52 in proper limbs."""
+        return self._carried(columns[1:], self._arithmetic_carry(columns[0]))
+
+    def _carried(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
+        limbs = []
+        for column in columns[:-1]:
+            total = column if carry is None else column + carry
+            carry = self._arithmetic_carry(total)
+            limbs.append(total & _MASK52)
+        last = columns[-1] if carry is None else columns[-1] + carry
+        return (*limbs, last)
+
+    def _arithmetic_carry(self, column: Value) -> Value:
+        return self.k.bitcast(self.k.bitcast(column, types.i64) >> 52, types.u64)
+
+    def raised(self, negative: Value, d: Limbs) -> Limbs:
+        base = self.short(self.size * self.p)
+        return self._carried(
+            [self.k.select(negative, x - y, x + y) for x, y in zip(base, d, strict=True)]
+        )
+
+
+class Inversion64(Inversion):
+    """Numbers in 64-bit limbs in two's complement, for one lane; d and e have a limb more."""
+
+    half_steps = 31
+    first_sign, second_sign = -1, -1
+
+    def __init__(self, k: Builder, modulus: Modulus, scale: int, limb_count: int) -> None:
+        super().__init__(k, modulus, scale)
+        self.limb_count = limb_count
+        if self.p >= 1 << (64 * limb_count - 1) or 4 * self.size >= 1 << 64:
+            raise ValueError(f"{modulus.name} leaves no room in {limb_count} limbs")
+
+    def short(self, number: int) -> Limbs:
+        return self._constant(number, self.limb_count)
+
+    def long(self, number: int) -> Limbs:
+        return self._constant(number, self.limb_count + 1)
+
+    def _constant(self, number: int, count: int) -> Limbs:
+        return tuple(
+            self.k.constant((number >> (64 * j)) & _MASK64, types.u64) for j in range(count)
+        )
+
+    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        return self._shifted(self._sum(a, x, b, y))
+
+    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        total = self._sum(a, x, b, y)
+        unit = 1 << (2 * self.half_steps)
+        quotient = (total[0] * (-pow(self.p, -1, unit) % unit)) & (unit - 1)
+        return self._shifted(self._add(total, self._multiple(quotient, self.short(self.p))))
+
+    def _sum(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        return self._add(self._signed_multiple(a, x), self._signed_multiple(b, y))
+
+    def _signed_multiple(self, signed: Value, number: Limbs) -> Limbs:
+        """One limb more than the number has."""
+        k = self.k
+        zero = k.constant(0, types.u64)
+        factor = k.bitcast(signed, types.u64)
+        product = self._multiple(factor, number)
+        # The words of a negative factor or number stand for 2**64, or a power of it, too much.
+        above = k.bitcast(signed >> 63, types.u64)
+        sign = k.bitcast(k.bitcast(number[-1], types.i64) >> 63, types.u64)
+        correction = [zero, *(limb & above for limb in number)]
+        product = self._subtract(product, correction)
+        return (*product[:-1], product[-1] - (factor & sign))
+
+    def _multiple(self, factor: Value, number: Limbs) -> Limbs:
+        k = self.k
+        zero = k.constant(0, types.u64)
+        above: Value = zero
+        limbs = []
+        for x in number:
+            low, carry = k.emit_many("add_cc", (x * factor, above))
+            above = k.emit("addc", (k.emit("mul_hi", (x, factor)), zero, carry))
+            limbs.append(low)
+        return (*limbs, above)
+
+    def _add(self, a: Limbs, b: Limbs) -> Limbs:
+        """a + b in as many limbs as a has, which are no fewer than b's."""
+        zero = self.k.constant(0, types.u64)
+        return self._chain("add_cc", "addc_cc", a, [*b, *([zero] * (len(a) - len(b)))])
+
+    def _subtract(self, a: Limbs, b: Sequence[Value]) -> Limbs:
+        return self._chain("sub_cc", "subc_cc", a, b)
+
+    def _chain(self, first: str, then: str, a: Limbs, b: Sequence[Value]) -> Limbs:
+        limb, carry = self.k.emit_many(first, (a[0], b[0]))
+        limbs = [limb]
+        for x, y in zip(a[1:], b[1:], strict=True):
+            limb, carry = self.k.emit_many(then, (x, y, carry))
+            limbs.append(limb)
+        return tuple(limbs)
+
+    def _shifted(self, number: Limbs) -> Limbs:
+        """The number over 2**steps in one limb less."""
+        steps = 2 * self.half_steps
+        return tuple(
+            (low >> steps) | (high << (64 - steps))
+            for low, high in zip(number, number[1:], strict=False)
+        )
+
+    def raised(self, negative: Value, d: Limbs) -> Limbs:
+        mask = self.k.select(negative, self.k.constant(_MASK64, types.u64), 0)
+        base = self.long(self.size * self.p)
+        flipped = self._subtract(tuple(limb ^ mask for limb in d), [mask] * len(d))
+        return self._add(base, flipped)
+
+
+_MASK52 = (1 << 52) - 1
+_MASK64 = (1 << 64) - 1
