@@ -75,6 +75,12 @@ def kernel(function: Callable[..., None]) -> KernelDefinition:
     for parameter in names[1:]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             continue
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+            raise TraceError(
+                f"a kernel names each of its parameters; it cannot take {stars}{parameter.name}",
+                location,
+            )
         if parameter.name not in hints:
             raise TraceError(
                 f"parameter {parameter.name} needs a kernel type, such as U32 or Pointer[U32]",
