@@ -62,8 +62,14 @@ class Model:
         return result
 
     def inverse(self, a: Coefficients) -> Coefficients:
-        """By Fermat: 0 for 0."""
-        return self.power(a, self.p**self.degree - 2)
+        """1/a, and 0 for 0."""
+        p = self.p
+        if not any(a):
+            return a
+        if self.degree == 1:
+            return (pow(a[0], -1, p),)
+        norm = pow(a[0] * a[0] - self.beta * a[1] * a[1], -1, p)
+        return a[0] * norm % p, -a[1] * norm % p
 
 
 def hostile_integers(modulus: Modulus) -> list[int]:

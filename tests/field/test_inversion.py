@@ -1,4 +1,4 @@
-"""Inversion in kernels against Fermat's little theorem on integers."""
+"""Inversion in kernels against inversion on integers."""
 
 from __future__ import annotations
 

@@ -7,14 +7,15 @@ f = p, g = x a step is
     if g is odd and delta > 0:  delta, f, g = 1 - delta, g, (g - f)/2
     else:                       delta, f, g = 1 + delta, f, (g + (g mod 2)*f)/2
 
-until g = 0 and f = +-1. The lowest bits of f and g decide a run of steps, and its 2x2 matrix, scaled
-by a power of two, then acts on the whole numbers, and modulo p on d and e with d*x = f, e*x = g.
-The loop ends when g = 0 in every lane, so the result does not rest on a count of steps; the size of
+until g = 0 and f = +-1. The lowest bits of f and g decide a run of steps, and its 2x2 matrix,
+scaled by a power of two, then acts on the whole numbers, and modulo p on d and e with d*x = f,
+e*x = g. The loop ends when g = 0 in every lane, so the result does not rest on a count of steps; the size of
 d and e does, for which the bound of the paper (Theorem 11.2) leaves ample room.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
 Limbs = tuple[Value, ...]
+
+_MASK52 = (1 << 52) - 1
+_MASK64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -309,8 +313,7 @@ class Inversion64(Inversion):
         """The number over 2**steps in one limb less."""
         steps = 2 * self.half_steps
         return tuple(
-            (low >> steps) | (high << (64 - steps))
-            for low, high in zip(number, number[1:], strict=False)
+            (low >> steps) | (high << (64 - steps)) for low, high in itertools.pairwise(number)
         )
 
     def raised(self, negative: Value, d: Limbs) -> Limbs:
@@ -318,7 +321,3 @@ class Inversion64(Inversion):
         base = self.long(self.size * self.p)
         flipped = self._subtract(tuple(limb ^ mask for limb in d), [mask] * len(d))
         return self._add(base, flipped)
-
-
-_MASK52 = (1 << 52) - 1
-_MASK64 = (1 << 64) - 1

@@ -110,7 +110,8 @@ class PrimeField(FieldArithmetic[Element]):
         """1/a, and 0 for 0."""
         canonical = self.canonical(a)
         name = f"inverse.{self.modulus.name}"
-        return self.k.call(name, self._inverse_body, canonical)
+        result: Element = self.k.call(name, self._inverse_body, canonical)
+        return result
 
     def negate(self, a: Element) -> Element:
         """-a."""
