@@ -9,8 +9,8 @@ f = p, g = x a step is
 
 until g = 0 and f = +-1. The lowest bits of f and g decide a run of steps, and its 2x2 matrix,
 scaled by a power of two, then acts on the whole numbers, and modulo p on d and e with d*x = f,
-e*x = g. The loop ends when g = 0 in every lane, so the result does not rest on a count of steps; the
-size of d and e does, for which the bound of the paper (Theorem 11.2) leaves ample room.
+e*x = g. The loop ends when g = 0 in every lane, so the result does not rest on a count of steps;
+the size of d and e does, for which the bound of the paper (Theorem 11.2) leaves ample room.
 """
 
 from __future__ import annotations
