@@ -1,0 +1,147 @@
+"""Lagrange polynomials at a point, and elements brought from one form to another.
+
+For the set-up: everything that it needs of the scalar field, an array at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cpu import CpuDevice
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.groth16.points import to_words
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+
+Words = NDArray[np.uint32]
+
+# Elements that share one inversion.
+_BATCH = 64
+
+
+@kernel
+def lagrange_values(
+    k: Builder,
+    count: U32,
+    batch: U32,
+    constants: Pointer[U64],
+    starts: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = scale * x[i] / (point - x[i]), canonical; x[i + 1] = root * x[i].
+
+    `constants` holds point, root, 1/root and scale, `starts` the x of each instance's first
+    element: an instance does `batch` of them with one inversion.
+    """
+    f = prime_field(k, modulus)
+    point, root, back, scale = (f.load(constants, place) for place in range(4))
+    instance = k.global_id()
+    first = instance * batch
+    last = k.minimum(first + batch, count)
+    with k.if_(first < last):
+        start = (f.carried(f.load(starts, instance)), f.carried(f.one()))
+        with k.range(first, last, carry=start) as forward:
+            x, product = forward.carried
+            f.store(out, forward.index, product)
+            forward.next((f.carried(x * root), f.carried(product * (point - x))))
+        after, product = forward.results
+        state = (f.carried(after * back), f.carried(f.inverse(product) * scale))
+        leave = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+        with k.range(first, last, carry=state) as backward:
+            x, inverse = backward.carried
+            i = last - 1 - (backward.index - first)
+            f.store(out, i, f.load(out, i) * inverse * x * leave)
+            backward.next((f.carried(x * back), f.carried(inverse * (point - x))))
+
+
+@kernel
+def scale_elements(
+    k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus, factor: int
+) -> None:
+    """out[i] = factor * a[i]: elements in whatever form; the form stays."""
+    f = prime_field(k, modulus)
+    i = k.global_id()
+    with k.if_(i < count):
+        f.store(out, i, f.load(a, i, linear=True) * f.constant(factor))
+
+
+@kernel
+def weighted_sums(
+    k: Builder,
+    count: U32,
+    weights: Pointer[U64],
+    a: Pointer[U64],
+    b: Pointer[U64],
+    c: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = weights[0] * a[i] + weights[1] * b[i] + weights[2] * c[i], Montgomery form."""
+    f = prime_field(k, modulus)
+    i = k.global_id()
+    factors = [f.load(weights, place) for place in range(3)]
+    with k.if_(i < count):
+        elements = [f.load(array, i, linear=True) for array in (a, b, c)]
+        f.store(out, i, f.sum_of_products(list(zip(factors, elements))))
+
+
+def lagrange_at(
+    device: CpuDevice,
+    modulus: Modulus,
+    *,
+    count: int,
+    root: int,
+    shift: int,
+    point: int,
+    scale: int,
+) -> Words:
+    """scale * x / (point - x) for x = shift * root**i, i < count: canonical, (count, words).
+
+    `point` must be none of the x.
+    """
+    p = modulus.value
+    step, x, starts = pow(root, _BATCH, p), shift % p, []
+    for _ in range(-(-count // _BATCH)):
+        starts.append(modulus.to_montgomery(x))
+        x = x * step % p
+    constants = map(modulus.to_montgomery, (point, root, pow(root, -1, p), scale))
+    out = np.zeros((count, modulus.words), dtype=np.uint32)
+    device.launch(
+        device.compile(lagrange_values, modulus=modulus),
+        -(-len(starts) // device.lanes),
+        count,
+        _BATCH,
+        to_words(list(constants), modulus.words),
+        to_words(starts, modulus.words),
+        out,
+    )
+    return out
+
+
+def scaled(device: CpuDevice, modulus: Modulus, array: Words, factor: int) -> Words:
+    """factor * a for every element, in the form that they have; shape (n, words)."""
+    array = np.ascontiguousarray(array)
+    out = np.zeros_like(array)
+    compiled = device.compile(scale_elements, modulus=modulus, factor=factor % modulus.value)
+    device.launch(compiled, -(-len(array) // device.lanes), len(array), array, out)
+    return out
+
+
+def weighted_sum(
+    device: CpuDevice, modulus: Modulus, weights: tuple[int, int, int], a: Words, b: Words, c: Words
+) -> Words:
+    """The sum of weights times arrays of shape (n, words), in the form that they have."""
+    out = np.zeros_like(a)
+    device.launch(
+        device.compile(weighted_sums, modulus=modulus),
+        -(-len(a) // device.lanes),
+        len(a),
+        to_words([modulus.to_montgomery(weight) for weight in weights], modulus.words),
+        *map(np.ascontiguousarray, (a, b, c)),
+        out,
+    )
+    return out

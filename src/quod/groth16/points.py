@@ -1,0 +1,325 @@
+"""Small services over arrays of points: multiples of a generator, of given points, membership.
+
+The group law is `quod.curve.point`; the MSMs of a proof are `quod.msm`. Arrays of points are uint32
+of shape (n, *group.shape), Montgomery form, infinity all zero; scalars are canonical, (n, words).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.groups import Group
+from quod.curve.parameters import Family, PairingCurve
+from quod.curve.point import ExtendedPoint, PointArithmetic
+from quod.device.cpu import CpuDevice
+from quod.field.arithmetic import FieldArithmetic
+from quod.field.extension import QuadraticField
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
+
+Words = NDArray[np.uint32]
+Point = tuple[Any, Any] | None
+
+# Bits of the digits of `multiply_generator`, from so many scalars on: they pay for the table.
+_WINDOWS = ((1 << 12, 8), (0, 4))
+# Points that one instance brings to affine form with one inversion.
+_BATCH = 32
+
+
+@kernel
+def multiply_points(
+    k: Builder,
+    count: U32,
+    points: Pointer[U64],
+    scalars: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """out[i] = scalars[i] * points[i] in affine form, by doubling and adding."""
+    curve = PointArithmetic(k, group)
+    words = group.scalars.words // 2
+    i = k.global_id()
+    with k.if_(i < count):
+        point = curve.load_affine(points, i)
+        with k.range(0, 64 * words, carry=curve.infinity()) as loop:
+            bit = (64 * words - 1) - loop.index
+            word = scalars[i.cast(types.u64) * words + (bit >> 6).cast(types.u64)]
+            doubled = curve.double(loop.carried)
+            with k.if_((word >> (bit & 63).cast(types.u64) & 1) != 0) as branch:
+                branch.give(curve.carried(curve.add_affine(doubled, point)))
+            with branch.otherwise():
+                branch.give(curve.carried(doubled))
+            loop.next(branch.results)
+        k.store(
+            out,
+            i.cast(types.u64) * group.point_words,
+            *curve.to_affine_words(loop.results),
+        )
+
+
+@kernel
+def multiply_generator(
+    k: Builder,
+    count: U32,
+    batch: U32,
+    table: Pointer[U64],
+    scalars: Pointer[U64],
+    scratch: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    window_bits: int,
+) -> None:
+    """out[i] = scalars[i] * G by a sum of table entries; `batch` scalars an instance.
+
+    Entry d of row j of the table is d * 2**(window_bits * j) * G, affine. `scratch` holds an
+    extended point and a coordinate for each scalar.
+    """
+    curve = PointArithmetic(k, group)
+    field = curve.field
+    windows = 64 // window_bits * (group.scalars.words // 2)
+    size = group.coordinate_words
+    mask = (1 << window_bits) - 1
+    first = k.global_id() * batch
+    last = k.minimum(first + batch, count)
+    running = k.pointer_add(scratch, count.cast(types.u64) * (4 * size))
+    with k.if_(first < last):
+        with k.range(first, last, carry=field.carried(field.one())) as forward:
+            i = forward.index
+            with k.range(0, windows, carry=curve.infinity()) as loop:
+                bit = loop.index * window_bits
+                word = scalars[
+                    i.cast(types.u64) * (group.scalars.words // 2) + (bit >> 6).cast(types.u64)
+                ]
+                digit = (word >> (bit & 63).cast(types.u64) & mask).cast(types.u32)
+                entry = curve.load_affine(table, (loop.index << window_bits) + digit)
+                loop.next(curve.carried(curve.add_affine(loop.carried, entry)))
+            total = loop.results
+            curve.store_extended(scratch, i, total)
+            field.store(running, i, forward.carried)
+            forward.next(field.carried(forward.carried * _or_one(field, total)))
+        inverse = field.carried(field.inverse(forward.results))
+        with k.range(first, last, carry=inverse) as backward:
+            i = last - 1 - (backward.index - first)
+            point = curve.load_extended(scratch, i)
+            own = backward.carried * field.load(running, i)
+            scale = own * point.zz
+            words = (
+                *field.to_words(point.x * field.square(scale)),
+                *field.to_words(point.y * own),
+            )
+            zero = k.constant(0, types.u64)
+            k.store(
+                out,
+                i.cast(types.u64) * group.point_words,
+                *(k.select(point.infinity, zero, word) for word in words),
+            )
+            backward.next(field.carried(backward.carried * _or_one(field, point)))
+
+
+def _or_one(field: FieldArithmetic[Any], point: ExtendedPoint) -> Any:
+    """ZZZ of a point, and 1 for infinity, so that products of many can be inverted."""
+    return field.select(
+        point.infinity, field.carried(field.one()), field.carried(point.zzz)
+    )  # fmt: skip
+
+
+@kernel
+def check_points(
+    k: Builder,
+    count: U32,
+    points: Pointer[U64],
+    found: Pointer[U32],
+    *,
+    group: Group,
+    subgroup: bool,
+) -> None:
+    """found[i] = 0 for a point on the curve, 1 off it, 2 outside the subgroup of prime order."""
+    curve = PointArithmetic(k, group)
+    field = curve.field
+    i = k.global_id()
+    with k.if_(i < count):
+        point = curve.load_affine(points, i)
+        right = field.square(point.x) * point.x + field.constant(group.parameters.b)
+        off = ~(field.is_zero(field.square(point.y) - right) | point.infinity)
+        result = k.select(off, k.constant(1, types.u32), k.constant(0, types.u32))
+        if subgroup and group.parameters.cofactor != 1:
+            extended = curve.extend(point)
+            outside = ~_has_prime_order(k, curve, extended) & ~off
+            result = k.select(outside, k.constant(2, types.u32), result)
+        found[i] = result
+
+
+def _has_prime_order(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Value:
+    """By an endomorphism; see `quod.curve.affine` for the equations and their sources."""
+    parameters = curve.group.curve
+    x = parameters.x
+    if curve.group.degree == 1:
+        left = curve.add(_phi(curve, point, parameters), point)
+        right = _times(k, curve, _times(k, curve, point, x), x)
+    else:
+        left = _psi(curve, point, parameters)
+        right = _times(k, curve, point, x)
+        if parameters.family is Family.BN:
+            right = _times(k, curve, _times(k, curve, right, x), 6)
+    return curve.add(left, curve.negate(right)).infinity
+
+
+def _phi(curve: PointArithmetic, p: ExtendedPoint, parameters: PairingCurve) -> ExtendedPoint:
+    beta = curve.field.constant(parameters.phi.beta)
+    return curve.carried(ExtendedPoint(p.x * beta, p.y, p.zz, p.zzz, p.infinity))
+
+
+def _psi(curve: PointArithmetic, p: ExtendedPoint, parameters: PairingCurve) -> ExtendedPoint:
+    field = curve.field
+    assert isinstance(field, QuadraticField)
+    cx, cy = (field.constant(c) for c in parameters.psi_coefficients)
+    x, y, zz, zzz = (field.conjugate(part) for part in (p.x, p.y, p.zz, p.zzz))
+    return curve.carried(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))
+
+
+def _times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
+    """factor * p for a constant: doublings in loops, an addition for each bit set."""
+    result = curve.carried(p)
+    for run in bin(abs(factor))[3:].replace("1", "1 ").split():
+        with k.range(0, len(run), carry=result) as loop:
+            loop.next(curve.carried(curve.double(loop.carried)))
+        result = loop.results
+        if run.endswith("1"):
+            result = curve.carried(curve.add(result, p))
+    return curve.negate(result) if factor < 0 else result
+
+
+# --- on the host
+
+
+def to_words(integers: Sequence[int], words: int) -> Words:
+    """Integers as rows of little-endian 32-bit words, shape (n, words)."""
+    data = b"".join(integer.to_bytes(4 * words, "little") for integer in integers)
+    return np.frombuffer(data, dtype=np.uint32).reshape(len(integers), words)
+
+
+def from_words(array: Words) -> list[int]:
+    """The integers whose little-endian words are the rows of an array of shape (n, words)."""
+    data, step = np.ascontiguousarray(array).tobytes(), 4 * array.shape[1]
+    return [int.from_bytes(data[at : at + step], "little") for at in range(0, len(data), step)]
+
+
+def encode_points(group: Group, points: Sequence[Point]) -> Words:
+    """Plain affine points, None for infinity, as an array of shape (n, *group.shape)."""
+    fq = group.coordinates
+    flat: list[int] = []
+    for point in points:
+        if point is None:
+            flat += [0] * (2 * group.degree)
+        elif group.degree == 1:
+            flat += map(fq.to_montgomery, point)
+        else:
+            flat += [fq.to_montgomery(c) for coordinate in point for c in coordinate]
+    return to_words(flat, fq.words).reshape(len(points), *group.shape)
+
+
+def decode_points(group: Group, array: Words) -> list[Point]:
+    """The inverse of `encode_points`."""
+    fq = group.coordinates
+    flat = [fq.from_montgomery(value) for value in from_words(array.reshape(-1, fq.words))]
+    points: list[Point] = []
+    for at in range(0, len(flat), 2 * group.degree):
+        own = flat[at : at + 2 * group.degree]
+        if not any(own):
+            points.append(None)
+        elif group.degree == 1:
+            points.append((own[0], own[1]))
+        else:
+            points.append(((own[0], own[1]), (own[2], own[3])))
+    return points
+
+
+def multiples(
+    device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
+) -> list[Point]:
+    """scalars[i] * points[i] for a few points; scalars from 0 to below 2**(32 * words)."""
+    return decode_points(group, _multiply(device, group, encode_points(group, points), scalars))
+
+
+class GeneratorTable:
+    """Multiples of a group's generator for `generator_multiples`, made once for many scalars.
+
+    Entry d of row j is ``d * 2**(window_bits * j) * G``. `scalars` is how many scalars there will
+    be in all; it decides how wide the digits are.
+    """
+
+    def __init__(self, device: CpuDevice, group: Group, scalars: int) -> None:
+        self.device = device
+        self.group = group
+        self.window_bits = next(bits for least, bits in _WINDOWS if scalars >= least)
+        bits, order = 32 * group.scalars.words, group.scalars.value
+        generator = encode_points(group, [group.parameters.generator])
+        self._entries = _multiply(
+            device,
+            group,
+            np.repeat(generator, (bits // self.window_bits) << self.window_bits, axis=0),
+            [
+                (digit << shift) % order
+                for shift in range(0, bits, self.window_bits)
+                for digit in range(1 << self.window_bits)
+            ],
+        )
+
+    def multiply(self, scalars: Words) -> Words:
+        """scalars[i] * G for canonical scalars (n, words): affine points (n, *group.shape)."""
+        device, group, count = self.device, self.group, len(scalars)
+        out = np.zeros((count, *group.shape), dtype=np.uint32)
+        compiled = device.compile(
+            multiply_generator, group=group, window_bits=self.window_bits
+        )  # fmt: skip
+        instances = -(-count // _BATCH)
+        device.launch(
+            compiled,
+            -(-instances // device.lanes),
+            count,
+            _BATCH,
+            self._entries,
+            np.ascontiguousarray(scalars),
+            device.allocate(5 * count * 8 * group.coordinate_words),
+            out,
+        )
+        return out
+
+
+def _multiply(device: CpuDevice, group: Group, points: Words, scalars: Sequence[int]) -> Words:
+    out = np.zeros_like(points)
+    compiled = device.compile(multiply_points, group=group)
+    device.launch(
+        compiled,
+        -(-len(points) // device.lanes),
+        len(points),
+        points,
+        to_words(scalars, group.scalars.words),
+        out,
+    )
+    return out
+
+
+def first_bad_point(
+    device: CpuDevice, group: Group, points: Words, *, subgroup: bool
+) -> tuple[int, str] | None:
+    """The first point that is not on the curve, or with `subgroup` not in G1 or G2, and why.
+
+    `points` has shape (n, *group.shape) with coordinates below the modulus; infinity is in both.
+    """
+    count = len(points)
+    found = np.zeros(count, dtype=np.uint32)
+    compiled = device.compile(check_points, group=group, subgroup=subgroup)
+    points = np.ascontiguousarray(points)
+    device.launch(compiled, -(-count // device.lanes), count, points, found)
+    bad = np.flatnonzero(found)
+    if not len(bad):
+        return None
+    reasons = {1: "is not on the curve", 2: "is not in the subgroup of prime order"}
+    return int(bad[0]), reasons[int(found[bad[0]])]

@@ -1,0 +1,213 @@
+"""Keys for tests and benchmarks from a constraint system: INSECURE, the seed is the secret.
+
+A real key comes from a ceremony in which nobody learns the secret (``snarkjs zkey contribute``).
+Here all of it follows from a number: whoever knows the seed can prove anything.
+
+The key is laid out as snarkjs's set-up does it, so that its prover takes the key too: the domain
+has room for the constraints and one row more for the constant and each public variable, which ties
+that variable to itself in A; the points of H belong to the Lagrange polynomials of the odd coset,
+the division by the vanishing polynomial included.
+
+With L_i the Lagrange polynomials of the domain at tau, a_j = sum of A[i][j] * L_i (b_j and c_j
+alike) and Z = tau**n - 1, the key holds the multiples of the generators by
+
+- a_j, b_j for every variable;
+- (beta*a_j + alpha*b_j + c_j) / gamma for the constant and the public ones (ic), / delta for the
+  others (c);
+- L'_i * Z / ((shift**n - 1) * delta) for every x_i = shift * root**i (h), L'_i the Lagrange
+  polynomial of that coset at tau. Its values there are those of A*B - C = H*Z, and Z is
+  shift**n - 1 on all of the coset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.groups import GROUPS
+from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
+from quod.device.cpu import CpuDevice
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats import R1cs, coefficient_dtype, write_zkey
+from quod.groth16.device import DeviceChoice, resolve_device
+from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+from quod.groth16.points import GeneratorTable, to_words
+from quod.groth16.sparse import SparseRows
+
+Words = NDArray[np.uint32]
+
+INSECURE_MARK = b"QUOD INSECURE TEST KEY\0\0"
+"""With what the circuit hash of a key made here begins: 24 bytes, then 40 of BLAKE2b."""
+
+
+@dataclass(frozen=True)
+class _Secret:
+    """The toxic waste."""
+
+    tau: int
+    alpha: int
+    beta: int
+    gamma: int
+    delta: int
+
+    @classmethod
+    def from_seed(cls, seed: int, fr: Modulus, domain_size: int) -> _Secret:
+        """Each secret is SHA-512 of a line that names it, as a big-endian integer modulo r.
+
+        The line is ``quod insecure groth16 key: FIELD SECRET SEED COUNTER`` in ASCII; the counter,
+        from 0 on, passes over zero and over a tau for which a denominator would vanish.
+        """
+
+        def draw(name: str) -> int:
+            counter = 0
+            while True:
+                line = f"quod insecure groth16 key: {fr.name} {name} {seed} {counter}"
+                value = int.from_bytes(hashlib.sha512(line.encode()).digest(), "big") % fr.value
+                if value and (name != "tau" or pow(value, 2 * domain_size, fr.value) != 1):
+                    return value
+                counter += 1
+
+        return cls(*(draw(name) for name in ("tau", "alpha", "beta", "gamma", "delta")))
+
+
+def generate_key(
+    r1cs: str | PathLike[str],
+    zkey: str | PathLike[str],
+    seed: int,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> None:
+    """Write an INSECURE proving key for the constraint system `r1cs` to `zkey`.
+
+    For tests and benchmarks: whoever knows `seed` can forge proofs for the key. Equal seeds and
+    circuits make equal files. The key says what it is in its circuit hash, which begins with
+    `INSECURE_MARK`. Raises `InputError` for a file that is no constraint system or is too large for
+    the curve, `OutputError` if the key cannot be written.
+    """
+    timeline = or_null(timeline)
+    chosen = resolve_device(device)
+    with timeline.stage("read constraints"):
+        system = R1cs.open(r1cs)
+        curve, fr = CURVES[system.curve], system.fr
+        domain_size = 1 << (system.constraints + system.public).bit_length()
+        if domain_size > 1 << fr.two_adicity:
+            raise InputError(
+                f"{system.constraints} constraints need a domain of {domain_size}, more than "
+                f"{curve.name} has (2**{fr.two_adicity}); split the circuit",
+                path=system.path,
+            )
+        entries = _entries(system)
+    secret = _Secret.from_seed(seed, fr, domain_size)
+    with timeline.stage("scalars"):
+        entries["value"] = scaled(chosen, fr, entries["value"], fr.montgomery_radix**2)
+        scalars = _scalars(chosen, system, entries, secret, domain_size)
+    points: dict[str, Words] = {}
+    for degree, names in ((1, ("a", "b_g1", "ic", "c", "h")), (2, ("b_g2",))):
+        group = GROUPS[f"{curve.name}.g{degree}"]
+        with timeline.stage(f"points of G{degree}"):
+            table = GeneratorTable(chosen, group, sum(len(scalars[name]) for name in names))
+            for name in names:
+                points[name] = table.multiply(scalars[name])
+            single = {
+                1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
+                2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
+            }[degree]
+            found = table.multiply(to_words(list(single.values()), fr.words))
+            points.update(zip(single, found))
+    with timeline.stage("write key"):
+        write_zkey(
+            zkey,
+            curve=curve.name,
+            public=system.public,
+            domain_size=domain_size,
+            coefficients=entries[entries["matrix"] < 2],
+            circuit_hash=INSECURE_MARK + _digest(points),
+            **points,
+        )
+
+
+def _entries(system: R1cs) -> NDArray[Any]:
+    """The entries of A, B and C as zkeys have them, with canonical values.
+
+    Ordered by constraint, then matrix, with the rows of the public variables in A at the end.
+    """
+    tied = system.public + 1
+    nonzeros = [matrix.nonzeros for matrix in system.matrices]
+    entries = np.zeros(sum(nonzeros) + tied, dtype=coefficient_dtype(system.fr.words))
+    start = 0
+    for number, matrix in enumerate(system.matrices):
+        part = entries[start : start + matrix.nonzeros]
+        part["matrix"] = number
+        part["constraint"] = np.repeat(
+            np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr)
+        )
+        part["signal"] = matrix.column
+        part["value"] = matrix.value
+        start += matrix.nonzeros
+    part = entries[start:]
+    part["constraint"] = system.constraints + np.arange(tied, dtype=np.uint32)
+    part["signal"] = np.arange(tied, dtype=np.uint32)
+    part["value"][:, 0] = 1
+    order = entries["constraint"].astype(np.uint64) * 4 + entries["matrix"]
+    ordered: NDArray[Any] = entries[np.argsort(order, kind="stable")]
+    return ordered
+
+
+def _scalars(
+    device: CpuDevice,
+    system: R1cs,
+    entries: NDArray[Any],
+    secret: _Secret,
+    domain_size: int,
+) -> dict[str, Words]:
+    """The canonical scalars of every array of points, by the names of `write_zkey`."""
+    curve, fr = CURVES[system.curve], system.fr
+    r, n, wires = fr.value, domain_size, system.wires
+    log_size = n.bit_length() - 1
+    root = root_of_unity(curve, "snarkjs", log_size)
+    shift = quotient_coset_shift(curve, "snarkjs", log_size)
+
+    def lagrange(shift: int, scale: int) -> Words:
+        """scale times the Lagrange polynomials of the coset, at tau."""
+        outer = pow(shift, n, r)
+        factor = (pow(secret.tau, n, r) - outer) * pow(n * outer, -1, r) * scale
+        return lagrange_at(
+            device, fr, count=n, root=root, shift=shift, point=secret.tau, scale=factor % r
+        )
+
+    sums = SparseRows.transposed(fr, entries, 3, wires).multiply(device, lagrange(1, 1))
+    a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
+    # What brings Montgomery form back to integers.
+    leave = pow(fr.montgomery_radix, -1, r)
+
+    def combined(first: int, last: int, divisor: int) -> Words:
+        factor = pow(divisor, -1, r) * leave
+        weights = (secret.beta * factor % r, secret.alpha * factor % r, factor % r)
+        return weighted_sum(device, fr, weights, a[first:last], b[first:last], c[first:last])
+
+    tied = system.public + 1
+    b_scalars = scaled(device, fr, b, leave)
+    vanishing = (pow(secret.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * secret.delta, -1, r)
+    return {
+        "a": scaled(device, fr, a, leave),
+        "b_g1": b_scalars,
+        "b_g2": b_scalars,
+        "ic": combined(0, tied, secret.gamma),
+        "c": combined(tied, wires, secret.delta),
+        "h": lagrange(shift, vanishing),
+    }
+
+
+def _digest(points: dict[str, Words]) -> bytes:
+    state = hashlib.blake2b(digest_size=64 - len(INSECURE_MARK))
+    for name in sorted(points):
+        state.update(np.ascontiguousarray(points[name]).data)
+    return state.digest()

@@ -1,0 +1,189 @@
+"""A·w and B·w: sparse matrices times a vector, from the entries as they lie in the proving key.
+
+An entry of a key's section 4 is the u32 words matrix, constraint, signal and the value v, stored as
+``v * R**2 mod r`` with the R of memory. Read as an element in Montgomery form it is v·R. A witness
+value x is stored canonically; read as though it were in Montgomery form it is x/R. Their product
+is v·x, and storing it gives its Montgomery form: one product an entry and no conversion, whatever
+radix the limbs have. (With 52-bit limbs the witness is loaded `linear`, in the radix of memory, so
+that the product is in the radix of memory as well and its store has nothing to shift out.)
+
+One instance computes one row. Rows are ordered by length, so that the lanes of a workgroup leave
+their loops together. The entries are read where they are: in the mapped file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cpu import CpuDevice
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+
+Words = NDArray[np.uint32]
+Coefficients = NDArray[Any]
+
+# Words of an entry before its value: matrix, constraint, signal.
+_HEAD = 3
+_MATRIX, _CONSTRAINT, _SIGNAL = range(_HEAD)
+
+
+@kernel
+def sparse_rows(
+    k: Builder,
+    rows: U32,
+    target: Pointer[U32],
+    start: Pointer[U32],
+    stop: Pointer[U32],
+    entries: Pointer[U32],
+    vector: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+    index: int,
+) -> None:
+    """out[target[i]] = the sum of value * vector[word `index`] over entries start[i] to stop[i].
+
+    Values are stored as value * R**2, the vector is canonical, the sums are in Montgomery form.
+    """
+    f = prime_field(k, modulus)
+    row = k.global_id()
+    with k.if_(row < rows):
+        nothing = f.carried(f.raw_constant(0, f.memory_exponent))
+        with k.range(start[row], stop[row], carry=nothing) as loop:
+            at = loop.index.cast(types.u64) * (_HEAD + modulus.words)
+            (element,) = k.load(entries, at + index)
+            halves = k.load(entries, at + _HEAD, modulus.words)
+            value = f.from_words(
+                [
+                    low.cast(types.u64) | high.cast(types.u64) << 32
+                    for low, high in zip(halves[::2], halves[1::2])
+                ]
+            )
+            factor = f.load(vector, element, linear=True)
+            loop.next(f.carried(loop.carried + value * factor))
+        f.store(out, target[row], loop.results)
+
+
+@kernel
+def multiply_pointwise(
+    k: Builder,
+    count: U32,
+    a: Pointer[U64],
+    b: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = a[i] * b[i], all in Montgomery form."""
+    f = prime_field(k, modulus)
+    i = k.global_id()
+    with k.if_(i < count):
+        f.store(out, i, f.load(a, i) * f.load(b, i, linear=True))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
+
+    Row t of the result is ``sum(value * vector[index])`` over the entries of the row, where
+    `index` is word `index_word` of an entry. The result has `height` rows; those without entries
+    are zero.
+    """
+
+    modulus: Modulus
+    height: int
+    entries: Words
+    index_word: int
+    target: Words
+    start: Words
+    stop: Words
+
+    @classmethod
+    def from_coefficients(
+        cls, modulus: Modulus, coefficients: Coefficients, domain_size: int
+    ) -> SparseRows:
+        """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
+
+        `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are ordered
+        by constraint and matrix, as snarkjs writes them, and are copied into that order if not.
+        """
+        row = coefficients["matrix"] * np.uint32(domain_size) + coefficients["constraint"]
+        order = coefficients["constraint"].astype(np.uint64) * 2 + coefficients["matrix"]
+        return cls._of(modulus, coefficients, order, row, 2 * domain_size, _SIGNAL)
+
+    @classmethod
+    def transposed(
+        cls, modulus: Modulus, coefficients: Coefficients, matrices: int, variables: int
+    ) -> SparseRows:
+        """Row ``variables * matrix + signal``, for a vector over the constraints."""
+        row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
+        return cls._of(modulus, coefficients, row, row, matrices * variables, _CONSTRAINT)
+
+    @classmethod
+    def _of(
+        cls,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        order: NDArray[Any],
+        row: NDArray[Any],
+        height: int,
+        index_word: int,
+    ) -> SparseRows:
+        if np.any(order[1:] < order[:-1]):
+            permutation = np.argsort(order, kind="stable")
+            coefficients, order, row = (array[permutation] for array in (coefficients, order, row))
+        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
+        start = np.concatenate(([0], heads)) if len(order) else heads
+        stop = np.append(start[1:], len(order)) if len(order) else heads
+        # Longest first: no thread is left alone with a long row at the end.
+        by_length = np.argsort(start - stop, kind="stable")
+        flat = np.require(coefficients, requirements=["C", "A"]).view(np.uint32)
+        return cls(
+            modulus,
+            height,
+            flat.reshape(-1),
+            index_word,
+            *(
+                np.ascontiguousarray(array[by_length], dtype=np.uint32)
+                for array in (row[start], start, stop)
+            ),
+        )
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries of all rows."""
+        return len(self.entries) // (_HEAD + self.modulus.words)
+
+    def multiply(self, device: CpuDevice, vector: Words) -> Words:
+        """The products as a new array of shape (height, words), in Montgomery form.
+
+        `vector` holds canonical integers, shape (n, words) with n above every index.
+        """
+        out = device.allocate(self.height * self.modulus.bytes)
+        compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)
+        rows = len(self.target)
+        device.launch(
+            compiled,
+            -(-rows // device.lanes),
+            rows,
+            self.target,
+            self.start,
+            self.stop,
+            self.entries,
+            np.ascontiguousarray(vector),
+            out,
+        )
+        return out.view(np.uint32, (self.height, self.modulus.words))
+
+
+def pointwise_product(device: CpuDevice, modulus: Modulus, a: Words, b: Words) -> Words:
+    """a * b element by element, Montgomery form, arrays of shape (n, words)."""
+    out = device.allocate(a.nbytes)
+    compiled = device.compile(multiply_pointwise, modulus=modulus)
+    device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)
+    return out.view(np.uint32, a.shape)
