@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
-from quod.kernel import Builder, Value, examples, types
+from quod.kernel import Builder, KernelDefinition, Value, examples, types
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
 from tests.executors import run_everywhere
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
+from tests.kernel.random_kernels import kernels
 
 
 def _by_operands() -> list[list[OpCase]]:
@@ -26,13 +28,13 @@ def _by_operands() -> list[list[OpCase]]:
 def test_ops(cases: list[OpCase]) -> None:
     arrays = hostile_arrays(list(cases[0].operand_types), limit=768)
     words = cases[0].stored(cases[0].operand_types)
-    given = [a.astype(NUMPY_TYPES[word]) for a, word in zip(arrays, words, strict=True)]
+    sources = [a.astype(NUMPY_TYPES[word]) for a, word in zip(arrays, words, strict=True)]
     results = [
-        np.zeros(len(given[0]), NUMPY_TYPES[type_])
+        np.zeros(len(sources[0]), NUMPY_TYPES[type_])
         for case in cases
         for type_ in case.stored(case.result_types)
     ]
-    run_everywhere(op_kernel(cases), len(given[0]) // 8, [*given, *results])
+    run_everywhere(op_kernel(cases), len(sources[0]) // 8, [*sources, *results])
 
 
 @pytest.mark.parametrize("source", types.SCALARS, ids=repr)
@@ -84,3 +86,13 @@ def test_examples() -> None:
     counts = np.zeros(7, np.uint32)
     (_, counts) = run_everywhere(examples.histogram, 3, [61, x, 7, counts])
     np.testing.assert_array_equal(counts, np.bincount(x % 7, minlength=7))
+
+
+@given(kernels())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_random_kernels(definition: KernelDefinition) -> None:
+    """Random control flow over words, on lanes that take different ways."""
+    x = np.random.default_rng(5).integers(0, 1 << 64, 16 * 16, np.uint64)
+    x[:16] = (1 << 64) - 1
+    x[16:32] = 0
+    run_everywhere(definition, 2, [x, np.zeros_like(x)])

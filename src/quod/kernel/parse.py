@@ -184,9 +184,11 @@ class _Parser:
         block = self._block(arguments)
         function = Function(name, block, location, inline)
         if function.result_types != results:
-            raise self._error(
-                f"the function {name} yields {function.result_types}, not {results}", begin
+            given, wanted = (
+                ", ".join(type_.name for type_ in kinds)
+                for kinds in (function.result_types, results)
             )
+            raise self._error(f"the function {name} yields ({given}), not ({wanted})", begin)
         self._functions[name] = function
 
     def _location(self, begin: _Token) -> Location:
