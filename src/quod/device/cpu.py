@@ -29,6 +29,9 @@ _SLOT_TYPES: dict[str, type[Any]] = {
     "i32": ctypes.c_int64, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
 }  # fmt: skip
 
+# Shared memory is a worker's stack, of which Linux gives a thread 8 MiB.
+_SHARED_BYTES = 4 << 20
+
 
 class CpuKernel:
     """A kernel compiled for this processor."""
@@ -108,7 +111,7 @@ class CpuDevice:
             features.add("ifma52")
         if lanes == 1:
             features.add("carry")
-        return Machine("llvm", lanes, frozenset(features))
+        return Machine("llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES)
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

@@ -1,0 +1,1 @@
+"""Curves: parameters, groups, point arithmetic, encodings, pairings."""

@@ -1,0 +1,365 @@
+"""Bucket accumulation in affine coordinates, many additions to one inversion.
+
+Work comes as slices: runs of entries that are summed into one point each. Entry e stands for point
+``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` slices; in
+round r it adds to each of them its entry r, all with one inversion (Montgomery's trick): 5
+products and 1 square an addition. Slices are sorted by falling length, so neighbours end together.
+
+An addition whose two x coordinates are equal has a zero denominator, which makes the product of
+all denominators zero. Only then, and while a sum is infinity, does the instance look at its pairs
+one by one; see `_Careful`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quod.curve.groups import Group
+from quod.curve.point import CoordinateElement
+from quod.field.extension import QuadraticElement, coordinate_field
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.value import U32, U64, Pointer, Value
+
+SIGN_BIT = 1 << 31
+INDEX_MASK = SIGN_BIT - 1
+
+# Independent chains of products, so that a processor has two to work on at a time.
+CHAINS = 4
+
+# What an addition really is, where it is not one of two different finite points.
+_ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
+
+
+class _Rows:
+    """Structures of values in shared memory, one a row and instance, in limbs as they are."""
+
+    def __init__(self, k: Builder, rows: int, template: Any) -> None:
+        values, _, self._rebuild = flatten(template)
+        self._k = k
+        self._types = [value.type for value in values]
+        self._memory = k.shared(types.u64, rows * len(values) * k.workgroup_size)
+
+    def _place(self, row: Value, part: int) -> Value:
+        k = self._k
+        return (row * len(self._types) + part) * k.workgroup_size + k.local_id()
+
+    def store(self, row: Value, item: Any) -> None:
+        values, _, self._rebuild = flatten(item)
+        for part, value in enumerate(values):
+            self._memory[self._place(row, part)] = value
+
+    def load(self, row: Value) -> Any:
+        """What was stored in the row, with the static bounds of what was stored last."""
+        rebuild: Rebuild = self._rebuild
+        return rebuild([self._memory[self._place(row, i)] for i in range(len(self._types))])
+
+
+def _bound(element: CoordinateElement) -> int:
+    """The bound of an element's integers."""
+    if isinstance(element, QuadraticElement):
+        return max(element.c0.bound, element.c1.bound)
+    return int(element.bound)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """Where the entries of one instance's slice in one row are."""
+
+    start: Value
+    length: Value
+    exists: Value
+    position: Value
+
+
+class _Accumulator:
+    """The state of one workgroup."""
+
+    def __init__(
+        self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
+    ) -> None:
+        self.k = k
+        self.f = coordinate_field(k, group.field)
+        self.group = group
+        self.count = count
+        self.starts, self.lengths, self.entries, self.points = tables
+        zero = self.f.carried(self.f.zero())
+        self.x = _Rows(k, max_rows, zero)
+        self.y = _Rows(k, max_rows, zero)
+        self.prefix = _Rows(k, max_rows, zero)
+        self.denominator = _Rows(k, max_rows, zero)
+        self.kind = k.shared(types.u32, max_rows * k.workgroup_size)
+
+    def slice(self, first: Value, row: Value) -> _Slice:
+        k = self.k
+        position = first + row * k.workgroup_size + k.local_id()
+        exists = position < self.count
+        readable = k.select(exists, position, 0)
+        length = k.select(exists, self.lengths[readable], 0)
+        return _Slice(self.starts[readable], length, exists, position)
+
+    def entry(self, place: Value) -> tuple[Value, Value]:
+        """(offset of the point in words, whether it is negated)."""
+        entry = self.entries[place]
+        offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
+        return offset, (entry & SIGN_BIT) != 0
+
+    def words(self, offset: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """The words of x and y of a point."""
+        size = self.group.coordinate_words
+        return (
+            self.f.load_words_at(self.points, offset),
+            self.f.load_words_at(self.points, offset + size),
+        )
+
+    def signed(self, y_words: tuple[Value, ...], negated: Value) -> CoordinateElement:
+        y = self.f.from_words(y_words)
+        return self.f.select(negated, -y, y)
+
+    def kind_place(self, row: Value) -> Value:
+        return row * self.k.workgroup_size + self.k.local_id()
+
+    # --- the rounds
+
+    def chain_rows(self, pair: Value) -> list[Value]:
+        """The rows, one a chain, that are worked on together."""
+        return [pair * CHAINS + chain for chain in range(CHAINS)]
+
+    def begin(self, first: Value, sets: Value) -> Value:
+        """Takes the first point of every slice; tells whether one of them is infinity."""
+        k, f = self.k, self.f
+        with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
+            part = self.slice(first, loop.index)
+            offset, negated = self.entry(part.start)
+            x_words, y_words = self.words(offset)
+            self.x.store(loop.index, f.carried(f.from_words(x_words)))
+            self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
+            loop.next(loop.carried | f.words_are_zero((*x_words, *y_words)))
+        infinite: Value = loop.results
+        return infinite
+
+    def forward(
+        self, first: Value, sets: Value, number: Value
+    ) -> tuple[tuple[CoordinateElement, ...], Value]:
+        """The product of each chain's denominators, which are kept with the product before them.
+
+        Also whether a point with x = 0 came by, which may be infinity.
+        """
+        k, f = self.k, self.f
+        one = f.one()
+        start = (tuple([f.carried(one)] * CHAINS), k.constant(False, types.bool_))
+        with k.range(0, sets, carry=start) as loop:
+            before, suspicious = loop.carried
+            rows = self.chain_rows(loop.index)
+            differences = []
+            for row in rows:
+                part = self.slice(first, row)
+                active = part.length > number
+                offset, _ = self.entry(part.start + k.select(active, number, 0))
+                x_words = f.load_words_at(self.points, offset)
+                suspicious = suspicious | (active & f.words_are_zero(x_words))
+                x = f.from_words(x_words)
+                chosen = f.select(active, x - self.x.load(row), one)
+                self.difference_bound = _bound(chosen)
+                difference = f.unify([chosen], self.difference_bound)[0]
+                differences.append(difference)
+                self.denominator.store(row, difference)
+            for row, product in zip(rows, before, strict=True):
+                self.prefix.store(row, product)
+            products = [p * d for p, d in zip(before, differences, strict=True)]
+            loop.next((tuple(map(f.carried, products)), suspicious))
+        result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
+        return result
+
+    def forward_carefully(
+        self, first: Value, sets: Value, number: Value
+    ) -> tuple[CoordinateElement, ...]:
+        """`forward` where some additions are not of two different finite points.
+
+        Each gets a denominator that is not zero, and its kind is kept for `backward`.
+        """
+        k, f = self.k, self.f
+        one = f.fit(f.one())
+        with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
+            products = []
+            for row, before in zip(self.chain_rows(loop.index), loop.carried, strict=True):
+                part = self.slice(first, row)
+                active = part.length > number
+                offset, negated = self.entry(part.start + k.select(active, number, 0))
+                x_words, y_words = self.words(offset)
+                x, y = f.from_words(x_words), self.signed(y_words, negated)
+                x1, y1 = self.x.load(row), self.y.load(row)
+                kind = self.kind_of(x1, y1, x_words, y)
+                self.kind[self.kind_place(row)] = kind
+                difference = f.select(active & (kind == _ADD), x - x1, one)
+                doubled = f.select(active & (kind == _DOUBLE), y1 + y1, difference)
+                denominator = f.unify([doubled], self.difference_bound)[0]
+                self.denominator.store(row, denominator)
+                self.prefix.store(row, before)
+                products.append(f.carried(before * denominator))
+            loop.next(tuple(products))
+        result: tuple[CoordinateElement, ...] = loop.results
+        return result
+
+    def kind_of(
+        self, x1: CoordinateElement, y1: CoordinateElement, x_words: tuple[Value, ...],
+        y: CoordinateElement,
+    ) -> Value:  # fmt: skip
+        """What adding (x, y) to (x1, y1) is."""
+        k, f = self.k, self.f
+        x1_words, y1_words, y_words = f.to_words(x1), f.to_words(y1), f.to_words(y)
+        first_infinite = f.words_are_zero((*x1_words, *y1_words))
+        second_infinite = f.words_are_zero((*x_words, *y_words))
+        same_x = f.words_are_equal(x1_words, x_words)
+        same_y = f.words_are_equal(y1_words, y_words)
+        # A point of order two, with y = 0, cancels itself.
+        doubling = same_y & ~f.words_are_zero(y1_words)
+        kind = k.select(same_x, k.select(doubling, k.constant(_DOUBLE, types.u32), _CANCEL), _ADD)
+        kind = k.select(first_infinite, _TAKE_SECOND, kind)
+        return k.select(second_infinite, _KEEP_FIRST, kind)
+
+    def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
+        """The inverses of the chains' products, with one inversion."""
+        f = self.f
+        before = [products[0]]
+        for product in products[1:]:
+            before.append(f.carried(before[-1] * product))
+        remaining = f.inverse(before.pop())
+        inverses = []
+        for product, others in zip(products[:0:-1], reversed(before), strict=True):
+            inverses.append(remaining * others)
+            remaining = f.carried(remaining * product)
+        return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
+
+    def backward(
+        self,
+        first: Value,
+        sets: Value,
+        number: Value,
+        inverses: tuple[CoordinateElement, ...],
+        careful: Value,
+    ) -> Value:
+        """The sums, from the last row to the first; tells whether one became infinity."""
+        k, f = self.k, self.f
+        never = k.constant(False, types.bool_)
+        with k.range(0, sets, carry=(inverses, never)) as loop:
+            before, infinite = loop.carried
+            rows = self.chain_rows(sets - 1 - loop.index)
+            parts = [self.slice(first, row) for row in rows]
+            active = [part.length > number for part in parts]
+            differences = [self.denominator.load(row) for row in rows]
+            remaining = [f.fit(inverse) for inverse in before]
+            own = [f.fit(r * self.prefix.load(row)) for r, row in zip(remaining, rows, strict=True)]
+            following = [f.carried(r * d) for r, d in zip(remaining, differences, strict=True)]
+            slopes, offsets, xs, ys = [], [], [], []
+            for row, part, here, mine in zip(rows, parts, active, own, strict=True):
+                offset, negated = self.entry(part.start + k.select(here, number, 0))
+                offsets.append((offset, negated))
+                y_words = f.load_words_at(self.points, offset + self.group.coordinate_words)
+                ys.append(self.y.load(row))
+                slopes.append(f.fit((self.signed(y_words, negated) - ys[-1]) * mine))
+            squares = [f.square(slope) for slope in slopes]
+            for row, square, difference, slope, y in zip(
+                rows, squares, differences, slopes, ys, strict=True
+            ):
+                x = self.x.load(row)
+                xs.append((x, f.carried(square - (x + x + difference))))
+                ys[len(xs) - 1] = (y, slope * (x - xs[-1][1]))
+            for index, here in enumerate(active):
+                (x, x_sum), (y, fall) = xs[index], ys[index]
+                with k.if_(here):
+                    self.x.store(rows[index], x_sum)
+                    self.y.store(rows[index], f.carried(fall - y))
+                with k.if_(careful & here) as branch:
+                    branch.give(self.repair(rows[index], x, y, own[index], *offsets[index]))
+                with branch.otherwise():
+                    branch.give(never)
+                infinite = infinite | branch.results
+            loop.next((tuple(following), infinite))
+        became_infinite: Value = loop.results[1]
+        return became_infinite
+
+    def repair(
+        self, row: Value, x1: CoordinateElement, y1: CoordinateElement, own: CoordinateElement,
+        offset: Value, negated: Value,
+    ) -> Value:  # fmt: skip
+        """Stores the right sum where the pair was no ordinary one; tells whether it is infinity."""
+        k, f = self.k, self.f
+        kind = self.kind[self.kind_place(row)]
+        with k.if_(kind != _ADD):
+            x_words, y_words = self.words(offset)
+            x2, y2 = f.from_words(x_words), self.signed(y_words, negated)
+            square = f.square(x1)
+            slope = f.fit((square + square + square) * own)
+            x = f.square(slope) - (x1 + x1)
+            y = slope * (x1 - x) - y1
+            zero = f.carried(f.zero())
+            for store, doubled, second, kept in (
+                (self.x, x, x2, x1), (self.y, y, y2, y1),
+            ):  # fmt: skip
+                result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
+                result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
+                store.store(row, f.carried(f.select(kind == _KEEP_FIRST, kept, result)))
+        return kind == _CANCEL
+
+    def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
+        k, f = self.k, self.f
+        with k.range(0, rows) as loop:
+            part = self.slice(first, loop.index)
+            with k.if_(part.exists):
+                offset = targets[part.position].cast(types.u64) * self.group.point_words
+                f.store_words_at(results, offset, f.to_words(self.x.load(loop.index)))
+                y_words = f.to_words(self.y.load(loop.index))
+                f.store_words_at(results, offset + self.group.coordinate_words, y_words)
+
+
+@kernel
+def accumulate(
+    k: Builder,
+    count: U32,
+    rows: U32,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    targets: Pointer[U32],
+    entries: Pointer[U32],
+    points: Pointer[U64],
+    results: Pointer[U64],
+    *,
+    group: Group,
+    max_rows: int,
+) -> None:
+    """Sums `count` slices of entries into one affine point each.
+
+    Slice i sums entries starts[i] to starts[i] + lengths[i], at least one, into point targets[i]
+    of `results`. Slices are sorted by falling length. A workgroup takes `rows` times its size.
+    """
+    state = _Accumulator(k, group, max_rows, count, (starts, lengths, entries, points))
+    f = state.f
+    first = k.workgroup_id() * rows * k.workgroup_size
+    size = k.workgroup_size
+    mine = k.minimum((count - first + (size - 1)) // size, rows)
+    infinite = state.begin(first, (mine + (CHAINS - 1)) // CHAINS)
+    with k.range(1, lengths[first], carry=(mine, infinite)) as rounds:
+        number = rounds.index
+        active_rows, infinite = rounds.carried
+        with k.while_(active_rows) as shrink:
+            last = k.maximum(shrink.carried, 1) - 1
+            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= number))
+            shrink.next(shrink.carried - 1)
+        active_rows = shrink.results
+        sets = (active_rows + (CHAINS - 1)) // CHAINS
+        products, suspicious = state.forward(first, sets, number)
+        careful = infinite | suspicious
+        for product in products:
+            careful = careful | f.is_zero(product)
+        with k.if_(careful) as branch:
+            branch.give(state.forward_carefully(first, sets, number))
+        with branch.otherwise():
+            branch.give(products)
+        inverses = state.invert(branch.results)
+        cancelled = state.backward(first, sets, number, inverses, careful)
+        rounds.next((active_rows, infinite | cancelled))
+    state.finish(first, mine, targets, results)

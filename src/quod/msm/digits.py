@@ -1,0 +1,183 @@
+"""Signed digits of scalars, and their sorting into buckets.
+
+A scalar is written in base 2**c with digits from -2**(c-1) to 2**(c-1) - 1, which halves the
+buckets: a negative digit adds the negated point. Entries are counting-sorted by the size of their
+digit, window by window.
+"""
+
+from __future__ import annotations
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.value import U8, U16, U32, U64, Pointer, Value
+from quod.msm.accumulate import SIGN_BIT
+
+SCALAR_WORDS = 4
+"""64-bit words of a scalar in memory."""
+
+
+def window_count(maximum: int, window_bits: int) -> int:
+    """Windows that hold every scalar up to `maximum`: the top digit never carries."""
+    windows = 1
+    while (maximum >> (window_bits * (windows - 1))) + 1 >= 1 << (window_bits - 1):
+        windows += 1
+    return windows
+
+
+@kernel
+def digits(
+    k: Builder,
+    count: U32,
+    scalars: Pointer[U64],
+    infinite: Pointer[U8],
+    out: Pointer[U16],
+    overflow: Pointer[U32],
+    *,
+    window_bits: int,
+    windows: int,
+    masked: bool,
+) -> None:
+    """Digit w of scalar i to out[w * count + i], in two's complement of 16 bits.
+
+    `scalars` are canonical integers of four words. With `masked`, a scalar whose byte in
+    `infinite` is set counts as zero. A scalar that the windows do not hold sets overflow[0].
+    """
+    i = k.global_id()
+    with k.if_(i < count):
+        words = list(k.load(scalars, i * SCALAR_WORDS, SCALAR_WORDS))
+        if masked:
+            skip = infinite[i] != 0
+            words = [k.select(skip, 0, word) for word in words]
+        half, full = 1 << (window_bits - 1), 1 << window_bits
+        carry: Value = k.constant(0, types.u32)
+        for window in range(windows):
+            raw = _bits(k, words, window * window_bits, window_bits) + carry
+            negative = raw >= half
+            carry = k.select(negative, k.constant(1, types.u32), 0)
+            digit = k.select(negative, raw - full, raw)
+            out[k.constant(window, types.u32) * count + i] = digit
+        left = _bits(k, words, windows * window_bits, 256 - windows * window_bits)
+        with k.if_((carry | left) != 0):
+            overflow[0] = 1
+
+
+def _bits(k: Builder, words: list[Value], low: int, count: int) -> Value:
+    """Whether, for a wide range, or which bits of a scalar are set from bit `low` on."""
+    if count <= 0:
+        return k.constant(0, types.u32)
+    if count > 32:
+        parts = [
+            _bits(k, words, at, min(32, low + count - at)) for at in range(low, low + count, 32)
+        ]
+        combined = parts[0]
+        for part in parts[1:]:
+            combined = combined | part
+        return combined
+    index, shift = divmod(low, 64)
+    value = words[index] >> shift
+    if shift + count > 64 and index + 1 < len(words):
+        value = value | (words[index + 1] << (64 - shift))
+    return (value & ((1 << count) - 1)).cast(types.u32)
+
+
+class _Digit:
+    """One digit as it is sorted: the number of its bucket, zero for none, and its sign."""
+
+    def __init__(self, k: Builder, stored: Value) -> None:
+        self.negative = stored >= 0x8000
+        self.bucket = k.select(self.negative, 0x10000 - stored, stored)
+        self.sign = k.select(self.negative, k.constant(SIGN_BIT, types.u32), 0)
+
+
+def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
+    """The range of scalars of one of `parts` workers on the same window."""
+    size = (count + parts - 1) // parts
+    start = k.minimum(part * size, count)
+    return start, k.minimum(start + size, count)
+
+
+@kernel
+def count_digits(
+    k: Builder,
+    count: U32,
+    parts: U32,
+    windows: U32,
+    copies: U32,
+    buckets: U32,
+    stored: Pointer[U16],
+    counts: Pointer[U32],
+) -> None:
+    """How often each bucket is met, by window and part: counts[(window * parts + part) * buckets].
+
+    With precomputed multiples a window of buckets takes `copies` windows of digits, every
+    `windows`-th. Made for one lane: an instance is one part of one window.
+    """
+    task = k.global_id()
+    window, part = task // parts, task % parts
+    start, stop = _share(k, count, part, parts)
+    mine = task * buckets
+    with k.range(0, copies) as outer:
+        row = (outer.index * windows + window) * count
+        with k.range(start, stop) as loop:
+            digit = _Digit(k, stored[row + loop.index])
+            with k.if_(digit.bucket != 0):
+                place = mine + (digit.bucket - 1)
+                counts[place] = counts[place] + 1
+
+
+@kernel
+def place_buckets(
+    k: Builder,
+    room: U32,
+    parts: U32,
+    buckets: U32,
+    counts: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+) -> None:
+    """Turns counts into the places where each part writes; bucket by bucket within a window.
+
+    Window w's entries begin at w * room. Made for one lane: an instance is one window.
+    """
+    window = k.global_id()
+    with k.range(0, buckets, carry=window * room) as loop:
+        begin = loop.carried
+        with k.range(0, parts, carry=begin) as inner:
+            place = (window * parts + inner.index) * buckets + loop.index
+            here = counts[place]
+            counts[place] = inner.carried
+            inner.next(inner.carried + here)
+        segment = window * buckets + loop.index
+        starts[segment] = begin
+        lengths[segment] = inner.results - begin
+        loop.next(inner.results)
+
+
+@kernel
+def scatter_digits(
+    k: Builder,
+    count: U32,
+    parts: U32,
+    windows: U32,
+    copies: U32,
+    buckets: U32,
+    stored: Pointer[U16],
+    places: Pointer[U32],
+    entries: Pointer[U32],
+) -> None:
+    """Writes each digit's entry to its bucket's place. Made for one lane, as `count_digits`."""
+    task = k.global_id()
+    window, part = task // parts, task % parts
+    start, stop = _share(k, count, part, parts)
+    mine = task * buckets
+    with k.range(0, copies) as outer:
+        row = (outer.index * windows + window) * count
+        first = outer.index * count
+        with k.range(start, stop) as loop:
+            digit = _Digit(k, stored[row + loop.index])
+            with k.if_(digit.bucket != 0):
+                place = mine + (digit.bucket - 1)
+                target = places[place]
+                places[place] = target + 1
+                entries[target] = (first + loop.index) | digit.sign

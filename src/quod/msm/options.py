@@ -1,0 +1,33 @@
+"""What a caller may choose about an MSM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quod.errors import InputError
+
+MAX_WINDOW_BITS = 16
+
+
+@dataclass(frozen=True)
+class MsmOptions:
+    """Choices of a multi-scalar multiplication; None lets the plan choose.
+
+    `window_bits` is the width of a digit, 2 to 16. `scalar_bits` promises that every scalar is
+    below 2**scalar_bits (by default: below the group's order). `precompute_factor` keeps so many
+    multiples of each base, which divides the number of windows by it and multiplies the memory.
+    """
+
+    window_bits: int | None = None
+    scalar_bits: int | None = None
+    precompute_factor: int = 1
+
+    def __post_init__(self) -> None:
+        if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
+            raise InputError(
+                f"window_bits must be from 2 to {MAX_WINDOW_BITS}, not {self.window_bits}"
+            )
+        if self.scalar_bits is not None and not 1 <= self.scalar_bits <= 256:
+            raise InputError(f"scalar_bits must be from 1 to 256, not {self.scalar_bits}")
+        if self.precompute_factor < 1:
+            raise InputError(f"precompute_factor must be positive, not {self.precompute_factor}")

@@ -1,0 +1,83 @@
+"""Cutting segments of entries into slices of bounded length, sorted by falling length.
+
+A segment is a bucket's run of entries. Long ones, such as the bucket of all the ones of a
+witness, become several slices, whose sums are added in a further pass over far fewer entries.
+"""
+
+from __future__ import annotations
+
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.types import u32
+from quod.kernel.value import U32, Pointer
+
+NO_POINT = 0xFFFFFFFF
+"""Stands for the sum of an empty segment."""
+
+# Places in the `totals` of `cut_segments`.
+SLICES, LONG_SEGMENTS = 0, 1
+
+
+@kernel
+def cut_segments(
+    k: Builder,
+    segments: U32,
+    longest: U32,
+    first_target: U32,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    owners: Pointer[U32],
+    histogram: Pointer[U32],
+    slice_starts: Pointer[U32],
+    slice_lengths: Pointer[U32],
+    slice_targets: Pointer[U32],
+    points: Pointer[U32],
+    long_starts: Pointer[U32],
+    long_lengths: Pointer[U32],
+    long_owners: Pointer[U32],
+    totals: Pointer[U32],
+) -> None:
+    """Slices no longer than `longest`, one instance on one lane.
+
+    The sums go to consecutive points from `first_target` on; points[owner] says to which, or
+    NO_POINT for an empty segment. A segment of several slices becomes a segment of the next pass:
+    its sums' numbers, its length, its owner. `histogram` has longest + 1 zeros.
+    """
+    with k.range(0, segments) as loop:
+        length = lengths[loop.index]
+        pieces = (length + longest - 1) // longest
+        with k.if_(pieces != 0):
+            short, longer = length // pieces, length % pieces
+            histogram[short] = histogram[short] + (pieces - longer)
+            histogram[k.minimum(short + 1, longest)] = (
+                histogram[k.minimum(short + 1, longest)] + longer
+            )
+    with k.range(0, longest, carry=k.constant(0, u32)) as ranks:
+        length = longest - ranks.index
+        here = histogram[length]
+        histogram[length] = ranks.carried
+        ranks.next(ranks.carried + here)
+    totals[SLICES] = ranks.results
+    with k.range(0, segments, carry=(first_target, k.constant(0, u32))) as loop:
+        target, long_count = loop.carried
+        start, length, owner = (table[loop.index] for table in (starts, lengths, owners))
+        pieces = (length + longest - 1) // longest
+        divisor = k.maximum(pieces, 1)
+        short, longer = length // divisor, length % divisor
+        with k.range(0, pieces, carry=start) as cut:
+            size = short + k.select(cut.index < longer, k.constant(1, u32), 0)
+            rank = histogram[size]
+            histogram[size] = rank + 1
+            slice_starts[rank] = cut.carried
+            slice_lengths[rank] = size
+            slice_targets[rank] = target + cut.index
+            cut.next(cut.carried + size)
+        points[owner] = k.select(pieces == 0, k.constant(NO_POINT, u32), target)
+        is_long = pieces > 1
+        with k.if_(is_long):
+            long_starts[long_count] = target
+            long_lengths[long_count] = pieces
+            long_owners[long_count] = owner
+        more = k.select(is_long, k.constant(1, u32), 0)
+        loop.next((target + pieces, long_count + more))
+    totals[LONG_SEGMENTS] = loop.results[1]
