@@ -1,0 +1,145 @@
+"""Arrays of field elements on the host.
+
+An array of n elements is uint32 of shape (n, words), little-endian words; in Montgomery form unless
+said otherwise (see `quod.field.moduli`). Conversions of integers go through one long byte string;
+arrays are brought to and from Montgomery form by a device.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field import kernels
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.kernel import KernelDefinition
+
+Words = NDArray[np.uint32]
+ByteOrder = Literal["little", "big"]
+
+
+def from_integers(modulus: Modulus, integers: Iterable[int]) -> Words:
+    """Montgomery form of any integers, taken modulo p."""
+    return _packed(modulus, (modulus.to_montgomery(integer) for integer in integers))
+
+
+def to_integers(modulus: Modulus, array: Words) -> list[int]:
+    """The integers below p that elements in Montgomery form stand for."""
+    return [modulus.from_montgomery(stored) for stored in words_to_integers(modulus, array)]
+
+
+def integers_to_words(modulus: Modulus, integers: Iterable[int]) -> Words:
+    """Integers below p as words, not in Montgomery form; InputError for any other integer."""
+
+    def checked() -> Iterable[int]:
+        for position, integer in enumerate(integers):
+            if not 0 <= integer < modulus.value:
+                raise InputError(f"integer {position} is not an element of {modulus.name}")
+            yield integer
+
+    return _packed(modulus, checked())
+
+
+def words_to_integers(modulus: Modulus, array: Words) -> list[int]:
+    """The integers that words hold, whatever they stand for."""
+    raw = np.ascontiguousarray(array, "<u4").tobytes()
+    size = modulus.bytes
+    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
+
+
+def from_bytes(modulus: Modulus, data: bytes, order: ByteOrder) -> Words:
+    """Words of elements of `modulus.bytes` bytes each, one after another; no conversion of form.
+
+    InputError if the length is no multiple of that, or an element is not below p.
+    """
+    if len(data) % modulus.bytes:
+        raise InputError(
+            f"{len(data)} bytes are not a whole number of elements of {modulus.name}, "
+            f"which take {modulus.bytes} each"
+        )
+    rows = np.frombuffer(data, np.uint8).reshape(-1, modulus.bytes)
+    if order == "big":
+        rows = rows[:, ::-1]
+    array = np.ascontiguousarray(rows).view("<u4").astype(np.uint32, copy=True)
+    check_canonical(modulus, array)
+    return array
+
+
+def to_bytes(modulus: Modulus, array: Words, order: ByteOrder) -> bytes:
+    """The words of each element as `modulus.bytes` bytes; no conversion of form."""
+    rows = np.ascontiguousarray(array, "<u4").view(np.uint8).reshape(-1, modulus.bytes)
+    return (rows[:, ::-1] if order == "big" else rows).tobytes()
+
+
+def random_elements(modulus: Modulus, count: int, seed: int | None = None) -> Words:
+    """Uniform elements, from the system's secure source, or reproducible ones from a seed."""
+    generator = None if seed is None else np.random.default_rng(seed)
+    surplus = 32 * modulus.words - modulus.bits
+    array = np.zeros((0, modulus.words), np.uint32)
+    while len(array) < count:
+        missing = count - len(array)
+        wanted = 2 * missing + 8  # at least one in two is below p
+        size = wanted * modulus.bytes
+        raw = secrets.token_bytes(size) if generator is None else generator.bytes(size)
+        drawn = np.frombuffer(raw, "<u4").astype(np.uint32).reshape(wanted, modulus.words)
+        words, bits = divmod(surplus, 32)
+        if words:
+            drawn[:, -words:] = 0
+        drawn[:, modulus.words - words - 1] &= np.uint32(0xFFFFFFFF >> bits)
+        array = np.concatenate([array, drawn[canonical(modulus, drawn)][:missing]])
+    return array
+
+
+def canonical(modulus: Modulus, array: Words) -> NDArray[np.bool_]:
+    """Whether the words of each element hold an integer below p."""
+    limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
+    below = np.zeros(len(limbs), np.bool_)
+    equal = np.ones(len(limbs), np.bool_)
+    for place in reversed(range(modulus.words)):
+        word = modulus.value >> (32 * place) & 0xFFFFFFFF
+        below |= equal & (limbs[:, place] < word)
+        equal &= limbs[:, place] == word
+        if not equal.any():
+            break
+    return below
+
+
+def check_canonical(modulus: Modulus, array: Words) -> None:
+    """InputError with the position of the first element whose integer is not below p."""
+    good = canonical(modulus, array)
+    if not good.all():
+        position = int(np.argmin(good))
+        raise InputError(f"element {position} is not below the modulus of {modulus.name}")
+
+
+def to_montgomery(device: CpuDevice, modulus: Modulus, array: Words) -> Words:
+    """Montgomery form of integers below p."""
+    return _mapped(device, kernels.field_to_montgomery, modulus, array)
+
+
+def from_montgomery(device: CpuDevice, modulus: Modulus, array: Words) -> Words:
+    """The integers below p that elements in Montgomery form stand for, as words."""
+    return _mapped(device, kernels.field_from_montgomery, modulus, array)
+
+
+def _mapped(
+    device: CpuDevice, definition: KernelDefinition, modulus: Modulus, array: Words
+) -> Words:
+    given = np.ascontiguousarray(array)
+    out = np.empty_like(given)
+    count = given.size // modulus.words
+    compiled = device.compile(definition, spec=FieldSpec(modulus))
+    device.launch(compiled, -(-count // device.lanes), count, given, out)
+    return out
+
+
+def _packed(modulus: Modulus, stored: Iterable[int]) -> Words:
+    raw = b"".join(integer.to_bytes(modulus.bytes, "little") for integer in stored)
+    return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, modulus.words)

@@ -1,0 +1,100 @@
+"""Kernels over arrays of elements of Fq or Fq2, one element an instance."""
+
+from __future__ import annotations
+
+from quod.field.extension import coordinate_field
+from quod.field.moduli import BLS12_381_FQ
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.registry import register
+
+
+@kernel
+def field_add(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = a[i] + b[i] for n elements."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.load(a, i, linear=True) + f.load(b, i, linear=True))
+
+
+@kernel
+def field_subtract(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = a[i] - b[i] for n elements."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.load(a, i, linear=True) - f.load(b, i, linear=True))
+
+
+@kernel
+def field_multiply(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = a[i] * b[i] for n elements."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.load(a, i) * f.load(b, i))
+
+
+@kernel
+def field_square(
+    k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = a[i]**2 for n elements."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.square(f.load(a, i)))
+
+
+@kernel
+def field_inverse(
+    k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = 1/a[i] for n elements, and 0 for 0."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.inverse(f.load(a, i)))
+
+
+@kernel
+def field_to_montgomery(
+    k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = a[i] in Montgomery form, for n elements given as integers below p."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        f.store(out, i, f.load(a, i) * f.constant(spec.modulus.montgomery_radix))
+
+
+@kernel
+def field_from_montgomery(
+    k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = the integers below p that a[i], in Montgomery form, stands for."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    inverse = pow(spec.modulus.montgomery_radix, -1, spec.modulus.value)
+    with k.if_(i < n):
+        f.store(out, i, f.load(a, i) * f.constant(inverse))
+
+
+@kernel
+def field_sum(
+    k: Builder, n: U32, terms: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """out[i] = the sum of a[i + j*n] over j below `terms`, for n sums."""
+    f, i = coordinate_field(k, spec), k.global_id()
+    with k.if_(i < n):
+        with k.range(0, terms, carry=f.carried(f.load(a, i) - f.load(a, i))) as loop:
+            loop.next(f.carried(loop.carried + f.load(a, i + loop.index * n)))
+        f.store(out, i, loop.results)
+
+
+_EXAMPLE = FieldSpec(BLS12_381_FQ)
+for _definition in (
+    field_add, field_subtract, field_multiply, field_square, field_inverse, field_to_montgomery,
+    field_from_montgomery, field_sum,
+):  # fmt: skip
+    register(f"{_definition.name}.{_EXAMPLE.modulus.name}", _definition, spec=_EXAMPLE)

@@ -1,0 +1,92 @@
+"""Host arrays against integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field import array
+from quod.field.moduli import MODULI, Modulus
+from tests.field.models import hostile_integers, random_integers
+
+EVERY = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+
+
+@EVERY
+def test_integers(modulus: Modulus) -> None:
+    integers = hostile_integers(modulus)
+    made = array.from_integers(modulus, integers)
+    assert made.dtype == np.uint32
+    assert made.shape == (len(integers), modulus.words)
+    assert array.words_to_integers(modulus, made) == [
+        integer * 2 ** (32 * modulus.words) % modulus.value for integer in integers
+    ]
+    assert array.to_integers(modulus, made) == integers
+    assert array.to_integers(modulus, array.from_integers(modulus, [-1, modulus.value + 2])) == [
+        modulus.value - 1, 2,
+    ]  # fmt: skip
+    assert array.from_integers(modulus, []).shape == (0, modulus.words)
+
+
+@EVERY
+def test_words_of_integers(modulus: Modulus) -> None:
+    integers = hostile_integers(modulus)
+    words = array.integers_to_words(modulus, integers)
+    assert array.words_to_integers(modulus, words) == integers
+    for bad in (-1, modulus.value, modulus.value + 1):
+        with pytest.raises(InputError, match="integer 1 is not an element of"):
+            array.integers_to_words(modulus, [0, bad])
+
+
+@EVERY
+def test_bytes(modulus: Modulus) -> None:
+    integers = hostile_integers(modulus)
+    words = array.integers_to_words(modulus, integers)
+    for order in ("little", "big"):
+        data = b"".join(integer.to_bytes(modulus.bytes, order) for integer in integers)
+        assert array.to_bytes(modulus, words, order) == data
+        assert (array.from_bytes(modulus, data, order) == words).all()
+        with pytest.raises(InputError, match="not a whole number"):
+            array.from_bytes(modulus, data[:-1], order)
+        for bad in (modulus.value, 256**modulus.bytes - 1):
+            with pytest.raises(InputError, match="element 1 is not below"):
+                array.from_bytes(
+                    modulus, bytes(modulus.bytes) + bad.to_bytes(modulus.bytes, order), order
+                )
+
+
+@EVERY
+def test_canonical(modulus: Modulus) -> None:
+    p, size = modulus.value, modulus.bytes
+    values = [0, 1, p - 1, p, p + 1, 256**size - 1]
+    for place in range(modulus.words):
+        values += [p - (1 << 32 * place), (p + (1 << 32 * place)) % 256**size]
+    raw = b"".join(value.to_bytes(size, "little") for value in values)
+    words = np.frombuffer(raw, np.uint32).reshape(-1, modulus.words)
+    assert array.canonical(modulus, words).tolist() == [value < p for value in values]
+
+
+@EVERY
+def test_random(modulus: Modulus) -> None:
+    drawn = array.random_elements(modulus, 3000, seed=1)
+    assert (drawn == array.random_elements(modulus, 3000, seed=1)).all()
+    assert (drawn != array.random_elements(modulus, 3000, seed=2)).any()
+    integers = array.words_to_integers(modulus, drawn)
+    assert max(integers) < modulus.value
+    assert len(set(integers)) == 3000
+    # Each eighth of the range gets its share: within six standard deviations.
+    counts = np.bincount([integer * 8 // modulus.value for integer in integers], minlength=8)
+    assert abs(counts - 375).max() < 6 * 18.2
+    assert array.random_elements(modulus, 0).shape == (0, modulus.words)
+    assert len({*array.words_to_integers(modulus, array.random_elements(modulus, 9))}) == 9
+
+
+@EVERY
+def test_montgomery_on_a_device(device: CpuDevice, modulus: Modulus) -> None:
+    integers = hostile_integers(modulus) + random_integers(modulus, 500, 2)
+    words = array.integers_to_words(modulus, integers)
+    stored = array.to_montgomery(device, modulus, words)
+    assert (stored == array.from_integers(modulus, integers)).all()
+    assert (array.from_montgomery(device, modulus, stored) == words).all()
