@@ -1,1 +1,44 @@
-"""Devices: where kernels run, and the memory they run on."""
+"""Devices: where kernels run, and the memory they run on.
+
+    device = quod.device.open_device("cpu")
+    kernel = device.compile(definition)
+    device.launch(kernel, groups, n, array)
+
+The names below load on first use (PEP 562): the compiler behind them takes a while to import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quod.device.buffer import Buffer as Buffer
+    from quod.device.cpu import CpuDevice as CpuDevice
+    from quod.device.discovery import DeviceInfo as DeviceInfo
+    from quod.device.discovery import devices as devices
+    from quod.device.discovery import open_device as open_device
+    from quod.device.timeline import Timeline as Timeline
+
+__all__ = ["devices", "open_device", "DeviceInfo", "CpuDevice", "Buffer", "Timeline"]
+
+_HOME = {
+    "devices": "quod.device.discovery",
+    "open_device": "quod.device.discovery",
+    "DeviceInfo": "quod.device.discovery",
+    "CpuDevice": "quod.device.cpu",
+    "Buffer": "quod.device.buffer",
+    "Timeline": "quod.device.timeline",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'quod.device' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

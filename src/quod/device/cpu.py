@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device import llvm_jit, sources
+from quod.device import host, llvm_jit, sources
 from quod.device.buffer import Buffer
 from quod.device.cache import CompileCache, key_of
 from quod.errors import DeviceError
@@ -21,6 +20,9 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.kernel.types import PointerType, Type
 from quod.target import llvm
+
+STRATEGIES = ("ifma", "scalar")
+"""How field elements are held."""
 
 Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
 
@@ -84,15 +86,17 @@ class CpuDevice:
         threads: int | None = None,
         cache: CompileCache | None = None,
     ) -> None:
-        host = llvm_jit.host_processor()
+        processor = llvm_jit.host_processor()
         if strategy is None:
-            strategy = "ifma" if host.has_ifma else "scalar"
-        if strategy not in ("ifma", "scalar"):
-            raise DeviceError(f"strategy {strategy!r} is none of ifma, scalar")
-        if strategy == "ifma" and not host.has_ifma:
+            strategy = "ifma" if processor.has_ifma else "scalar"
+        if strategy not in STRATEGIES:
+            raise DeviceError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
+        if strategy == "ifma" and not processor.has_ifma:
             raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
+        if threads is not None and threads < 1:
+            raise DeviceError(f"a device computes with at least one thread, not {threads}")
         self.strategy = strategy
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or host.usable_threads()
         self.name = "cpu"
         self._cache = cache or CompileCache()
         self._kernels: dict[Hashable, CpuKernel] = {}
