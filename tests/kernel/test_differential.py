@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,6 +88,59 @@ def test_examples() -> None:
     counts = np.zeros(7, np.uint32)
     (_, counts) = run_everywhere(examples.histogram, 3, [61, x, 7, counts])
     np.testing.assert_array_equal(counts, np.bincount(x % 7, minlength=7))
+
+
+@pytest.mark.parametrize("word", types.UNSIGNED, ids=repr)
+def test_carry_chains(word: Type) -> None:
+    """Sums, differences and products of four words, with carries that run through all of them."""
+    size = 4
+
+    def compute(k: Builder, given: list[Value]) -> list[Value]:
+        a, b = given[:size], given[size:]
+        zero = k.constant(0, word)
+        results = []
+        for first, following, last in (
+            ("add_cc", "addc_cc", "addc"),
+            ("sub_cc", "subc_cc", "subc"),
+        ):
+            part, carry = k.emit_many(first, (a[0], b[0]))
+            results.append(part)
+            for x, y in zip(a[1:], b[1:], strict=True):
+                part, carry = k.emit_many(following, (x, y, carry))
+                results.append(part)
+            results.append(k.emit(last, (zero, zero, carry)))
+        t = [*b, zero]
+        for half, offset in (("lo", 0), ("hi", 1)):
+            t[offset], carry = k.emit_many(f"mad_{half}_cc", (a[0], b[1], t[offset]))
+            for j in range(1, size - offset):
+                operands = (a[j], b[1], t[j + offset], carry)
+                t[j + offset], carry = k.emit_many(f"madc_{half}_cc", operands)
+            if half == "lo":
+                t[size] = k.emit("addc", (t[size], zero, carry))
+            else:
+                t[size] = k.emit("madc_hi", (a[-1], b[1], t[size], carry))
+        return [*results, *t]
+
+    ones = (1 << word.bits) - 1
+    random = np.random.default_rng(11)
+    choices = np.array([0, 1, ones, ones - 1, 1 << (word.bits - 1)], NUMPY_TYPES[word])
+    columns = random.choice(choices, (2 * size, 256))
+    columns[:, :8] = np.where(np.arange(8) % 2 == 0, ones, 0).astype(NUMPY_TYPES[word])
+    columns[size, :8] = 1
+    results = [np.zeros(256, NUMPY_TYPES[word]) for _ in range(2 * (size + 1) + size + 1)]
+    definition = elementwise("test_chains", [word] * (2 * size), [word] * len(results), compute)
+    found = run_everywhere(definition, 32, [*columns, *results])[2 * size :]
+
+    def number(words: list[np.ndarray[Any, Any]], lane: int) -> int:
+        return sum(int(w[lane]) << (word.bits * j) for j, w in enumerate(words))
+
+    modulus = 1 << (word.bits * (size + 1))
+    for lane in range(256):
+        a, b = number(list(columns[:size]), lane), number(list(columns[size:]), lane)
+        assert number(found[:5], lane) == a + b
+        # The last word of the difference is all ones where it borrowed.
+        assert number(found[5:10], lane) == (a - b) % modulus
+        assert number(found[10:], lane) == b + a * int(columns[size + 1][lane])
 
 
 @given(kernels())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -109,7 +110,8 @@ def _emitter(target: str) -> Emitter:
 def _import_kernels() -> None:
     """Imports the module `kernels` of every package of Quod that has one."""
     importlib.import_module("quod.kernel.examples")
-    for package in pkgutil.iter_modules(quod.__path__):
-        module = f"quod.{package.name}.kernels"
-        if package.ispkg and importlib.util.find_spec(module) is not None:
-            importlib.import_module(module)
+    for package in pkgutil.iter_modules(quod.__path__, "quod."):
+        folders = [os.path.join(root, package.name.rpartition(".")[2]) for root in quod.__path__]
+        # A package that has no such module is not imported for the question.
+        if package.ispkg and "kernels" in {module.name for module in pkgutil.iter_modules(folders)}:
+            importlib.import_module(f"{package.name}.kernels")

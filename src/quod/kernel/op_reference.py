@@ -1,0 +1,76 @@
+"""docs/kernel-ops.md, made from the op table.
+
+python -m quod.kernel.op_reference > docs/kernel-ops.md
+"""
+
+from __future__ import annotations
+
+import sys
+
+from quod.kernel import types
+from quod.kernel.ops import OPS, OpDefinition
+
+_INTRODUCTION = """# The ops of the kernel language
+
+Made from the op table (`src/quod/kernel/ops.py`) by `python -m quod.kernel.op_reference`. For the
+language itself see [language.md](language.md).
+
+A letter in a signature stands for any one of the types given after it, the same one throughout the
+row; `cc` is a carry, and `...` stands for any number of values.
+
+Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each
+op, with subnormal numbers; which bits a NaN has is not specified. An op can be *pure* (it may be
+folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, a *barrier* or
+*control*.
+"""
+
+_GROUPS: dict[str, str] = {
+    "add": "Arithmetic",
+    "and": "Bits",
+    "mul_hi": "Wide products",
+    "eq": "Comparison and choice",
+    "clz": "Counting bits",
+    "add_cc": "Carry chains",
+    "local_id": "Where an instance is, and barriers",
+    "const": "Constants and conversions",
+    "pointer_cast": "Memory",
+    "call": "Functions and control flow",
+}
+"""The op that begins each section."""
+
+_SETS: dict[tuple[types.Type, ...], str] = {
+    types.SCALARS: "any scalar",
+    types.NUMBERS: "any number",
+    types.INTEGERS: "any integer",
+    (*types.SCALARS, *types.STORAGE): "any scalar, u8 or u16",
+}
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for name, definition in OPS.items():
+        if name in _GROUPS:
+            parts.append(f"\n## {_GROUPS[name]}\n\n| op | signature | effect | meaning |\n")
+            parts.append("|---|---|---|---|\n")
+        parts.append(_row(definition))
+    return "".join(parts)
+
+
+def _row(definition: OpDefinition) -> str:
+    operands = ", ".join(definition.operands) or "nothing"
+    results = ", ".join(definition.results) or "nothing"
+    where = "; ".join(
+        f"{name}: {_describe(choices)}" for name, choices in definition.variables.items()
+    )
+    signature = f"`{operands} -> {results}`" + (f"<br>{where}" if where else "")
+    effect = "pure" if definition.effect == "none" else definition.effect
+    return f"| `{definition.name}` | {signature} | {effect} | {definition.doc} |\n"
+
+
+def _describe(choices: tuple[types.Type, ...]) -> str:
+    return _SETS.get(choices) or ", ".join(type_.name for type_ in choices)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,80 @@
+"""Kernels by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.errors import KernelError
+from quod.kernel import Machine, registry
+from quod.kernel.examples import saxpy
+from quod.kernel.parse import parse
+from quod.kernel.text import to_text
+from tests.kernel.machines import EIGHT, FOUR
+
+
+def test_rows() -> None:
+    rows = registry.kernels()
+    assert [row.name for row in rows] == sorted(row.name for row in rows)
+    (row,) = [row for row in rows if row.name == "examples.saxpy"]
+    assert row.parameters == ["n: u32", "a: f32", "x: ptr<f32, global>", "y: ptr<f32, global>"]
+    assert row.doc == "y[i] = a * x[i] + y[i], for i below n."
+
+
+def test_every_registered_kernel_says_what_it_does_and_prints() -> None:
+    for row in registry.kernels():
+        if row.name.startswith("examples."):
+            assert row.doc.endswith("."), row.name
+            text = registry.emit(row.name)
+            assert to_text(parse(text)) == text
+
+
+def test_find() -> None:
+    found = registry.find("examples.saxpy")
+    assert found.definition is saxpy
+    assert found.trace(FOUR).workgroup_size == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("examples.saxpi", "there is no kernel examples.saxpi; did you mean examples.saxpy?"),
+        ("saxpy", "there is no kernel saxpy; did you mean examples.saxpy?"),
+        ("zzzzzz", "there is no kernel zzzzzz; `quod kernel list` shows the names"),
+        ("", "there is no kernel ; `quod kernel list` shows the names"),
+    ],
+)
+def test_unknown_names(name: str, message: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        registry.find(name)
+    assert str(caught.value) == message
+
+
+def test_emit() -> None:
+    assert registry.emit("examples.saxpy") == to_text(saxpy.trace(EIGHT))
+    assert "workgroup 4" in registry.emit("examples.saxpy", "ir", FOUR)
+    assert "define void" in registry.emit("examples.saxpy", "llvm")
+    one = Machine("llvm", 1, frozenset({"u64"}))
+    assert "x i32>" not in registry.emit("examples.vector_add", "llvm", one)
+
+
+@pytest.mark.parametrize("target", ["metal", "llvm_control", "", "../x", "os.path"])
+def test_unknown_targets(target: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        registry.emit("examples.saxpy", target)
+    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm"
+
+
+def test_emitters_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    def emit(kernel: object, machine: Machine) -> str:
+        return f"for {machine.workgroup_size}"
+
+    monkeypatch.setitem(registry.emitters, "other", emit)
+    assert registry.emit("examples.saxpy", "other") == "for 8"
+
+
+def test_register(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    assert registry.register("mine", saxpy) is saxpy
+    assert registry.find("mine").definition is saxpy
+    with pytest.raises(KernelError, match="the kernel name mine is taken; name each instance once"):
+        registry.register("mine", saxpy)
