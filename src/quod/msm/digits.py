@@ -64,7 +64,7 @@ def digits(
 
 def _bits(k: Builder, words: list[Value], low: int, count: int) -> Value:
     """Whether, for a wide range, or which bits of a scalar are set from bit `low` on."""
-    if count <= 0:
+    if count <= 0 or low >= 64 * len(words):
         return k.constant(0, types.u32)
     if count > 32:
         parts = [

@@ -1,0 +1,82 @@
+"""Arrays of affine points on the host.
+
+An array of n points of a group is uint32 of shape (n, *group.shape): x and y in Montgomery form,
+little-endian words (see `quod.field.moduli`); all zero stands for infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.errors import InputError
+from quod.field import array as elements
+from quod.field.array import Words
+
+Point = tuple[Any, Any] | None
+"""An affine point of plain integers (of pairs of them over Fq2), None for infinity."""
+
+
+def from_points(group: Group, points: Iterable[Point]) -> Words:
+    """The array of plain affine points, whose coordinates are taken modulo q.
+
+    InputError for (0, 0), which is on none of the curves and stands for infinity in arrays.
+    """
+    modulus = group.coordinates
+
+    def coordinates() -> Iterator[int]:
+        for position, point in enumerate(points):
+            if point is None:
+                yield from [0] * (2 * group.degree)
+                continue
+            flat = point if group.degree == 1 else (*point[0], *point[1])
+            if not any(coordinate % modulus.value for coordinate in flat):
+                raise InputError(f"point {position} is (0, 0), which is not on {group.name}")
+            yield from flat
+
+    return elements.from_integers(modulus, coordinates()).reshape(-1, *group.shape)
+
+
+def to_points(group: Group, array: Words) -> list[Point]:
+    """The inverse of `from_points`."""
+    check_points_array(group, array)
+    flat = elements.to_integers(group.coordinates, array)
+    points: list[Point] = []
+    for at in range(0, len(flat), 2 * group.degree):
+        own = flat[at : at + 2 * group.degree]
+        if not any(own):
+            points.append(None)
+        elif group.degree == 1:
+            points.append((own[0], own[1]))
+        else:
+            points.append(((own[0], own[1]), (own[2], own[3])))
+    return points
+
+
+def check_points_array(group: Group, array: Words, what: str = "points") -> None:
+    """InputError if an array is none of points of the group; its numbers are not looked at."""
+    if array.dtype != np.uint32 or array.shape[1:] != group.shape:
+        shape = ", ".join(map(str, group.shape))
+        raise InputError(
+            f"{what} of {group.name} are uint32 words of shape (n, {shape}), "
+            f"not {array.dtype} of {array.shape}"
+        )
+
+
+def check_scalars_array(group: Group, scalars: Words, count: int | None = None) -> None:
+    """InputError unless scalars are uint32 words, `count` of them, each below the order.
+
+    Scalars are canonical integers in as many words as `group.scalars` has, not in Montgomery form.
+    """
+    words = group.scalars.words
+    if scalars.dtype != np.uint32 or scalars.shape[1:] != (words,):
+        raise InputError(
+            f"scalars are uint32 words of shape (n, {words}), "
+            f"not {scalars.dtype} of {scalars.shape}"
+        )
+    if count is not None and len(scalars) != count:
+        raise InputError(f"{count} points need as many scalars, not {len(scalars)}")
+    elements.check_canonical(group.scalars, scalars)
