@@ -1,0 +1,38 @@
+"""Groth16: proving keys, the prover, verifying keys, the verifier, keys for tests.
+
+The names below load on first use (PEP 562): who verifies needs no prover.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quod.groth16.keys import ProvingKey as ProvingKey
+    from quod.groth16.proof import Proof as Proof
+    from quod.groth16.setup import INSECURE_MARK as INSECURE_MARK
+    from quod.groth16.setup import generate_key as generate_key
+    from quod.groth16.verifier import VerifyingKey as VerifyingKey
+
+__all__ = ["ProvingKey", "VerifyingKey", "Proof", "generate_key", "INSECURE_MARK"]
+
+_HOME = {
+    "ProvingKey": "quod.groth16.keys",
+    "VerifyingKey": "quod.groth16.verifier",
+    "Proof": "quod.groth16.proof",
+    "generate_key": "quod.groth16.setup",
+    "INSECURE_MARK": "quod.groth16.setup",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'quod.groth16' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 from quod.device.cpu import CpuDevice
-from quod.errors import DeviceError
+from quod.device.discovery import open_device
 
 DeviceChoice = str | CpuDevice
 
 
 def resolve_device(device: DeviceChoice) -> CpuDevice:
-    """A device itself, or the one of a name: ``cpu``, ``cpu:ifma`` or ``cpu:scalar``."""
-    if isinstance(device, CpuDevice):
-        return device
-    kind, _, strategy = device.partition(":")
-    if kind != "cpu":
-        raise DeviceError(f"there is no device {device!r}; `quod devices` lists those there are")
-    return CpuDevice(strategy=strategy or None)
+    """A device itself, or the one of a name, which is opened once a process."""
+    return device if isinstance(device, CpuDevice) else _opened(device)
+
+
+@functools.cache
+def _opened(name: str) -> CpuDevice:
+    return open_device(name)

@@ -6,15 +6,12 @@ For the set-up: everything that it needs of the scalar field, an array at a time
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.cpu import CpuDevice
+from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
-from quod.groth16.points import to_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel
-
-Words = NDArray[np.uint32]
 
 # Elements that share one inversion.
 _BATCH = 64
@@ -85,8 +82,10 @@ def weighted_sums(
     i = k.global_id()
     factors = [f.load(weights, place) for place in range(3)]
     with k.if_(i < count):
-        elements = [f.load(array, i, linear=True) for array in (a, b, c)]
-        f.store(out, i, f.sum_of_products(list(zip(factors, elements))))
+        products = [
+            factor * f.load(array, i, linear=True) for factor, array in zip(factors, (a, b, c))
+        ]
+        f.store(out, i, products[0] + products[1] + products[2])
 
 
 def lagrange_at(
@@ -106,17 +105,17 @@ def lagrange_at(
     p = modulus.value
     step, x, starts = pow(root, _BATCH, p), shift % p, []
     for _ in range(-(-count // _BATCH)):
-        starts.append(modulus.to_montgomery(x))
+        starts.append(x)
         x = x * step % p
-    constants = map(modulus.to_montgomery, (point, root, pow(root, -1, p), scale))
+    constants = (point, root, pow(root, -1, p), scale)
     out = np.zeros((count, modulus.words), dtype=np.uint32)
     device.launch(
         device.compile(lagrange_values, modulus=modulus),
         -(-len(starts) // device.lanes),
         count,
         _BATCH,
-        to_words(list(constants), modulus.words),
-        to_words(starts, modulus.words),
+        from_integers(modulus, constants),
+        from_integers(modulus, starts),
         out,
     )
     return out
@@ -140,7 +139,7 @@ def weighted_sum(
         device.compile(weighted_sums, modulus=modulus),
         -(-len(a) // device.lanes),
         len(a),
-        to_words([modulus.to_montgomery(weight) for weight in weights], modulus.words),
+        from_integers(modulus, weights),
         *map(np.ascontiguousarray, (a, b, c)),
         out,
     )

@@ -6,26 +6,30 @@ of shape (n, *group.shape), Montgomery form, infinity all zero; scalars are cano
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quod.curve.affine import AffineGroup, g1_group, g2_group
 from quod.curve.groups import Group
 from quod.curve.parameters import Family, PairingCurve
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.device.cpu import CpuDevice
 from quod.field.arithmetic import FieldArithmetic
+from quod.field.array import Words, from_integers, integers_to_words, to_integers
 from quod.field.extension import QuadraticField
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
+from quod.msm import msm
 
-Words = NDArray[np.uint32]
 Point = tuple[Any, Any] | None
 
 # Bits of the digits of `multiply_generator`, from so many scalars on: they pay for the table.
 _WINDOWS = ((1 << 12, 8), (0, 4))
+# Points from which on an MSM is faster than a multiple an instance.
+_FEW = 24
 # Points that one instance brings to affine form with one inversion.
 _BATCH = 32
 
@@ -198,36 +202,22 @@ def _times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) ->
 # --- on the host
 
 
-def to_words(integers: Sequence[int], words: int) -> Words:
-    """Integers as rows of little-endian 32-bit words, shape (n, words)."""
-    data = b"".join(integer.to_bytes(4 * words, "little") for integer in integers)
-    return np.frombuffer(data, dtype=np.uint32).reshape(len(integers), words)
-
-
-def from_words(array: Words) -> list[int]:
-    """The integers whose little-endian words are the rows of an array of shape (n, words)."""
-    data, step = np.ascontiguousarray(array).tobytes(), 4 * array.shape[1]
-    return [int.from_bytes(data[at : at + step], "little") for at in range(0, len(data), step)]
-
-
 def encode_points(group: Group, points: Sequence[Point]) -> Words:
     """Plain affine points, None for infinity, as an array of shape (n, *group.shape)."""
-    fq = group.coordinates
     flat: list[int] = []
     for point in points:
         if point is None:
             flat += [0] * (2 * group.degree)
         elif group.degree == 1:
-            flat += map(fq.to_montgomery, point)
+            flat += point
         else:
-            flat += [fq.to_montgomery(c) for coordinate in point for c in coordinate]
-    return to_words(flat, fq.words).reshape(len(points), *group.shape)
+            flat += [*point[0], *point[1]]
+    return from_integers(group.coordinates, flat).reshape(len(points), *group.shape)
 
 
 def decode_points(group: Group, array: Words) -> list[Point]:
     """The inverse of `encode_points`."""
-    fq = group.coordinates
-    flat = [fq.from_montgomery(value) for value in from_words(array.reshape(-1, fq.words))]
+    flat = to_integers(group.coordinates, array)
     points: list[Point] = []
     for at in range(0, len(flat), 2 * group.degree):
         own = flat[at : at + 2 * group.degree]
@@ -243,7 +233,7 @@ def decode_points(group: Group, array: Words) -> list[Point]:
 def multiples(
     device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> list[Point]:
-    """scalars[i] * points[i] for a few points; scalars from 0 to below 2**(32 * words)."""
+    """scalars[i] * points[i] for a few points and scalars below the order."""
     return decode_points(group, _multiply(device, group, encode_points(group, points), scalars))
 
 
@@ -300,7 +290,7 @@ def _multiply(device: CpuDevice, group: Group, points: Words, scalars: Sequence[
         -(-len(points) // device.lanes),
         len(points),
         points,
-        to_words(scalars, group.scalars.words),
+        integers_to_words(group.scalars, scalars),
         out,
     )
     return out
@@ -323,3 +313,20 @@ def first_bad_point(
         return None
     reasons = {1: "is not on the curve", 2: "is not in the subgroup of prime order"}
     return int(bad[0]), reasons[int(found[bad[0]])]
+
+
+def sum_of_multiples(
+    device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
+) -> Point:
+    """The sum of scalars[i] * points[i] for plain points and scalars below the order."""
+    if len(points) > _FEW:
+        return msm(
+            device, group, encode_points(group, points), integers_to_words(group.scalars, scalars)
+        )
+    law = affine_group(group)
+    return functools.reduce(law.add, multiples(device, group, points, scalars), None)
+
+
+def affine_group(group: Group) -> AffineGroup[Any]:
+    """The group law on plain points."""
+    return g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)

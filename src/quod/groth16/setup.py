@@ -34,14 +34,13 @@ from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
+from quod.field.array import Words, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, coefficient_dtype, write_zkey
 from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
-from quod.groth16.points import GeneratorTable, to_words
+from quod.groth16.points import GeneratorTable
 from quod.groth16.sparse import SparseRows
-
-Words = NDArray[np.uint32]
 
 INSECURE_MARK = b"QUOD INSECURE TEST KEY\0\0"
 """With what the circuit hash of a key made here begins: 24 bytes, then 40 of BLAKE2b."""
@@ -120,7 +119,7 @@ def generate_key(
                 1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
                 2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
             }[degree]
-            found = table.multiply(to_words(list(single.values()), fr.words))
+            found = table.multiply(integers_to_words(fr, single.values()))
             points.update(zip(single, found))
     with timeline.stage("write key"):
         write_zkey(
@@ -194,10 +193,10 @@ def _scalars(
         return weighted_sum(device, fr, weights, a[first:last], b[first:last], c[first:last])
 
     tied = system.public + 1
-    b_scalars = scaled(device, fr, b, leave)
+    b_scalars = from_montgomery(device, fr, b)
     vanishing = (pow(secret.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * secret.delta, -1, r)
     return {
-        "a": scaled(device, fr, a, leave),
+        "a": from_montgomery(device, fr, a),
         "b_g1": b_scalars,
         "b_g2": b_scalars,
         "ic": combined(0, tied, secret.gamma),

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.cpu import CpuDevice
+from quod.field.array import Words
+from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
-Words = NDArray[np.uint32]
 Coefficients = NDArray[Any]
 
 # Words of an entry before its value: matrix, constraint, signal.
@@ -67,23 +69,6 @@ def sparse_rows(
             factor = f.load(vector, element, linear=True)
             loop.next(f.carried(loop.carried + value * factor))
         f.store(out, target[row], loop.results)
-
-
-@kernel
-def multiply_pointwise(
-    k: Builder,
-    count: U32,
-    a: Pointer[U64],
-    b: Pointer[U64],
-    out: Pointer[U64],
-    *,
-    modulus: Modulus,
-) -> None:
-    """out[i] = a[i] * b[i], all in Montgomery form."""
-    f = prime_field(k, modulus)
-    i = k.global_id()
-    with k.if_(i < count):
-        f.store(out, i, f.load(a, i) * f.load(b, i, linear=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +169,6 @@ class SparseRows:
 def pointwise_product(device: CpuDevice, modulus: Modulus, a: Words, b: Words) -> Words:
     """a * b element by element, Montgomery form, arrays of shape (n, words)."""
     out = device.allocate(a.nbytes)
-    compiled = device.compile(multiply_pointwise, modulus=modulus)
+    compiled = device.compile(field_multiply, spec=FieldSpec(modulus))
     device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)
     return out.view(np.uint32, a.shape)

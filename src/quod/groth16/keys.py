@@ -1,0 +1,163 @@
+"""Proving keys: a mapped zkey with what every proof with it needs, made once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.groups import GROUPS, Group
+from quod.curve.parameters import CURVES
+from quod.device.cpu import CpuDevice
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.field.array import Words
+from quod.formats import Witness, Zkey
+from quod.groth16 import prover
+from quod.groth16.device import DeviceChoice, resolve_device
+from quod.groth16.points import decode_points, first_bad_point
+from quod.groth16.proof import Proof
+from quod.groth16.quotient import Quotient
+from quod.groth16.sparse import SparseRows
+from quod.groth16.verifier import VerifyingKey
+from quod.msm import MsmBases
+
+# Bases are copied without their points at infinity where so many are left out.
+_WORTH_COPYING = 0.1
+
+
+class Bases:
+    """The bases of one MSM of a proof and which scalars they belong to.
+
+    Points at infinity, of which a key has one for each variable that a matrix does not use, are
+    left out where they are many.
+    """
+
+    def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
+        finite = points.reshape(len(points), -1).any(axis=1)
+        self.chosen: NDArray[np.intp] | slice
+        if np.count_nonzero(finite) < (1 - _WORTH_COPYING) * len(points):
+            self.chosen = np.flatnonzero(finite) + first
+            points = points[finite]
+        else:
+            self.chosen = slice(first, first + len(points))
+        self.resident = MsmBases(device, group, points)
+
+    @property
+    def group(self) -> Group:
+        return self.resident.group
+
+    def scalars(self, vector: Words) -> Words:
+        """The scalars of these bases out of all of them."""
+        return vector[self.chosen]
+
+
+class ProvingKey:
+    """A Groth16 proving key, resident: open it once, prove many times.
+
+    `curve`, `variables`, `public` and `constraints` describe the circuit. One proof at a time.
+    """
+
+    def __init__(
+        self, zkey: Zkey, device: DeviceChoice = "cpu", timeline: Timeline | None = None
+    ) -> None:
+        """Of a zkey whose points are below the modulus; see `from_zkey`."""
+        timeline = or_null(timeline)
+        self.zkey = zkey
+        self.device = resolve_device(device)
+        self.curve = zkey.curve
+        self.variables = zkey.variables
+        self.public = zkey.public
+        self.constraints = zkey.constraints
+        g1, g2 = self._group(1), self._group(2)
+        with timeline.stage("matrices"):
+            self.rows = SparseRows.from_coefficients(zkey.fr, zkey.coefficients, zkey.domain_size)
+        with timeline.stage("bases"):
+            self.a = Bases(self.device, g1, zkey.a)
+            self.b_g1 = Bases(self.device, g1, zkey.b_g1)
+            self.b_g2 = Bases(self.device, g2, zkey.b_g2)
+            self.c = Bases(self.device, g1, zkey.c, zkey.public + 1)
+            self.h = Bases(self.device, g1, zkey.h)
+            (self.alpha_g1, self.beta_g1, self.delta_g1), (self.beta_g2, self.delta_g2) = (
+                decode_points(group, np.stack(points))
+                for group, points in (
+                    (g1, (zkey.alpha_g1, zkey.beta_g1, zkey.delta_g1)),
+                    (g2, (zkey.beta_g2, zkey.delta_g2)),
+                )
+            )
+        with timeline.stage("transforms"):
+            self.quotient = Quotient(self.device, CURVES[self.curve], zkey.log2_domain)
+
+    @classmethod
+    def from_zkey(
+        cls,
+        path: str | PathLike[str],
+        device: DeviceChoice = "cpu",
+        timeline: Timeline | None = None,
+    ) -> ProvingKey:
+        """Open a Groth16 zkey of snarkjs and prepare it for `device`.
+
+        Checks everything but whether the points are on the curve; for a key of unknown origin call
+        `check` as well. (A wrong point gives a wrong proof, which the self-check of `prove`
+        refuses.) The file stays mapped and must not change. Raises `InputError`.
+        """
+        timeline = or_null(timeline)
+        with timeline.stage("map"):
+            zkey = Zkey.open(path)
+        with timeline.stage("check coordinates", bytes=zkey.size):
+            zkey.check_points_below_modulus()
+        return cls(zkey, device, timeline)
+
+    @cached_property
+    def verifying_key(self) -> VerifyingKey:
+        """The verifying key of the same circuit, checked; `InputError` if it is not sound."""
+        return VerifyingKey.from_zkey(self.zkey, device=self.device)
+
+    def check(self, *, subgroup: bool = True, timeline: Timeline | None = None) -> None:
+        """Check that every point is on the curve and, with `subgroup`, of prime order.
+
+        Raises `InputError` that names the first point which is not. Takes about as long as a proof.
+        """
+        timeline = or_null(timeline)
+        for name, degree in (
+            ("alpha_g1", 1), ("beta_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g1", 1),
+            ("delta_g2", 2), ("ic", 1), ("a", 1), ("b_g1", 1), ("b_g2", 2), ("c", 1), ("h", 1),
+        ):  # fmt: skip
+            group = self._group(degree)
+            points: Words = getattr(self.zkey, name)
+            with timeline.stage(f"check {name}", bytes=points.nbytes):
+                rows = points.reshape(-1, *group.shape)
+                bad = first_bad_point(self.device, group, rows, subgroup=subgroup)
+            if bad is not None:
+                index, reason = bad
+                which = name if points.ndim == len(group.shape) else f"point {index} of {name}"
+                raise InputError(
+                    f"{which} {reason}; the key is damaged or forged, get it again from its source",
+                    path=self.zkey.path,
+                )
+
+    def prove(
+        self,
+        witness: str | PathLike[str] | Witness,
+        *,
+        seed: int | None = None,
+        self_check: bool = True,
+        timeline: Timeline | None = None,
+    ) -> tuple[Proof, list[int]]:
+        """A proof that the witness satisfies the circuit, and the public inputs.
+
+        `witness` is a .wtns file. The proof is blinded with the system's randomness; with a `seed`
+        it is the same every time and not zero-knowledge towards whoever knows the seed (see
+        `quod.groth16.prover.blinding`). Unless `self_check` is False the proof is verified before
+        it is returned.
+
+        Raises `InputError` for a damaged witness, `MismatchError` for that of another circuit or
+        curve, `VerificationError` if the proof does not verify: the witness does not satisfy the
+        circuit, or the key is damaged.
+        """
+        return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+
+    def _group(self, degree: int) -> Group:
+        return GROUPS[f"{self.curve}.g{degree}"]

@@ -1,0 +1,164 @@
+"""The Groth16 prover (Groth, "On the size of pairing-based non-interactive arguments", 2016).
+
+With w the witness, (a, b, c, h) the bases of the key and P = A*B - C on the odd coset:
+
+    A  = alpha + sum of a_i*w_i + r*delta
+    B  = beta + sum of b_i*w_i + s*delta                           in G2
+    C  = sum of c_i*w_i + sum of h_i*P_i + s*A + r*B - r*s*delta   with B in G1
+
+where r and s are random. The last three terms are, with A' and B' for A and B without theirs,
+s*A' + r*B' + r*s*delta: all multiples are of points known at once, one a lane.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.curve.groups import GROUPS
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError, MismatchError, VerificationError
+from quod.field.array import Words, words_to_integers
+from quod.field.moduli import Modulus
+from quod.formats import Witness
+from quod.groth16.points import Point, affine_group, multiples
+from quod.groth16.proof import Proof
+from quod.groth16.sparse import pointwise_product
+from quod.msm import msm
+
+if TYPE_CHECKING:
+    from quod.groth16.keys import Bases, ProvingKey
+
+
+def prove(
+    key: ProvingKey,
+    witness: str | PathLike[str] | Witness,
+    *,
+    seed: int | None = None,
+    self_check: bool = True,
+    timeline: Timeline | None = None,
+) -> tuple[Proof, list[int]]:
+    """See `ProvingKey.prove`."""
+    timeline = or_null(timeline)
+    with timeline.stage("witness"):
+        opened = witness if isinstance(witness, Witness) else Witness.open(witness)
+        values = _values(key, opened)
+        public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
+    r, s = blinding(key.zkey.fr, seed, values)
+    with timeline.stage("quotient"):
+        quotient = _quotient(key, values, timeline)
+    sums: dict[str, Any] = {}
+    with timeline.stage("MSM"):
+        for name, bases, scalars in (
+            ("A", key.a, values),
+            ("B1", key.b_g1, values),
+            ("B2", key.b_g2, values),
+            ("C", key.c, values),
+            ("H", key.h, quotient),
+        ):
+            sums[name] = _sum(name, bases, scalars, timeline)
+    with timeline.stage("assemble"):
+        proof = _assemble(key, sums, r, s)
+    if self_check:
+        with timeline.stage("self-check"):
+            _check(key, public, proof, opened)
+    return proof, public
+
+
+def blinding(fr: Modulus, seed: int | None, witness: Words) -> tuple[int, int]:
+    """The random r and s of a proof, each from 0 to below r of the curve.
+
+    Without a seed from the system's randomness. With one each is SHA-512, as a big-endian integer
+    modulo r, of the ASCII line ``quod groth16 blinding: FIELD NAME SEED DIGEST``, NAME being r or
+    s and DIGEST the BLAKE2b-512 of the witness in hexadecimal: proofs of different witnesses never
+    share their blinding, which would show the difference of the two.
+    """
+    if seed is None:
+        return secrets.randbelow(fr.value), secrets.randbelow(fr.value)
+    digest = hashlib.blake2b(np.ascontiguousarray(witness).data).hexdigest()
+
+    def draw(name: str) -> int:
+        line = f"quod groth16 blinding: {fr.name} {name} {seed} {digest}"
+        return int.from_bytes(hashlib.sha512(line.encode()).digest(), "big") % fr.value
+
+    return draw("r"), draw("s")
+
+
+def _values(key: ProvingKey, witness: Witness) -> Words:
+    """The witness's values, once it is clear that they can be meant for this key."""
+    if witness.curve != key.curve:
+        raise MismatchError(
+            f"the witness is over {witness.curve} and the key ({key.zkey.path}) over {key.curve}; "
+            "use the witness and the key of one circuit",
+            path=witness.path,
+        )
+    if len(witness) != key.variables:
+        raise MismatchError(
+            f"the witness has {len(witness)} values and the key ({key.zkey.path}) is for "
+            f"{key.variables}; use the witness and the key of one circuit",
+            path=witness.path,
+        )
+    return np.ascontiguousarray(witness.values)
+
+
+def _quotient(key: ProvingKey, values: Words, timeline: Timeline) -> Words:
+    """The scalars of the H bases: A*B - C on the odd coset, canonical."""
+    device, fr, n = key.device, key.zkey.fr, key.zkey.domain_size
+    with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
+        products = key.rows.multiply(device, values)
+        a, b = products[:n], products[n:]
+    with timeline.stage("A·w ∘ B·w", modmuls=n):
+        c = pointwise_product(device, fr, a, b)
+    return key.quotient.scalars(a, b, c, timeline)
+
+
+def _sum(name: str, bases: Bases, scalars: Words, timeline: Timeline) -> Point:
+    with timeline.stage(f"MSM {name}", bytes=bases.resident.points.nbytes):
+        return msm(
+            bases.resident.device,
+            bases.group,
+            bases.resident,
+            bases.scalars(scalars),
+            timeline=timeline,
+        )
+
+
+def _assemble(key: ProvingKey, sums: dict[str, Any], r: int, s: int) -> Proof:
+    g1, g2 = (GROUPS[f"{key.curve}.g{degree}"] for degree in (1, 2))
+    law1, law2 = affine_group(g1), affine_group(g2)
+    order = key.zkey.fr.value
+    a = law1.add(key.alpha_g1, sums["A"])
+    b1 = law1.add(key.beta_g1, sums["B1"])
+    b2 = law2.add(key.beta_g2, sums["B2"])
+    delta = key.delta_g1
+    r_delta, s_a, r_b, rs_delta = multiples(
+        key.device, g1, [delta, a, b1, delta], [r, s, r, r * s % order]
+    )
+    (s_delta,) = multiples(key.device, g2, [key.delta_g2], [s])
+    c = law1.add(sums["C"], sums["H"])
+    for term in (s_a, r_b, rs_delta):
+        c = law1.add(c, term)
+    return Proof(key.curve, law1.add(a, r_delta), law2.add(b2, s_delta), c)
+
+
+def _check(key: ProvingKey, public: list[int], proof: Proof, witness: Witness) -> None:
+    """The verifier's answer to a proof before anyone sees it."""
+    verifying_key = key.verifying_key
+    try:
+        valid = verifying_key.verify(public, proof)
+    except InputError as error:
+        raise VerificationError(
+            f"{key.zkey.path}: the key gives a proof with a bad point ({error}); the key is "
+            "damaged or forged: get it again from its source"
+        ) from error
+    if not valid:
+        raise VerificationError(
+            f"{witness.path}: the proof does not verify, so it is not given out. Most likely the "
+            "witness does not satisfy the circuit: compute it again with the program (.wasm or "
+            "C++) of the same compilation as the key; if that is right, the key "
+            f"({key.zkey.path}) is damaged"
+        )

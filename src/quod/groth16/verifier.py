@@ -1,0 +1,225 @@
+"""Verifying keys and the verifier, which takes nothing but canonical, well-formed input.
+
+e(A, B) = e(alpha, beta) * e(IC_0 + sum of x_i * IC_i, gamma) * e(C, delta)  (Groth, EUROCRYPT 2016)
+
+Refused before any pairing is computed: a count of public inputs that is not the key's, an input
+that is negative or not below r (so x + r never stands for x), coordinates that are not below q,
+points off the curve or outside the subgroup of prime order, and infinity for A, B or C. An honest
+proof has infinity anywhere with a chance of about 2**-250, so nothing is lost by refusing it for
+C as well, where the equation alone would not mind, and every proof has one form. In a key alpha,
+beta, gamma and delta may not be infinity, or anything could be proved; an IC may: its input then
+counts for nothing in the circuit, which is for the maker of the circuit to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from typing import Any
+
+from quod.curve.groups import GROUPS, Group
+from quod.curve.parameters import CURVES, G1Point, G2Point, PairingCurve
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError, MismatchError
+from quod.formats import (
+    VerifyingKeyJson,
+    Zkey,
+    read_verification_key,
+    verification_key_to_json,
+)
+from quod.groth16.device import DeviceChoice, resolve_device
+from quod.groth16.pairing import PairingEquation, fixed_pairing
+from quod.groth16.points import (
+    Point,
+    decode_points,
+    encode_points,
+    first_bad_point,
+    sum_of_multiples,
+)
+from quod.groth16.proof import Proof
+
+
+class VerifyingKey:
+    """A checked verifying key: its points are on the curve and in their subgroups.
+
+    Points are plain affine integers, None for infinity; `ic` has one more than there are public
+    inputs. Raises `InputError` for a key that no proof may be checked with; `path` is for its
+    message. What verifications share is computed once, when first needed.
+    """
+
+    def __init__(
+        self,
+        curve: str,
+        alpha_g1: G1Point,
+        beta_g2: G2Point,
+        gamma_g2: G2Point,
+        delta_g2: G2Point,
+        ic: Sequence[G1Point],
+        *,
+        device: DeviceChoice = "cpu",
+        path: str | None = None,
+    ) -> None:
+        if curve not in CURVES:
+            raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {curve!r}")
+        if not ic:
+            raise InputError("IC must have a point at least", path=path)
+        self.curve = curve
+        self.alpha_g1 = alpha_g1
+        self.beta_g2 = beta_g2
+        self.gamma_g2 = gamma_g2
+        self.delta_g2 = delta_g2
+        self.ic = tuple(ic)
+        self.device = resolve_device(device)
+        self._check(path)
+
+    @classmethod
+    def from_json(cls, path: str | PathLike[str], *, device: DeviceChoice = "cpu") -> VerifyingKey:
+        """Read and check a verification_key.json of snarkjs.
+
+        Its vk_alphabeta_12 is not relied on. Raises `InputError`.
+        """
+        read = read_verification_key(path)
+        return cls(
+            read.curve, read.alpha_g1, read.beta_g2, read.gamma_g2, read.delta_g2, read.ic,
+            device=device, path=fspath(path),
+        )  # fmt: skip
+
+    @classmethod
+    def from_zkey(
+        cls, zkey: str | PathLike[str] | Zkey, *, device: DeviceChoice = "cpu"
+    ) -> VerifyingKey:
+        """The verifying key in a proving key, checked. Raises `InputError`."""
+        opened = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
+        if not isinstance(zkey, Zkey):
+            opened.check_points_below_modulus()
+        g1, g2 = (GROUPS[f"{opened.curve}.g{degree}"] for degree in (1, 2))
+        (alpha,) = decode_points(g1, opened.alpha_g1[None])
+        twist = [point[None] for point in (opened.beta_g2, opened.gamma_g2, opened.delta_g2)]
+        beta, gamma, delta = (decode_points(g2, point)[0] for point in twist)
+        ic = decode_points(g1, opened.ic)
+        return cls(opened.curve, alpha, beta, gamma, delta, ic, device=device, path=opened.path)
+
+    @property
+    def public(self) -> int:
+        """Number of public inputs."""
+        return len(self.ic) - 1
+
+    def to_json(self) -> str:
+        """The text of a verification_key.json as snarkjs writes it, vk_alphabeta_12 included."""
+        return verification_key_to_json(
+            VerifyingKeyJson(
+                self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2, self.ic,
+                alphabeta=fixed_pairing(self.device, self._parameters, self.alpha_g1, self.beta_g2),
+            )
+        ).decode()  # fmt: skip
+
+    def verify(self, public: Sequence[int], proof: Proof) -> bool:
+        """Whether the proof holds for the public inputs, in the order of the circuit.
+
+        Raises `InputError` for anything malformed (see the module), `MismatchError` for another
+        count of inputs or another curve than the key's.
+        """
+        self._check_inputs(public)
+        self._check_proof(proof)
+        return self._equation.holds(self._public_point(public), proof)
+
+    # --- checks
+
+    def _check_inputs(self, public: Sequence[int]) -> None:
+        if len(public) != self.public:
+            raise MismatchError(
+                f"the key has {self.public} public inputs and {len(public)} were given; "
+                "use the key and the public inputs of one circuit"
+            )
+        r = self._parameters.fr.value
+        for index, value in enumerate(public):
+            if type(value) is not int:
+                raise InputError(f"public input {index} must be an int, not {value!r}")
+            if not 0 <= value < r:
+                raise InputError(
+                    f"public input {index} is not from 0 to below r of {self.curve}; "
+                    "give the reduced value"
+                )
+
+    def _check_proof(self, proof: Proof) -> None:
+        if proof.curve != self.curve:
+            raise MismatchError(
+                f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
+                "use the key of the circuit that was proved"
+            )
+        for degree, names in ((1, ("pi_a", "pi_c")), (2, ("pi_b",))):
+            points: list[Point] = [proof.a, proof.c] if degree == 1 else [proof.b]
+            self._check_points(degree, names, points, "the proof is damaged or forged", None)
+        for name, point in (("pi_a", proof.a), ("pi_b", proof.b), ("pi_c", proof.c)):
+            if point is None:
+                raise InputError(f"{name} is the point at infinity; no honest proof has it")
+
+    def _check(self, path: str | None) -> None:
+        for name, point in (
+            ("vk_alpha_1", self.alpha_g1),
+            ("vk_beta_2", self.beta_g2),
+            ("vk_gamma_2", self.gamma_g2),
+            ("vk_delta_2", self.delta_g2),
+        ):
+            if point is None:
+                raise InputError(
+                    f"{name} is the point at infinity, with which anything could be proved; "
+                    "get the key again from its source",
+                    path=path,
+                )
+        advice = "the key is damaged or forged, get it again from its source"
+        names = ["vk_alpha_1", *(f"IC[{index}]" for index in range(len(self.ic)))]
+        self._check_points(1, names, [self.alpha_g1, *self.ic], advice, path)
+        names = ["vk_beta_2", "vk_gamma_2", "vk_delta_2"]
+        points: list[Point] = [self.beta_g2, self.gamma_g2, self.delta_g2]
+        self._check_points(2, names, points, advice, path)
+
+    def _check_points(
+        self,
+        degree: int,
+        names: Sequence[str],
+        points: Sequence[Point],
+        advice: str,
+        path: str | None,
+    ) -> None:
+        group = self._group(degree)
+        q = group.coordinates.value
+        for name, point in zip(names, points):
+            if any(not 0 <= value < q for value in _coordinates(point, degree)):
+                raise InputError(f"a coordinate of {name} is not below q; {advice}", path=path)
+        bad = first_bad_point(self.device, group, encode_points(group, points), subgroup=True)
+        if bad is not None:
+            raise InputError(f"{names[bad[0]]} {bad[1]}; {advice}", path=path)
+
+    # --- what verifications share
+
+    @property
+    def _parameters(self) -> PairingCurve:
+        return CURVES[self.curve]
+
+    def _group(self, degree: int) -> Group:
+        return GROUPS[f"{self.curve}.g{degree}"]
+
+    @cached_property
+    def _equation(self) -> PairingEquation:
+        return PairingEquation(
+            self.device, self._parameters, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2
+        )
+
+    def _public_point(self, public: Sequence[int]) -> G1Point:
+        """IC_0 + sum of x_i * IC_i."""
+        total: G1Point = sum_of_multiples(
+            self.device, self._group(1), self.ic, [1, *public]
+        )  # fmt: skip
+        return total
+
+    @property
+    def _device(self) -> CpuDevice:
+        return self.device
+
+
+def _coordinates(point: Any, degree: int) -> list[int]:
+    if point is None:
+        return []
+    return list(point) if degree == 1 else [value for pair in point for value in pair]

@@ -1,0 +1,61 @@
+"""Lagrange polynomials and scaled arrays against plain integers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
+from quod.device.cpu import CpuDevice
+from quod.field.array import from_integers, integers_to_words, to_integers, words_to_integers
+from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("log_size", [0, 1, 6, 8])
+def test_lagrange_values(device: CpuDevice, curve: str, log_size: int) -> None:
+    parameters = CURVES[curve]
+    fr, r, n = parameters.fr, parameters.fr.value, 1 << log_size
+    root = root_of_unity(parameters, "snarkjs", log_size)
+    for shift in (1, quotient_coset_shift(parameters, "snarkjs", log_size)):
+        point, scale = random.Random(curve).randrange(r), 12345
+        found = lagrange_at(device, fr, count=n, root=root, shift=shift, point=point, scale=scale)
+        nodes = [shift * pow(root, i, r) % r for i in range(n)]
+        expected = [scale * x * pow(point - x, -1, r) % r for x in nodes]
+        assert words_to_integers(fr, found) == expected
+
+
+def test_lagrange_polynomials_add_up_to_one(device: CpuDevice) -> None:
+    parameters = CURVES["bls12_381"]
+    r, n, tau = parameters.fr.value, 256, 987654321
+    scale = (pow(tau, n, r) - 1) * pow(n, -1, r) % r
+    root = root_of_unity(parameters, "snarkjs", 8)
+    found = lagrange_at(device, parameters.fr, count=n, root=root, shift=1, point=tau, scale=scale)
+    assert sum(words_to_integers(parameters.fr, found)) % r == 1
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_scaled(device: CpuDevice, curve: str) -> None:
+    fr = CURVES[curve].fr
+    values = [0, 1, fr.value - 1, *range(20)]
+    for factor in (0, 1, -1, fr.montgomery_radix**2):
+        plain = scaled(device, fr, integers_to_words(fr, values), factor)
+        assert words_to_integers(fr, plain) == [factor * value % fr.value for value in values]
+        stored = scaled(device, fr, from_integers(fr, values), factor)
+        assert to_integers(fr, stored) == [factor * value % fr.value for value in values]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_weighted_sum(device: CpuDevice, curve: str) -> None:
+    fr = CURVES[curve].fr
+    top = fr.value - 1
+    a, b, c = [0, top, 1, 2, top] * 3, [0, top, 3, 4, 5] * 3, [0, top, top, 6, 7] * 3
+    for weights in ((top, top, top), (0, 0, 1), (3, 5, 7)):
+        found = weighted_sum(
+            device, fr, weights, *(from_integers(fr, values) for values in (a, b, c))
+        )
+        expected = [
+            sum(w * v for w, v in zip(weights, values)) % fr.value for values in zip(a, b, c)
+        ]
+        assert to_integers(fr, found) == expected

@@ -1,0 +1,124 @@
+"""A·w and B·w against plain integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from quod.curve.parameters import CURVES
+from quod.device.cpu import CpuDevice
+from quod.field.array import from_integers, integers_to_words, to_integers
+from quod.field.moduli import Modulus
+from quod.formats import coefficient_dtype
+from quod.groth16.sparse import SparseRows, pointwise_product
+
+Entry = tuple[int, int, int, int]
+
+
+def coefficients(fr: Modulus, entries: list[Entry]) -> NDArray[np.void]:
+    """Entries (matrix, constraint, signal, value) as a zkey holds them."""
+    array = np.zeros(len(entries), dtype=coefficient_dtype(fr.words))
+    for field, column in zip(("matrix", "constraint", "signal"), zip(*entries)):
+        array[field] = column
+    twice = (fr.to_montgomery(value) for *_, value in entries)
+    array["value"] = from_integers(fr, twice)
+    return array
+
+
+def sums(
+    fr: Modulus, entries: list[Entry], vector: list[int], height: int, *, transposed: bool
+) -> list[int]:
+    result = [0] * height
+    for matrix, constraint, signal, value in entries:
+        row, column = (signal, constraint) if transposed else (constraint, signal)
+        at = matrix * (height // 2) + row
+        result[at] = (result[at] + value * vector[column]) % fr.value
+    return result
+
+
+def random_entries(rng: random.Random, r: int, rows: int, columns: int) -> list[Entry]:
+    """Rows of very different lengths, some empty, with hostile values and repeated entries."""
+    entries = []
+    for constraint in range(rows):
+        for matrix in (0, 1):
+            for _ in range(rng.choice((0, 1, 1, 2, 5, 40))):
+                value = rng.choice((0, 1, 2, r - 1, r - 2, r // 2, rng.randrange(r)))
+                entries.append((matrix, constraint, rng.randrange(columns), value))
+    return entries
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("order", ["as snarkjs", "shuffled", "by matrix"])
+def test_products_with_a_witness(device: CpuDevice, curve: str, order: str) -> None:
+    fr = CURVES[curve].fr
+    rng = random.Random(f"{curve} {order}")
+    entries = random_entries(rng, fr.value, 37, 29)
+    if order == "shuffled":
+        rng.shuffle(entries)
+    if order == "by matrix":
+        entries.sort(key=lambda entry: entry[0])
+    edges = [0, 1, fr.value - 1, fr.value - 2]
+    vector = edges + [rng.randrange(fr.value) for _ in range(25)]
+    rows = SparseRows.from_coefficients(fr, coefficients(fr, entries), 64)
+    found = rows.multiply(device, integers_to_words(fr, vector))
+    assert rows.nonzeros == len(entries)
+    assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_transposed_products(device: CpuDevice, curve: str) -> None:
+    fr = CURVES[curve].fr
+    rng = random.Random(curve)
+    entries = random_entries(rng, fr.value, 37, 29)
+    vector = [rng.randrange(fr.value) for _ in range(37)]
+    rows = SparseRows.transposed(fr, coefficients(fr, entries), 2, 29)
+    found = rows.multiply(device, integers_to_words(fr, vector))
+    assert to_integers(fr, found) == sums(fr, entries, vector, 58, transposed=True)
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_long_sum_of_the_largest_values(device: CpuDevice, curve: str) -> None:
+    fr = CURVES[curve].fr
+    entries = [(0, 0, 0, fr.value - 1)] * 5000 + [(1, 0, 0, 1)]
+    rows = SparseRows.from_coefficients(fr, coefficients(fr, entries), 1)
+    found = rows.multiply(device, integers_to_words(fr, [fr.value - 1]))
+    assert to_integers(fr, found) == [5000, fr.value - 1]
+
+
+def test_no_entries(device: CpuDevice) -> None:
+    fr = CURVES["bn254"].fr
+    empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
+    for rows in (
+        SparseRows.from_coefficients(fr, empty, 4),
+        SparseRows.transposed(fr, empty, 2, 4),
+    ):
+        assert rows.nonzeros == 0
+        assert not rows.multiply(device, integers_to_words(fr, [1, 2, 3, 4])).any()
+
+
+def test_entries_in_order_are_not_copied() -> None:
+    fr = CURVES["bn254"].fr
+    entries = coefficients(fr, [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 2, 3)])
+    assert np.shares_memory(SparseRows.from_coefficients(fr, entries, 2).entries, entries)
+
+
+def test_entries_at_an_odd_place_of_a_file(device: CpuDevice) -> None:
+    fr = CURVES["bn254"].fr
+    entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
+    aligned = coefficients(fr, entries)
+    moved = np.frombuffer(b"\0" + aligned.tobytes(), dtype=aligned.dtype, offset=1)
+    rows = SparseRows.from_coefficients(fr, moved, 2)
+    found = rows.multiply(device, integers_to_words(fr, [5, 6, 7]))
+    assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_pointwise_products(device: CpuDevice, curve: str) -> None:
+    fr = CURVES[curve].fr
+    left = [0, 1, fr.value - 1, fr.value - 1, 5, 7, 9, 11, 13]
+    right = [3, fr.value - 1, fr.value - 1, 2, 5, 7, 9, 11, 13]
+    found = pointwise_product(device, fr, from_integers(fr, left), from_integers(fr, right))
+    assert to_integers(fr, found) == [x * y % fr.value for x, y in zip(left, right)]
