@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import CpuDevice
 from quod.kernel import KernelDefinition, Machine
 from quod.kernel.interpreter import interpret
+from tests.conftest import REPOSITORY
 
 Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool
@@ -34,8 +33,8 @@ class Executor:
 
 
 def _cpu(name: str, strategy: str, lanes: int) -> Executor:
-    folder = Path(tempfile.gettempdir()) / "quod-test-cache"
-    device = CpuDevice(strategy=strategy, threads=1, cache=CompileCache(folder))
+    cache = CompileCache(REPOSITORY / "build" / "test-cache")
+    device = CpuDevice(strategy=strategy, threads=1, cache=cache)
 
     def run(
         definition: KernelDefinition,

@@ -90,7 +90,7 @@ def _scripts(draw: Draw, depth: int) -> list[tuple[Any, ...]]:
     """Statements: an op with the numbers of its operands, or a region op with its inner scripts."""
     statements: list[tuple[Any, ...]] = []
     for _ in range(draw(st.integers(1, 6))):
-        kinds = ["op", "op", "op", "store", "carry", "call"]
+        kinds = ["op", "op", "op", "store", "rows", "load", "carry", "call"]
         kinds += ["if", "for", "while", "if"] if depth else []
         kind = draw(st.sampled_from(kinds))
         picks = tuple(draw(st.lists(st.integers(0, 1000), min_size=4, max_size=4)))
@@ -145,6 +145,19 @@ class _Player:
             self._stores += 1
             self._y[self._base + 6 + self._stores % 10] = a
             return []
+        if kind == "rows":
+            self._stores += 1
+            self._y_rows(a, b, c, guard=d)
+            return []
+        if kind == "load":
+            # What an instance that is not active would load from is anywhere.
+            far = k.select(b < c, self._base, k.constant(0xFFFF_FFF0, types.u32))
+            with k.if_(b < c) as branch:
+                place = far + (a & 7).cast(types.u32)
+                branch.give(*k.load(self._x, place, 4), k.pointer_add(self._x, place)[1])
+            with branch.otherwise():
+                branch.give(d, a, b, c, d)
+            return list(branch.results)
         if kind == "carry":
             low, carry = k.emit_many("mad_lo_cc", (a, b, c))
             return [low, k.emit("madc_hi", (a, b, d, carry))]
@@ -152,6 +165,12 @@ class _Player:
             name = ("fold", "scale", "mix")[statement[1]]
             return [k.call(name, _FUNCTIONS[name], a, b)]
         return self._region(kind, statement[1], (a, b, c, d), values)
+
+    def _y_rows(self, *values: Value, guard: Value) -> None:
+        k = self._k
+        far = k.select(guard < values[0], self._base, k.constant(0xFFFF_FFF0, types.u32))
+        with k.if_(guard < values[0]):
+            k.store(self._y, far + (6 + self._stores % 8), *values)
 
     def _region(
         self, kind: str, inner: list[Any], picked: tuple[Value, ...], values: list[Value]

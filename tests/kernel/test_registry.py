@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
+import quod
 from quod.errors import KernelError
 from quod.kernel import Machine, registry
 from quod.kernel.examples import saxpy
@@ -78,3 +82,26 @@ def test_register(monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry.find("mine").definition is saxpy
     with pytest.raises(KernelError, match="the kernel name mine is taken; name each instance once"):
         registry.register("mine", saxpy)
+
+
+def test_packages_bring_their_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A package with a module `kernels` is asked; one without is not even imported."""
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(quod, "__path__", [str(tmp_path)])
+    for package, files in {
+        "with_kernels": {
+            "__init__": "",
+            "kernels": "from quod.kernel.examples import saxpy\n"
+            "from quod.kernel.registry import register\nregister('with.saxpy', saxpy)\n",
+        },
+        "without_kernels": {"__init__": "raise RuntimeError('was imported')"},
+    }.items():
+        (tmp_path / package).mkdir()
+        for name, text in files.items():
+            (tmp_path / package / f"{name}.py").write_text(text)
+    try:
+        assert [row.name for row in registry.kernels()] == ["with.saxpy"]
+        assert [row.name for row in registry.kernels()] == ["with.saxpy"]
+    finally:
+        sys.modules.pop("quod.with_kernels", None)
+        sys.modules.pop("quod.with_kernels.kernels", None)

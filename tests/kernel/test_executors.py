@@ -1,0 +1,63 @@
+"""The differential harness notices what it is there to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.kernel import U32, Builder, KernelDefinition, Pointer, examples, kernel
+from quod.kernel.interpreter import interpret
+from tests import executors as harness
+from tests.executors import Executor, assert_same_bits, run_everywhere
+from tests.kernel.machines import EIGHT, ONE
+
+
+def test_same_bits() -> None:
+    nan = np.array([1, 2, np.nan, 4], np.float32)
+    other = nan.copy()
+    other.view(np.uint32)[2] ^= 0x80000001
+    assert_same_bits(nan, other, "b")
+    assert_same_bits(np.arange(4).reshape(2, 2), np.arange(4).reshape(2, 2), "b")
+    with pytest.raises(AssertionError, match=r"^b: element 1 is .*-0.0.*, and .*0.0"):
+        assert_same_bits(np.array([1.0, -0.0]), np.array([1.0, 0.0]), "b")
+    with pytest.raises(AssertionError, match=r"^b: element 3 is "):
+        assert_same_bits(np.array([[0, 1], [2, 4]]), np.array([[0, 1], [2, 3]]), "b")
+
+
+def _executor(machine: Any, name: str, *, wrong: bool) -> Executor:
+    def run(
+        definition: KernelDefinition, groups: int, arguments: Sequence[Any], static: dict[str, Any]
+    ) -> None:
+        interpret(definition.trace(machine, **static), groups, arguments)
+        if wrong:
+            arguments[-1][5] ^= 1
+
+    return Executor(name, machine, run)
+
+
+def test_a_wrong_executor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(16, dtype=np.uint32)
+    arguments = [16, x, x, np.zeros(16, np.uint32)]
+    right, wrong = _executor(EIGHT, "right", wrong=False), _executor(ONE, "wrong", wrong=True)
+    monkeypatch.setattr(harness, "executors", lambda: [right])
+    assert run_everywhere(examples.vector_add, 2, arguments)[2].tolist() == (2 * x).tolist()
+    assert not arguments[-1].any()
+    monkeypatch.setattr(harness, "executors", lambda: [right, wrong])
+    with pytest.raises(AssertionError, match=r"^buffer 2 of vector_add on wrong: element 5 is"):
+        run_everywhere(examples.vector_add, 2, arguments)
+
+
+def test_machines_that_disagree_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    @kernel
+    def size(k: Builder, y: Pointer[U32]) -> None:
+        y[k.global_id()] = k.workgroup_size
+
+    both = [_executor(EIGHT, "eight", wrong=False), _executor(ONE, "one", wrong=False)]
+    monkeypatch.setattr(harness, "executors", lambda: both)
+    y = np.zeros(8, np.uint32)
+    with pytest.raises(AssertionError, match=r"^buffer 0 of size, interpreted for one: element 0"):
+        run_everywhere(size, 1, [y])
+    assert run_everywhere(size, 1, [y], per_workgroup=True)[0].tolist() == [8] * 8
