@@ -71,6 +71,14 @@ class FieldArithmetic(ABC, Generic[E]):
         """a * a."""
 
     @abstractmethod
+    def multiply_many(self, pairs: Sequence[tuple[E, E]]) -> list[E]:
+        """Independent products, which a processor may work on at the same time."""
+
+    @abstractmethod
+    def square_many(self, elements: Sequence[E]) -> list[E]:
+        """Independent squares, which a processor may work on at the same time."""
+
+    @abstractmethod
     def inverse(self, a: E) -> E:
         """1/a, and 0 for 0."""
 

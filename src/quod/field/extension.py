@@ -98,23 +98,39 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
     # --- products
 
     def multiply(self, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
-        if a is b:
-            return self.square(a)
-        base = self.base
-        scaled = base.times(b.c1, self.non_residue)
-        return self.made(
-            base.sum_of_products([(a.c0, b.c0), (a.c1, scaled)]),
-            base.sum_of_products([(a.c0, b.c1), (a.c1, b.c0)]),
-        )
+        return self.square(a) if a is b else self.multiply_many([(a, b)])[0]
 
     def square(self, a: QuadraticElement) -> QuadraticElement:
+        return self.square_many([a])[0]
+
+    def multiply_many(
+        self, pairs: Sequence[tuple[QuadraticElement, QuadraticElement]]
+    ) -> list[QuadraticElement]:
+        base = self.base
+        sums = []
+        for a, b in pairs:
+            a, b = self.fit(a), self.fit(b)
+            scaled = base.times(b.c1, self.non_residue)
+            sums.append([(a.c0, b.c0), (a.c1, scaled)])
+            sums.append([(a.c0, b.c1), (a.c1, b.c0)])
+        parts = base.sums_of_products(sums)
+        return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+
+    def square_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
         """(c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, and 2*c0*c1."""
         base, beta = self.base, self.non_residue
-        cross = base.multiply(a.c0, a.c1)
-        c0 = base.multiply(base.add(a.c0, a.c1), base.add(a.c0, base.times(a.c1, beta)))
-        if beta != -1:
-            c0 = base.subtract(c0, base.times(cross, 1 + beta))
-        return self.made(c0, base.double(cross))
+        factors = []
+        for a in elements:
+            a = self.fit(a)
+            factors.append((a.c0, a.c1))
+            factors.append((base.add(a.c0, a.c1), base.add(a.c0, base.times(a.c1, beta))))
+        products = base.multiply_many(factors)
+        results = []
+        for cross, c0 in zip(products[::2], products[1::2], strict=True):
+            if beta != -1:
+                c0 = base.subtract(c0, base.times(cross, 1 + beta))
+            results.append(self.made(c0, base.double(cross)))
+        return results
 
     def scale(self, a: QuadraticElement, factor: Element) -> QuadraticElement:
         """a times an element of the prime field."""

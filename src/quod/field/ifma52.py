@@ -8,7 +8,7 @@ big integer arithmetic using Intel IFMA extensions", ARITH 2016).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from quod.field.element import Element
 from quod.field.inversion import Inversion52
@@ -22,6 +22,10 @@ from quod.kernel.value import Value
 _BITS = 52
 _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
+_SIDE_BY_SIDE = 2
+
+Steps = Generator[None, None, tuple[Value, ...]]
+"""A computation that pauses after each multiply-add."""
 
 
 class Ifma52(PrimeField):
@@ -113,54 +117,101 @@ class Ifma52(PrimeField):
         return self._made(limbs, bound, maxima, exponent)
 
     def _product(self, a: Element, b: Element) -> Element:
-        n = self.limb_count
-        limbs = self.k.call(
-            f"product.{self.modulus.name}", self._sum_body, [a.limbs], [b.limbs], key=n
-        )
-        return self._reduced([(a, b)], limbs)
-
-    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        limbs = self.k.call(
-            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
-            [a.limbs for a, _ in pairs], [b.limbs for _, b in pairs], key=self.limb_count,
-        )  # fmt: skip
-        return self._reduced(pairs, limbs)
+        return self._sums_of_products([[(a, b)]])[0]
 
     def _square(self, a: Element) -> Element:
-        n = self.limb_count
-        limbs = self.k.call(f"square.{self.modulus.name}", self._square_body, a.limbs, key=n)
-        return self._reduced([(a, a)], limbs)
+        return self._squares([a])[0]
 
-    def _sum_body(
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        return self._sums_of_products([pairs])[0]
+
+    def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
+        """Two sums of equally many products at a time are computed side by side."""
+        results: list[Element] = []
+        while len(results) < len(sums):
+            here = sums[len(results) : len(results) + _SIDE_BY_SIDE]
+            if len({len(pairs) for pairs in here}) > 1:
+                here = here[:1]
+            factors = [
+                ([a.limbs for a, _ in pairs], [b.limbs for _, b in pairs]) for pairs in here
+            ]  # fmt: skip
+            limbs = self.k.call(
+                f"products.{self.modulus.name}", self._sums_body, factors, key=self.limb_count
+            )
+            results += [self._reduced(pairs, own) for pairs, own in zip(here, limbs, strict=True)]
+        return results
+
+    def _squares(self, elements: Sequence[Element]) -> list[Element]:
+        results: list[Element] = []
+        for at in range(0, len(elements), _SIDE_BY_SIDE):
+            here = elements[at : at + _SIDE_BY_SIDE]
+            limbs = self.k.call(
+                f"squares.{self.modulus.name}", self._squares_body, [a.limbs for a in here],
+                key=self.limb_count,
+            )  # fmt: skip
+            results += [self._reduced([(a, a)], own) for a, own in zip(here, limbs, strict=True)]
+        return results
+
+    def _sums_body(
+        self,
+        k: Builder,
+        factors: Sequence[tuple[Sequence[Sequence[Value]], Sequence[Sequence[Value]]]],
+    ) -> list[tuple[Value, ...]]:
+        return _side_by_side([self._sum_steps(k, a, b) for a, b in factors])
+
+    def _squares_body(
+        self, k: Builder, elements: Sequence[Sequence[Value]]
+    ) -> list[tuple[Value, ...]]:
+        return _side_by_side([self._square_steps(k, a) for a in elements])
+
+    def _sum_steps(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
-    ) -> tuple[Value, ...]:
+    ) -> Steps:
         """Rows of each a times one limb of its b, then one step of Montgomery reduction."""
         n = self.limb_count
         columns = [k.constant(0, types.u64)] * (n + 1)
         for i in range(n):
+            # The lowest column comes first: the multiple of p waits for it.
             for x, y in zip(a, b, strict=True):
-                for j in range(n):
+                columns[0] = _low(k, columns[0], x[0], y[i])
+                yield
+            quotient = self._quotient(k, columns[0])
+            yield
+            for x, y in zip(a, b, strict=True):
+                for j in range(1, n):
                     columns[j] = _low(k, columns[j], x[j], y[i])
+                    yield
                 for j in range(n):
                     columns[j + 1] = _high(k, columns[j + 1], x[j], y[i])
-            columns = self._reduction_step(k, columns)
+                    yield
+            columns = yield from self._reduction_steps(k, columns, quotient)
         return tuple(columns[:n])
 
-    def _reduction_step(self, k: Builder, columns: list[Value]) -> list[Value]:
-        """Adds the multiple of p that clears the lowest limb, and drops that limb."""
-        n = self.limb_count
+    def _quotient(self, k: Builder, lowest: Value) -> Value:
+        """The multiple of p that clears the lowest column's 52 bits."""
         inverse = k.constant(-pow(self.p, -1, 1 << _BITS) % (1 << _BITS), types.u64)
-        modulus = self.raw_constant(self.p).limbs
-        quotient = _low(k, k.constant(0, types.u64), columns[0], inverse)
-        lowest = _low(k, columns[0], quotient, modulus[0])
-        columns = [lowest, *(_low(k, columns[j], quotient, modulus[j]) for j in range(1, n)),
-                   *columns[n:]]  # fmt: skip
-        for j in range(n):
-            columns[j + 1] = _high(k, columns[j + 1], quotient, modulus[j])
-        columns[1] = columns[1] + (lowest >> _BITS)
-        return [*columns[1:], k.constant(0, types.u64)]
+        return _low(k, k.constant(0, types.u64), lowest, inverse)
 
-    def _square_body(self, k: Builder, a: Sequence[Value]) -> tuple[Value, ...]:
+    def _reduction_steps(
+        self, k: Builder, columns: Sequence[Value], quotient: Value
+    ) -> Generator[None, None, list[Value]]:
+        """Adds the multiple of p that clears the lowest column, and drops that column."""
+        n = self.limb_count
+        modulus = self.raw_constant(self.p).limbs
+        # The lowest column becomes the next multiple of 2**52, so its product need not be made.
+        carry = (columns[0] + _MASK) >> _BITS
+        rest = [*columns[1:], k.constant(0, types.u64)]
+        rest[0] = rest[0] + carry
+        for j in range(1, n):
+            rest[j - 1] = _low(k, rest[j - 1], quotient, modulus[j])
+            yield
+            rest[j - 1] = _high(k, rest[j - 1], quotient, modulus[j - 1])
+            yield
+        rest[n - 1] = _high(k, rest[n - 1], quotient, modulus[n - 1])
+        yield
+        return rest
+
+    def _square_steps(self, k: Builder, a: Sequence[Value]) -> Steps:
         """The products of different limbs once, doubled, then the squares, then the reduction."""
         n = self.limb_count
         zero = k.constant(0, types.u64)
@@ -168,13 +219,19 @@ class Ifma52(PrimeField):
         for i in range(n):
             for j in range(i + 1, n):
                 columns[i + j] = _low(k, columns[i + j], a[i], a[j])
+                yield
                 columns[i + j + 1] = _high(k, columns[i + j + 1], a[i], a[j])
+                yield
         columns = [column + column for column in columns]
         for i in range(n):
             columns[2 * i] = _low(k, columns[2 * i], a[i], a[i])
+            yield
             columns[2 * i + 1] = _high(k, columns[2 * i + 1], a[i], a[i])
+            yield
         for _ in range(n):
-            low = self._reduction_step(k, columns[: n + 1])
+            quotient = self._quotient(k, columns[0])
+            yield
+            low = yield from self._reduction_steps(k, columns[: n + 1], quotient)
             columns = [*low[:n], *columns[n + 1 :]]
         return tuple(columns[:n])
 
@@ -315,6 +372,24 @@ class Ifma52(PrimeField):
         bound = a.bound + (unit - 1) * self.p
         maxima = [maximum + 2 * _MASK for maximum in a.maxima]
         return self._made(limbs, bound, maxima, a.exponent)
+
+
+def _side_by_side(streams: Sequence[Steps]) -> list[tuple[Value, ...]]:
+    """Runs independent computations a step at a time each.
+
+    A processor that waits for one column of a product then finds work in the other product: its
+    scheduler is too small to look ahead to the next one.
+    """
+    results: list[tuple[Value, ...]] = [()] * len(streams)
+    running = dict(enumerate(streams))
+    while running:
+        for index in list(running):
+            try:
+                next(running[index])
+            except StopIteration as finished:
+                results[index] = finished.value
+                del running[index]
+    return results
 
 
 def _low(k: Builder, c: Value, a: Value, b: Value) -> Value:

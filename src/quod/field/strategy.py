@@ -102,9 +102,28 @@ class PrimeField(FieldArithmetic[Element]):
         Longa, "Efficient algorithms for large prime characteristic fields and their application to
         bilinear pairings", CHES 2023.
         """
-        if len({a.exponent + b.exponent for a, b in pairs}) != 1:
-            raise TraceError("products of different radix cannot be added")
-        return self._sum_of_products([(self.fit(a), self.fit(b)) for a, b in pairs])
+        return self.sums_of_products([pairs])[0]
+
+    def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
+        """Several independent `sum_of_products`, which a strategy may compute side by side."""
+        fitted = []
+        for pairs in sums:
+            if len({a.exponent + b.exponent for a, b in pairs}) != 1:
+                raise TraceError("products of different radix cannot be added")
+            fitted.append([(self.fit(a), self.fit(b)) for a, b in pairs])
+        return self._sums_of_products(fitted)
+
+    def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
+        return [self._sum_of_products(pairs) for pairs in sums]
+
+    def multiply_many(self, pairs: Sequence[tuple[Element, Element]]) -> list[Element]:
+        return self.sums_of_products([[pair] for pair in pairs])
+
+    def square_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self._squares([self.fit(a) for a in elements])
+
+    def _squares(self, elements: Sequence[Element]) -> list[Element]:
+        return [self._square(a) for a in elements]
 
     def inverse(self, a: Element) -> Element:
         """1/a, and 0 for 0."""
