@@ -26,6 +26,7 @@ from quod.kernel.value import U32, U64, Pointer, Value
 
 SIGN_BIT = 1 << 31
 INDEX_MASK = SIGN_BIT - 1
+NO_ENTRY = 0xFFFFFFFF
 
 # Independent chains of products, so that a processor has two to work on at a time.
 CHAINS = 4
@@ -37,25 +38,31 @@ _ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
 class _Rows:
     """Structures of values in shared memory, one a row and instance, in limbs as they are."""
 
-    def __init__(self, k: Builder, rows: int, template: Any) -> None:
+    def __init__(self, k: Builder, memory: Value, template: Any) -> None:
         values, _, self._rebuild = flatten(template)
         self._k = k
-        self._types = [value.type for value in values]
-        self._memory = k.shared(types.u64, rows * len(values) * k.workgroup_size)
+        self._count = len(values)
+        self.memory = memory
+
+    @classmethod
+    def allocate(cls, k: Builder, rows: int, template: Any) -> _Rows:
+        """Room for `rows` structures like the template."""
+        values, _, _ = flatten(template)
+        return cls(k, k.shared(types.u64, rows * len(values) * k.workgroup_size), template)
 
     def _place(self, row: Value, part: int) -> Value:
         k = self._k
-        return (row * len(self._types) + part) * k.workgroup_size + k.local_id()
+        return (row * self._count + part) * k.workgroup_size + k.local_id()
 
     def store(self, row: Value, item: Any) -> None:
         values, _, self._rebuild = flatten(item)
         for part, value in enumerate(values):
-            self._memory[self._place(row, part)] = value
+            self.memory[self._place(row, part)] = value
 
     def load(self, row: Value) -> Any:
         """What was stored in the row, with the static bounds of what was stored last."""
         rebuild: Rebuild = self._rebuild
-        return rebuild([self._memory[self._place(row, i)] for i in range(len(self._types))])
+        return rebuild([self.memory[self._place(row, i)] for i in range(self._count)])
 
 
 def _bound(element: CoordinateElement) -> int:
@@ -87,11 +94,12 @@ class _Accumulator:
         self.count = count
         self.starts, self.lengths, self.entries, self.points = tables
         zero = self.f.carried(self.f.zero())
-        self.x = _Rows(k, max_rows, zero)
-        self.y = _Rows(k, max_rows, zero)
-        self.prefix = _Rows(k, max_rows, zero)
-        self.denominator = _Rows(k, max_rows, zero)
+        self.x = _Rows.allocate(k, max_rows, zero)
+        self.y = _Rows.allocate(k, max_rows, zero)
+        self.prefix = _Rows.allocate(k, max_rows, zero)
+        self.denominator = _Rows.allocate(k, max_rows, zero)
         self.kind = k.shared(types.u32, max_rows * k.workgroup_size)
+        self.current = k.shared(types.u32, max_rows * k.workgroup_size)
 
     def slice(self, first: Value, row: Value) -> _Slice:
         k = self.k
@@ -100,6 +108,29 @@ class _Accumulator:
         readable = k.select(exists, position, 0)
         length = k.select(exists, self.lengths[readable], 0)
         return _Slice(self.starts[readable], length, exists, position)
+
+    def fetch(self, first: Value, sets: Value, number: Value) -> None:
+        """Reads entry `number` of every slice, and asks for its point ahead of its use.
+
+        A slice that has no such entry gets NO_ENTRY.
+        """
+        k = self.k
+        with k.range(0, sets * CHAINS) as loop:
+            part = self.slice(first, loop.index)
+            active = part.length > number
+            entry = self.entries[part.start + k.select(active, number, 0)]
+            self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
+            offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
+            for line in range(0, self.group.point_words + 7, 8):
+                k.prefetch(self.points, offset + min(line, self.group.point_words - 1))
+
+    def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
+        """(whether the row has an entry in this round, its point's offset, its sign)."""
+        k = self.k
+        entry = self.current[self.kind_place(row)]
+        active = entry != NO_ENTRY
+        index = k.select(active, entry & INDEX_MASK, 0)
+        return active, index.cast(types.u64) * self.group.point_words, (entry & SIGN_BIT) != 0
 
     def entry(self, place: Value) -> tuple[Value, Value]:
         """(offset of the point in words, whether it is negated)."""
@@ -114,6 +145,9 @@ class _Accumulator:
             self.f.load_words_at(self.points, offset),
             self.f.load_words_at(self.points, offset + size),
         )
+
+    def signed_y(self, offset: Value, negated: Value) -> CoordinateElement:
+        return self.signed(self.words(offset)[1], negated)
 
     def signed(self, y_words: tuple[Value, ...], negated: Value) -> CoordinateElement:
         y = self.f.from_words(y_words)
@@ -156,9 +190,7 @@ class _Accumulator:
             rows = self.chain_rows(loop.index)
             differences = []
             for row in rows:
-                part = self.slice(first, row)
-                active = part.length > number
-                offset, _ = self.entry(part.start + k.select(active, number, 0))
+                active, offset, _ = self.entry_of(row)
                 x_words = f.load_words_at(self.points, offset)
                 suspicious = suspicious | (active & f.words_are_zero(x_words))
                 x = f.from_words(x_words)
@@ -169,7 +201,7 @@ class _Accumulator:
                 self.denominator.store(row, difference)
             for row, product in zip(rows, before, strict=True):
                 self.prefix.store(row, product)
-            products = [p * d for p, d in zip(before, differences, strict=True)]
+            products = f.multiply_many(list(zip(before, differences, strict=True)))
             loop.next((tuple(map(f.carried, products)), suspicious))
         result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
         return result
@@ -186,9 +218,7 @@ class _Accumulator:
         with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
             products = []
             for row, before in zip(self.chain_rows(loop.index), loop.carried, strict=True):
-                part = self.slice(first, row)
-                active = part.length > number
-                offset, negated = self.entry(part.start + k.select(active, number, 0))
+                active, offset, negated = self.entry_of(row)
                 x_words, y_words = self.words(offset)
                 x, y = f.from_words(x_words), self.signed(y_words, negated)
                 x1, y1 = self.x.load(row), self.y.load(row)
@@ -248,37 +278,38 @@ class _Accumulator:
         with k.range(0, sets, carry=(inverses, never)) as loop:
             before, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
-            parts = [self.slice(first, row) for row in rows]
-            active = [part.length > number for part in parts]
             differences = [self.denominator.load(row) for row in rows]
             remaining = [f.fit(inverse) for inverse in before]
-            own = [f.fit(r * self.prefix.load(row)) for r, row in zip(remaining, rows, strict=True)]
-            following = [f.carried(r * d) for r, d in zip(remaining, differences, strict=True)]
-            slopes, offsets, xs, ys = [], [], [], []
-            for row, part, here, mine in zip(rows, parts, active, own, strict=True):
-                offset, negated = self.entry(part.start + k.select(here, number, 0))
-                offsets.append((offset, negated))
-                y_words = f.load_words_at(self.points, offset + self.group.coordinate_words)
-                ys.append(self.y.load(row))
-                slopes.append(f.fit((self.signed(y_words, negated) - ys[-1]) * mine))
-            squares = [f.square(slope) for slope in slopes]
-            for row, square, difference, slope, y in zip(
-                rows, squares, differences, slopes, ys, strict=True
-            ):
-                x = self.x.load(row)
-                xs.append((x, f.carried(square - (x + x + difference))))
-                ys[len(xs) - 1] = (y, slope * (x - xs[-1][1]))
-            for index, here in enumerate(active):
-                (x, x_sum), (y, fall) = xs[index], ys[index]
+            prefixes = [self.prefix.load(row) for row in rows]
+            products = f.multiply_many(
+                [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
+            )
+            own = [f.fit(inverse) for inverse in products[:CHAINS]]
+            loaded = [self.entry_of(row) for row in rows]
+            active, entries = [row[0] for row in loaded], [row[1:] for row in loaded]
+            xs = [self.x.load(row) for row in rows]
+            ys = [self.y.load(row) for row in rows]
+            rises = [self.signed_y(*entry) - y for entry, y in zip(entries, ys, strict=True)]
+            slopes = [f.fit(s) for s in f.multiply_many(list(zip(rises, own, strict=True)))]
+            new_xs = [
+                f.carried(square - (x + x + difference))
+                for square, x, difference in zip(
+                    f.square_many(slopes), xs, differences, strict=True
+                )
+            ]
+            runs = [x - new_x for x, new_x in zip(xs, new_xs, strict=True)]
+            falls = f.multiply_many(list(zip(slopes, runs, strict=True)))
+            for chain, here in enumerate(active):
+                row, x, y = rows[chain], xs[chain], ys[chain]
                 with k.if_(here):
-                    self.x.store(rows[index], x_sum)
-                    self.y.store(rows[index], f.carried(fall - y))
+                    self.x.store(row, new_xs[chain])
+                    self.y.store(row, f.carried(falls[chain] - y))
                 with k.if_(careful & here) as branch:
-                    branch.give(self.repair(rows[index], x, y, own[index], *offsets[index]))
+                    branch.give(self.repair(row, x, y, own[chain], *entries[chain]))
                 with branch.otherwise():
                     branch.give(never)
                 infinite = infinite | branch.results
-            loop.next((tuple(following), infinite))
+            loop.next((tuple(f.carried(product) for product in products[CHAINS:]), infinite))
         became_infinite: Value = loop.results[1]
         return became_infinite
 
@@ -287,22 +318,33 @@ class _Accumulator:
         offset: Value, negated: Value,
     ) -> Value:  # fmt: skip
         """Stores the right sum where the pair was no ordinary one; tells whether it is infinity."""
-        k, f = self.k, self.f
-        kind = self.kind[self.kind_place(row)]
+        memory = (self.points, self.kind, self.x.memory, self.y.memory)
+        infinite: Value = self.k.call(
+            f"repair.{self.group.name}", self._repair, row, x1, y1, own, offset, negated, *memory
+        )
+        return infinite
+
+    def _repair(
+        self, k: Builder, row: Value, x1: CoordinateElement, y1: CoordinateElement,
+        own: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
+        x_memory: Value, y_memory: Value,
+    ) -> Value:  # fmt: skip
+        f = self.f
+        kind = kinds[self.kind_place(row)]
         with k.if_(kind != _ADD):
-            x_words, y_words = self.words(offset)
-            x2, y2 = f.from_words(x_words), self.signed(y_words, negated)
+            x2 = f.from_words(f.load_words_at(points, offset))
+            y_words = f.load_words_at(points, offset + self.group.coordinate_words)
+            y2 = self.signed(y_words, negated)
             square = f.square(x1)
             slope = f.fit((square + square + square) * own)
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
             zero = f.carried(f.zero())
-            for store, doubled, second, kept in (
-                (self.x, x, x2, x1), (self.y, y, y2, y1),
-            ):  # fmt: skip
+            for memory, doubled, second, kept in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
                 result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
                 result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
-                store.store(row, f.carried(f.select(kind == _KEEP_FIRST, kept, result)))
+                result = f.carried(f.select(kind == _KEEP_FIRST, kept, result))
+                _Rows(k, memory, result).store(row, result)
         return kind == _CANCEL
 
     def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
@@ -351,6 +393,7 @@ def accumulate(
             shrink.next(shrink.carried - 1)
         active_rows = shrink.results
         sets = (active_rows + (CHAINS - 1)) // CHAINS
+        state.fetch(first, sets, number)
         products, suspicious = state.forward(first, sets, number)
         careful = infinite | suspicious
         for product in products:
