@@ -13,8 +13,10 @@ from quod.kernel import KernelDefinition, Machine, kernel
 from tests.kernel.machines import EIGHT
 
 
-def line_of(body: Callable[..., Any], text: str) -> int:
-    """The one line of a function's source that has the text in it."""
+def line_of(body: KernelDefinition | Callable[..., Any], text: str) -> int:
+    """The one line of a kernel's or function's source that has the text in it."""
+    if isinstance(body, KernelDefinition):
+        body = body.function
     lines, start = inspect.getsourcelines(body)
     (found,) = [number for number, line in enumerate(lines) if text in line]
     return start + found
@@ -34,5 +36,5 @@ def refuses(
     with pytest.raises(error) as caught:
         definition.trace(machine, **static)
     file = definition.function.__code__.co_filename
-    place = f"{file}:{line_of(definition.function, line)}"
+    place = f"{file}:{line_of(definition, line)}"
     assert str(caught.value) == f"{place}: {message}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,6 +30,7 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.machines import EIGHT, FOUR, MANY, ONE
+from tests.kernel.refusals import line_of
 
 
 @pytest.mark.parametrize("machine", [ONE, FOUR, EIGHT], ids=lambda m: str(m.workgroup_size))
@@ -46,14 +45,6 @@ def test_case(case: Case, machine: Machine) -> None:
         if isinstance(array, np.ndarray):
             expected = case.expected.get(number, case.arguments[number].tolist())
             assert array.tolist() == expected, f"argument {number}"
-
-
-def line_of(definition: KernelDefinition | Callable[..., Any], text: str) -> int:
-    """The line of a kernel's source that has the text in it."""
-    body = definition.function if isinstance(definition, KernelDefinition) else definition
-    lines, start = inspect.getsourcelines(body)
-    (found,) = [number for number, line in enumerate(lines) if text in line]
-    return start + found
 
 
 def refused(
