@@ -87,6 +87,14 @@ class FieldArithmetic(ABC, Generic[E]):
         """The element in limbs that a product may take, so that several products share them."""
 
     @abstractmethod
+    def fit_many(self, elements: Sequence[E]) -> list[E]:
+        """`fit` of independent elements."""
+
+    @abstractmethod
+    def carried_many(self, elements: Sequence[E]) -> list[E]:
+        """`carried` of independent elements."""
+
+    @abstractmethod
     def reduce(self, a: E, bound: int | None = None) -> E:
         """An equal element whose integers are below `bound`, by default about 2p."""
 

@@ -149,6 +149,13 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
     def fit(self, a: QuadraticElement) -> QuadraticElement:
         return self.made(self.base.fit(a.c0), self.base.fit(a.c1))
 
+    def fit_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
+        parts = self.base.fit_many([c for a in elements for c in (a.c0, a.c1)])
+        return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+
+    def carried_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
+        return self.unify(elements, self.carried_bound)
+
     def normalise(self, a: QuadraticElement) -> QuadraticElement:
         """The same integers with full limbs only."""
         return self.made(self.base.normalise(a.c0), self.base.normalise(a.c1))

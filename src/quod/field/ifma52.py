@@ -9,6 +9,7 @@ big integer arithmetic using Intel IFMA extensions", ARITH 2016).
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import TypeAlias, TypeVar
 
 from quod.field.element import Element
 from quod.field.inversion import Inversion52
@@ -24,8 +25,10 @@ _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
 _SIDE_BY_SIDE = 2
 
-Steps = Generator[None, None, tuple[Value, ...]]
-"""A computation that pauses after each multiply-add."""
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+"""A computation that pauses after each step."""
 
 
 class Ifma52(PrimeField):
@@ -47,6 +50,10 @@ class Ifma52(PrimeField):
         return Element(self, tuple(limbs), bound, checked, e)
 
     def normalise(self, a: Element) -> Element:
+        return _side_by_side([self._normalise_steps(a)])[0]
+
+    def _normalise_steps(self, a: Element) -> Steps[Element]:
+        """Carries each limb's excess into the next."""
         if max(a.maxima) <= _MASK:
             return a
         limbs, maxima = [], []
@@ -62,11 +69,22 @@ class Ifma52(PrimeField):
                 carry, carry_maximum = None, 0
             limbs.append(limb)
             maxima.append(maximum)
+            yield
         return self._made(limbs, a.bound, maxima, a.exponent)
 
     def fit(self, a: Element) -> Element:
-        fits = a.bound <= 1 << self.native_exponent
-        return self.normalise(a if fits else self.reduce(a))
+        return self.fit_many([a])[0]
+
+    def fit_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self._below_many(elements, 1 << self.native_exponent)
+
+    def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
+        return _side_by_side(
+            [
+                self._normalise_steps(a) if a.bound <= bound else self._reduce_steps(a)
+                for a in elements
+            ]
+        )
 
     # --- linear operations
 
@@ -166,7 +184,7 @@ class Ifma52(PrimeField):
 
     def _sum_steps(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
-    ) -> Steps:
+    ) -> Steps[tuple[Value, ...]]:
         """Rows of each a times one limb of its b, then one step of Montgomery reduction."""
         n = self.limb_count
         columns = [k.constant(0, types.u64)] * (n + 1)
@@ -194,7 +212,7 @@ class Ifma52(PrimeField):
 
     def _reduction_steps(
         self, k: Builder, columns: Sequence[Value], quotient: Value
-    ) -> Generator[None, None, list[Value]]:
+    ) -> Steps[list[Value]]:
         """Adds the multiple of p that clears the lowest column, and drops that column."""
         n = self.limb_count
         modulus = self.raw_constant(self.p).limbs
@@ -211,7 +229,7 @@ class Ifma52(PrimeField):
         yield
         return rest
 
-    def _square_steps(self, k: Builder, a: Sequence[Value]) -> Steps:
+    def _square_steps(self, k: Builder, a: Sequence[Value]) -> Steps[tuple[Value, ...]]:
         """The products of different limbs once, doubled, then the squares, then the reduction."""
         n = self.limb_count
         zero = k.constant(0, types.u64)
@@ -241,32 +259,36 @@ class Ifma52(PrimeField):
         """An equal element by a quotient guessed from the top limb; below 2p plus a little."""
         if a.bound <= (bound or 2 * self.p):
             return a
-        reduced = self._reduce_once(a)
+        reduced = _side_by_side([self._reduce_steps(a)])[0]
         while bound is not None and reduced.bound > bound:
             reduced = self._subtract_if_not_less(self.normalise(reduced), self.p)
         return reduced
 
-    def _reduce_once(self, a: Element) -> Element:
+    def _reduce_steps(self, a: Element) -> Steps[Element]:
         k, n = self.k, self.limb_count
-        a = self.normalise(a)
-        top, unit = a.limbs[-1], 1 << (_BITS * (n - 1))
         excess = max(0, a.maxima[-1].bit_length() - _BITS)
-        # The guess falls short by less than two, and what the top limb does not show.
+        # The guess falls short by less than two, and by what the top limb does not show.
         scale = k.constant((1 << (_BITS * n + excess)) // self.p, types.u64)
-        quotient = _high(k, k.constant(0, types.u64), top >> excess, scale)
+        quotient = _high(k, k.constant(0, types.u64), a.limbs[-1] >> excess, scale)
+        yield
         complement = self.raw_constant((1 << (_BITS * n)) - self.p).limbs
         columns = list(a.limbs)
         for j in range(n):
             columns[j] = _low(k, columns[j], quotient, complement[j])
+            yield
         for j in range(n - 1):
             columns[j + 1] = _high(k, columns[j + 1], quotient, complement[j])
+            yield
         limbs: list[Value] = []
         carry: Value | None = None
         for column in columns:
             total = column if carry is None else column + carry
             carry = total >> _BITS
             limbs.append(total & _MASK)
-        below = min(a.bound, 2 * self.p + (unit << excess))
+            yield
+        hidden = sum(maximum << (_BITS * j) for j, maximum in enumerate(a.maxima[:-1]))
+        hidden += 1 << (_BITS * (n - 1) + excess)
+        below = min(a.bound, 2 * self.p + hidden)
         return self._made(limbs, below, [_MASK] * n, a.exponent)
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
@@ -374,13 +396,13 @@ class Ifma52(PrimeField):
         return self._made(limbs, bound, maxima, a.exponent)
 
 
-def _side_by_side(streams: Sequence[Steps]) -> list[tuple[Value, ...]]:
+def _side_by_side(streams: Sequence[Steps[T]]) -> list[T]:
     """Runs independent computations a step at a time each.
 
     A processor that waits for one column of a product then finds work in the other product: its
     scheduler is too small to look ahead to the next one.
     """
-    results: list[tuple[Value, ...]] = [()] * len(streams)
+    results: dict[int, T] = {}
     running = dict(enumerate(streams))
     while running:
         for index in list(running):
@@ -389,7 +411,7 @@ def _side_by_side(streams: Sequence[Steps]) -> list[tuple[Value, ...]]:
             except StopIteration as finished:
                 results[index] = finished.value
                 del running[index]
-    return results
+    return [results[index] for index in range(len(streams))]
 
 
 def _low(k: Builder, c: Value, a: Value, b: Value) -> Value:

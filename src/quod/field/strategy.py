@@ -106,11 +106,13 @@ class PrimeField(FieldArithmetic[Element]):
 
     def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         """Several independent `sum_of_products`, which a strategy may compute side by side."""
-        fitted = []
         for pairs in sums:
             if len({a.exponent + b.exponent for a, b in pairs}) != 1:
                 raise TraceError("products of different radix cannot be added")
-            fitted.append([(self.fit(a), self.fit(b)) for a, b in pairs])
+        factors = iter(
+            self.fit_many([factor for pairs in sums for pair in pairs for factor in pair])
+        )
+        fitted = [[(next(factors), next(factors)) for _ in pairs] for pairs in sums]
         return self._sums_of_products(fitted)
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
@@ -120,7 +122,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self.sums_of_products([[pair] for pair in pairs])
 
     def square_many(self, elements: Sequence[Element]) -> list[Element]:
-        return self._squares([self.fit(a) for a in elements])
+        return self._squares(self.fit_many(elements))
 
     def _squares(self, elements: Sequence[Element]) -> list[Element]:
         return [self._square(a) for a in elements]
@@ -150,12 +152,22 @@ class PrimeField(FieldArithmetic[Element]):
         """
         top = self._full_maxima(bound)
         unified = []
-        for element in elements:
-            fitted = self.normalise(element)
+        for element in self._below_many(elements, bound):
+            fitted = element
             if fitted.bound > bound:
                 fitted = self.normalise(self.reduce(fitted, bound))
             unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
         return unified
+
+    def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
+        """The elements normalised, and reduced where they may reach `bound`."""
+        return [self.normalise(a if a.bound <= bound else self.reduce(a, bound)) for a in elements]
+
+    def fit_many(self, elements: Sequence[Element]) -> list[Element]:
+        return [self.fit(a) for a in elements]
+
+    def carried_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self.unify(elements, self.carried_bound)
 
     @property
     def carried_bound(self) -> int:

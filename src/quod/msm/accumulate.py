@@ -124,6 +124,13 @@ class _Accumulator:
             for line in range(0, self.group.point_words + 7, 8):
                 k.prefetch(self.points, offset + min(line, self.group.point_words - 1))
 
+    def prefetch(self, chosen: Value, part: int) -> None:
+        """Asks for one coordinate of the points of a set of rows."""
+        for row in self.chain_rows(chosen):
+            _, offset, _ = self.entry_of(row)
+            for word in {0, self.group.coordinate_words - 1}:
+                self.k.prefetch(self.points, offset + (part + word))
+
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """(whether the row has an entry in this round, its point's offset, its sign)."""
         k = self.k
@@ -188,21 +195,22 @@ class _Accumulator:
         with k.range(0, sets, carry=start) as loop:
             before, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
-            differences = []
+            self.prefetch(k.minimum(loop.index + 1, sets - 1), 0)
+            chosen = []
             for row in rows:
                 active, offset, _ = self.entry_of(row)
                 x_words = f.load_words_at(self.points, offset)
                 suspicious = suspicious | (active & f.words_are_zero(x_words))
                 x = f.from_words(x_words)
-                chosen = f.select(active, x - self.x.load(row), one)
-                self.difference_bound = _bound(chosen)
-                difference = f.unify([chosen], self.difference_bound)[0]
-                differences.append(difference)
+                chosen.append(f.select(active, x - self.x.load(row), one))
+            self.difference_bound = max(map(_bound, chosen))
+            differences = f.unify(chosen, self.difference_bound)
+            for row, difference in zip(rows, differences, strict=True):
                 self.denominator.store(row, difference)
             for row, product in zip(rows, before, strict=True):
                 self.prefix.store(row, product)
             products = f.multiply_many(list(zip(before, differences, strict=True)))
-            loop.next((tuple(map(f.carried, products)), suspicious))
+            loop.next((tuple(f.carried_many(products)), suspicious))
         result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
         return result
 
@@ -278,38 +286,42 @@ class _Accumulator:
         with k.range(0, sets, carry=(inverses, never)) as loop:
             before, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
+            following = k.maximum(sets - 1 - loop.index, 1) - 1
+            self.prefetch(following, self.group.coordinate_words)
             differences = [self.denominator.load(row) for row in rows]
-            remaining = [f.fit(inverse) for inverse in before]
+            remaining = f.fit_many(before)
             prefixes = [self.prefix.load(row) for row in rows]
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
             )
-            own = [f.fit(inverse) for inverse in products[:CHAINS]]
+            own = f.fit_many(products[:CHAINS])
             loaded = [self.entry_of(row) for row in rows]
             active, entries = [row[0] for row in loaded], [row[1:] for row in loaded]
             xs = [self.x.load(row) for row in rows]
             ys = [self.y.load(row) for row in rows]
             rises = [self.signed_y(*entry) - y for entry, y in zip(entries, ys, strict=True)]
-            slopes = [f.fit(s) for s in f.multiply_many(list(zip(rises, own, strict=True)))]
-            new_xs = [
-                f.carried(square - (x + x + difference))
-                for square, x, difference in zip(
-                    f.square_many(slopes), xs, differences, strict=True
-                )
-            ]
+            slopes = f.fit_many(f.multiply_many(list(zip(rises, own, strict=True))))
+            squares = f.square_many(slopes)
+            new_xs = f.carried_many(
+                [
+                    square - (x + x + difference)
+                    for square, x, difference in zip(squares, xs, differences, strict=True)
+                ]
+            )
             runs = [x - new_x for x, new_x in zip(xs, new_xs, strict=True)]
             falls = f.multiply_many(list(zip(slopes, runs, strict=True)))
+            new_ys = f.carried_many([fall - y for fall, y in zip(falls, ys, strict=True)])
             for chain, here in enumerate(active):
                 row, x, y = rows[chain], xs[chain], ys[chain]
                 with k.if_(here):
                     self.x.store(row, new_xs[chain])
-                    self.y.store(row, f.carried(falls[chain] - y))
+                    self.y.store(row, new_ys[chain])
                 with k.if_(careful & here) as branch:
                     branch.give(self.repair(row, x, y, own[chain], *entries[chain]))
                 with branch.otherwise():
                     branch.give(never)
                 infinite = infinite | branch.results
-            loop.next((tuple(f.carried(product) for product in products[CHAINS:]), infinite))
+            loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
         became_infinite: Value = loop.results[1]
         return became_infinite
 
