@@ -1,9 +1,12 @@
 """Compiled code kept on disk between processes.
 
 An entry is a file named by the hash of everything it depends on. Entries are written to a
-temporary name and renamed, so processes may share the folder; each carries the hash of its
-content, so a damaged one is noticed, removed and rebuilt. The folder is kept below a size by
-removing what was used longest ago.
+temporary name and renamed, so processes may share the folder; each carries a hash of its key and
+content, so a damaged one is noticed, removed and rebuilt.
+
+Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
+sixteenth of the size limit by removing what was used longest ago, so that storing an entry looks
+at one of them only.
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
-_SCHEMA = b"quod-cache-1\n"
+_SCHEMA = b"quod-cache-2\n"
 _DIGEST_BYTES = 32
+_SHARDS = 16
+_TEMPORARY_PREFIX = ".new-"
+_TEMPORARY_SECONDS = 3600
 DEFAULT_LIMIT_BYTES = 512 << 20
 
 
@@ -38,14 +45,17 @@ def key_of(*parts: str | bytes) -> str:
 
 
 class CompileCache:
-    """A folder of byte strings by key. A folder that cannot be used makes every look-up a miss."""
+    """A folder of byte strings by key. A folder that cannot be used makes every look-up a miss.
+
+    `limit_bytes` bounds all entries together; one larger than a sixteenth of it is not kept.
+    """
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.folder = folder or default_folder()
-        self._limit_bytes = limit_bytes
+        self._shard_limit = limit_bytes // _SHARDS
 
     def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / key
+        return self.folder / key[0] / key
 
     def get(self, key: str) -> bytes | None:
         """The entry, or None if there is no sound one."""
@@ -56,9 +66,8 @@ class CompileCache:
             return None
         start = len(_SCHEMA) + _DIGEST_BYTES
         content = data[start:]
-        if data[:start] != _SCHEMA + hashlib.sha256(content).digest():
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if data[:start] != _seal(key, content):
+            self.discard(key)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
@@ -67,30 +76,64 @@ class CompileCache:
     def put(self, key: str, content: bytes) -> None:
         """Stores an entry; silently does not where the folder cannot be written."""
         path = self._path(key)
+        seal = _seal(key, content)
+        if len(seal) + len(content) > self._shard_limit:
+            return
         temporary = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY_PREFIX)
             with os.fdopen(handle, "wb") as file:
-                file.write(_SCHEMA + hashlib.sha256(content).digest() + content)
+                file.write(seal + content)
             os.replace(temporary, path)
+            temporary = None
         except OSError:
+            return
+        finally:
+            # Also after an interrupt.
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
-            return
-        self._trim()
+        self._trim(path.parent)
 
-    def _trim(self) -> None:
+    def discard(self, key: str) -> None:
+        """Removes an entry, if it is there."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
+    def keep_text(self, name: str, text: str) -> Path | None:
+        """Writes a file for people to read beside the entries; gives where it is.
+
+        It is in the system's folder for temporary files where the cache cannot be written, and
+        None if that cannot be written either.
+        """
+        for folder in (self.folder / "refused", Path(tempfile.gettempdir())):
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text)
+                return folder / name
+        return None
+
+    def _trim(self, shard: Path) -> None:
         entries = []
-        for path in self.folder.glob("??/*"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                entries.append((status.st_mtime, status.st_size, path))
+        with contextlib.suppress(OSError), os.scandir(shard) as files:
+            for file in files:
+                # Another process may remove a file meanwhile.
+                with contextlib.suppress(OSError):
+                    status = file.stat()
+                    entries.append((status.st_mtime_ns, status.st_size, file.path))
         total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self._limit_bytes:
-                return
-            with contextlib.suppress(OSError):
-                path.unlink()
-                total -= size
+        # A process that was killed while it wrote leaves its temporary file.
+        stale = time.time_ns() - _TEMPORARY_SECONDS * 10**9
+        for used, size, path in sorted(entries):
+            temporary = os.path.basename(path).startswith(_TEMPORARY_PREFIX)
+            if (used < stale) if temporary else (total > self._shard_limit):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                    total -= size
+
+
+def _seal(key: str, content: bytes) -> bytes:
+    """What precedes the content in a file: it fits this key and content only."""
+    return _SCHEMA + hashlib.sha256(key.encode() + b"\n" + content).digest()

@@ -2,72 +2,38 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import threading
-from collections.abc import Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import host, llvm_jit, sources
+from quod.device import cpu_compiler, host, llvm_jit
+from quod.device.arguments import Argument
 from quod.device.buffer import Buffer
-from quod.device.cache import CompileCache, key_of
-from quod.errors import DeviceError
+from quod.device.cache import CompileCache
+from quod.device.cpu_compiler import CpuKernel
+from quod.device.memory import check_budget
+from quod.device.workers import Cancellation, Job, WorkerPool
+from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.kernel.types import PointerType, Type
 from quod.target import llvm
+
+if TYPE_CHECKING:
+    from quod.device.stream import IdleStream
+
+__all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
 STRATEGIES = ("ifma", "scalar")
 """How field elements are held."""
 
-Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
-
-_SLOT_TYPES: dict[str, type[Any]] = {
-    "bool": ctypes.c_uint64, "u32": ctypes.c_uint64, "u64": ctypes.c_uint64,
-    "i32": ctypes.c_int64, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
-}  # fmt: skip
-
-# Shared memory is a worker's stack, of which Linux gives a thread 8 MiB.
+# Shared memory is on a worker's stack (`workers.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
-
-
-class CpuKernel:
-    """A kernel compiled for this processor."""
-
-    def __init__(self, name: str, parameters: dict[str, Type], code: llvm_jit.LoadedCode) -> None:
-        self.name = name
-        self.parameters = parameters
-        self._code = code
-        self.entry = code.entry
-
-    def pack(self, arguments: Sequence[Argument]) -> ctypes.Array[ctypes.c_uint64]:
-        """The argument slots: addresses of buffers, values of scalars."""
-        if len(arguments) != len(self.parameters):
-            raise DeviceError(
-                f"kernel {self.name} takes {len(self.parameters)} arguments, not {len(arguments)}"
-            )
-        slots = (ctypes.c_uint64 * max(1, len(arguments)))()
-        pairs = zip(self.parameters.items(), arguments, strict=True)
-        for index, ((name, type_), argument) in enumerate(pairs):
-            if isinstance(type_, PointerType):
-                if isinstance(argument, Buffer):
-                    slots[index] = argument.address
-                elif isinstance(argument, np.ndarray):
-                    slots[index] = argument.ctypes.data
-                else:
-                    raise DeviceError(f"argument {name} of kernel {self.name} must be a buffer")
-            elif isinstance(argument, (Buffer, np.ndarray)):
-                raise DeviceError(f"argument {name} of kernel {self.name} must be a number")
-            else:
-                slot = _SLOT_TYPES[type_.name].from_address(
-                    ctypes.addressof(slots) + 8 * index
-                )  # fmt: skip
-                slot.value = argument
-        return slots
+# A caller's own thread may have a small stack.
+_INLINE_SHARED_BYTES = 32 << 10
+# Waking workers takes some 40 us; a launch that is known to be shorter than this runs at once.
+_INLINE_SECONDS = 100e-6
 
 
 class CpuDevice:
@@ -75,9 +41,14 @@ class CpuDevice:
 
     `strategy` chooses how field elements are held: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
     IFMA) or ``scalar`` (one lane of 64-bit limbs). By default it is what the processor has.
+    `threads` is how many threads compute, by default all that the process may use, and
+    `memory_budget` how many bytes plans may count on, by default what is free now.
+
+    Launches, compilations and allocations may come from several threads at once.
     """
 
     kind = "cpu"
+    name = "cpu"
 
     def __init__(
         self,
@@ -85,6 +56,7 @@ class CpuDevice:
         strategy: str | None = None,
         threads: int | None = None,
         cache: CompileCache | None = None,
+        memory_budget: int | None = None,
     ) -> None:
         processor = llvm_jit.host_processor()
         if strategy is None:
@@ -95,13 +67,16 @@ class CpuDevice:
             raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
         if threads is not None and threads < 1:
             raise DeviceError(f"a device computes with at least one thread, not {threads}")
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
         self.strategy = strategy
         self.threads = threads or host.usable_threads()
-        self.name = "cpu"
+        self.memory_budget = memory_budget or host.available_memory_bytes()
         self._cache = cache or CompileCache()
         self._kernels: dict[Hashable, CpuKernel] = {}
+        self._building: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = WorkerPool(self.threads)
 
     @property
     def lanes(self) -> int:
@@ -120,88 +95,113 @@ class CpuDevice:
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> CpuKernel:
-        """The kernel for this processor, from memory, from disk, or compiled now."""
+        """The kernel for this processor, from memory, from disk, or compiled now.
+
+        `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
+        distinguishes them. Raises KernelError if the kernel is wrong.
+        """
         lanes = self.lanes if lanes is None else lanes
-        key = (definition, lanes, tuple(sorted(static.items())))
-        with self._lock:
-            if key not in self._kernels:
-                self._kernels[key] = self._build(definition, lanes, static)
-            return self._kernels[key]
-
-    def _build(self, definition: KernelDefinition, lanes: int, static: dict[str, Any]) -> CpuKernel:
-        machine = self.machine(lanes)
-        trace_key = self._trace_key(definition, machine, static)
-        code = None
-        if trace_key is not None:
-            pointer = self._cache.get(trace_key)
-            code = None if pointer is None else self._cache.get(pointer.decode())
-        if code is None:
-            text = llvm.emit(definition.trace(machine, **static), machine)
-            text_key = key_of("llvm text", text, llvm_jit.toolchain())
-            code = self._cache.get(text_key)
-            if code is None:
-                code = llvm_jit.compile_to_object(text)
-                self._cache.put(text_key, code)
-            if trace_key is not None:
-                self._cache.put(trace_key, text_key.encode())
-        loaded = llvm_jit.LoadedCode(code, definition.name)
-        return CpuKernel(definition.name, definition.parameters, loaded)
-
-    @staticmethod
-    def _trace_key(
-        definition: KernelDefinition, machine: Machine, static: dict[str, Any]
-    ) -> str | None:
-        """A key that stands for the emitted text without tracing: for Quod's own kernels only."""
-        if not sources.is_own(Path(definition.location.file)):
-            return None
-        options = ", ".join(f"{name}={value!r}" for name, value in sorted(static.items()))
-        described = f"{machine.target} {machine.workgroup_size} {sorted(machine.features)}"
-        place = f"{Path(definition.location.file).name} {definition.name}"
-        return key_of(
-            "trace", sources.digest(), place, options, described, llvm_jit.toolchain()
+        key = (
+            definition, lanes,
+            tuple((name, type(value), value) for name, value in sorted(static.items())),
         )  # fmt: skip
+        try:
+            found = self._kernels.get(key)
+        except TypeError as error:
+            raise KernelError(
+                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
+                "give numbers, strings, tuples or frozen dataclasses"
+            ) from error
+        return self._built(key, definition, lanes, static) if found is None else found
+
+    def _built(
+        self, key: Hashable, definition: KernelDefinition, lanes: int, static: dict[str, Any]
+    ) -> CpuKernel:
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        # Who wants another kernel, or has it already, does not wait for this one.
+        with building:
+            if key not in self._kernels:
+                machine = self.machine(lanes)
+                self._kernels[key] = cpu_compiler.build(definition, machine, static, self._cache)
+        with self._lock:
+            self._building.pop(key, None)
+        return self._kernels[key]
+
+    def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
+        """The LLVM IR that `compile` compiles."""
+        machine = self.machine(self.lanes if lanes is None else lanes)
+        triple = llvm_jit.host_processor().triple
+        return llvm.emit(definition.trace(machine, **static), machine, triple=triple)
 
     # --- memory
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Zeroed memory."""
+        """Zeroed memory; DeviceError if there is not so much."""
         return Buffer.zeros(nbytes)
 
     def upload(self, array: np.ndarray[Any, Any]) -> Buffer:
-        """Host data as a buffer; on the CPU the same memory, which must not change meanwhile."""
-        return Buffer.wrap(array)
+        """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
+
+        An array that is not contiguous is copied.
+        """
+        return Buffer.wrap(np.ascontiguousarray(array))
+
+    def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        if target.nbytes != buffer.nbytes:
+            raise DeviceError(
+                f"a buffer of {buffer.nbytes} bytes does not fit an array of {target.nbytes}"
+            )
+        target.view(np.uint8)[:] = buffer.view(np.uint8)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     # --- execution
 
     def launch(self, kernel: CpuKernel, groups: int, *arguments: Argument) -> None:
-        """Runs `groups` workgroups and waits for them."""
+        """Runs `groups` workgroups and waits for them.
+
+        Ctrl-C stops the launch: the workgroups that were begun are finished, and what the kernel
+        has stored until then is undefined.
+        """
+        self.launch_cancellable(kernel, groups, arguments, None)
+
+    def launch_cancellable(
+        self,
+        kernel: CpuKernel,
+        groups: int,
+        arguments: tuple[Argument, ...],
+        cancellation: Cancellation | None,
+    ) -> None:
+        """`launch`, which another thread can stop through `cancellation`."""
         if groups <= 0:
             return
-        slots = kernel.pack(arguments)
         workers = min(self.threads, groups)
-        counter = ctypes.c_int64(0)
-        chunk = max(1, groups // (16 * workers)) if workers > 1 else groups
-        run = functools.partial(
-            kernel.entry, ctypes.addressof(slots), ctypes.addressof(counter), groups, chunk
-        )
-        if workers == 1:
-            run()
-            return
-        futures: list[Future[None]] = [self._workers().submit(run) for _ in range(workers - 1)]
-        try:
-            run()
-        finally:
-            # Also after an interrupt: no worker may outlive the memory it works on.
-            for future in futures:
-                future.result()
+        job = Job(kernel.entry, kernel.pack(arguments), arguments, groups, workers)
+        expected = kernel.seconds_per_group
+        if (
+            expected is not None
+            and expected * groups < _INLINE_SECONDS
+            and kernel.shared_bytes <= _INLINE_SHARED_BYTES
+        ):
+            job.run_share()
+        else:
+            self._pool.run(job, workers, cancellation)
+        if not job.cancelled:
+            kernel.observe(job.seconds, groups)
 
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max(1, self.threads - 1), "quod-worker")
-        return self._pool
+    def stream(self) -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's."""
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self)
 
     def close(self) -> None:
-        """Ends the worker threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        """Ends the worker threads. The device may be used again; it starts others then."""
+        self._pool.close()

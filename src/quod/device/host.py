@@ -40,6 +40,16 @@ def memory_bytes() -> int:
     return min((limit for limit in limits if limit > 0), default=0)
 
 
+def available_memory_bytes() -> int:
+    """Memory that is free for use now, or a large number where the system does not say."""
+    limit = memory_bytes() or sys.maxsize
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return max(1, min(limit, int(line.split()[1]) << 10))
+    return limit
+
+
 @functools.cache
 def processor_description() -> str:
     """The processor as its maker calls it, or at least its architecture."""

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from quod.device.workers import EntryPoint
 from quod.errors import KernelError
-
-EntryPoint = Callable[[int, int, int, int], None]
 
 _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )  # fmt: skip
 
 
+_LONG_TEXT = 1 << 20
+"""From so many characters on a module is calls and straight arithmetic, folded when it was traced:
+the middle of LLVM takes as long as the code generator then and makes nothing faster."""
+
+
 @dataclass(frozen=True)
 class HostProcessor:
-    """What code is generated for."""
+    """What code is generated for: LLVM's name of the processor, its features, its triple.
+
+    `description` are the features as LLVM is told them (``+avx2,-sve``).
+    """
 
     name: str
     features: frozenset[str]
     description: str
+    triple: str
 
     @property
     def has_ifma(self) -> bool:
@@ -46,7 +54,9 @@ def host_processor() -> HostProcessor:
     binding = _binding()
     features = binding.get_host_cpu_features()
     enabled = frozenset(name for name, present in features.items() if present)
-    return HostProcessor(binding.get_host_cpu_name(), enabled, features.flatten())
+    return HostProcessor(
+        binding.get_host_cpu_name(), enabled, features.flatten(), binding.get_default_triple()
+    )
 
 
 def toolchain() -> str:
@@ -56,73 +66,86 @@ def toolchain() -> str:
     processor = host_processor()
     version = ".".join(map(str, _binding().llvm_version_info))
     return (
-        f"llvm {version} llvmlite {llvmlite.__version__} {processor.name} {processor.description}"
+        f"llvm {version} llvmlite {llvmlite.__version__} {processor.triple} {processor.name} "
+        f"{processor.description}"
     )
 
 
 @functools.cache
-def _target_machine() -> Any:
+def _target_machine(processor: HostProcessor) -> Any:
     binding = _binding()
-    processor = host_processor()
-    target = binding.Target.from_default_triple()
+    is_host = processor.triple == binding.get_default_triple()
+    if not is_host:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    target = binding.Target.from_triple(processor.triple)
     return target.create_target_machine(
         cpu=processor.name, features=processor.description, opt=2, reloc="pic", codemodel="small",
-        jit=True,
+        jit=is_host,
     )  # fmt: skip
 
 
-def compile_to_object(text: str, *, optimization: int = 2) -> bytes:
-    """Machine code for a module's text; KernelError if LLVM refuses it."""
+def _optimized(text: str, processor: HostProcessor, level: int) -> tuple[Any, Any]:
+    """The optimised module and its target machine."""
     binding = _binding()
-    machine = _target_machine()
+    machine = _target_machine(processor)
     try:
         module = binding.parse_assembly(text)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as error:
-        raise KernelError(f"LLVM refuses the emitted code: {error}") from error
-    options = binding.create_pipeline_tuning_options(speed_level=optimization)
+        reason = " ".join(str(error).split())
+        raise KernelError(f"LLVM refuses the emitted code: {reason}") from error
+    options = binding.create_pipeline_tuning_options(speed_level=level)
+    # Kernels are vector code as they are.
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def compile_to_object(
+    text: str, *, optimization: int = 2, processor: HostProcessor | None = None
+) -> bytes:
+    """An object file for a module's text, for this or a given processor.
+
+    Raises KernelError if LLVM refuses the text.
+    """
+    module, machine = _optimized(text, processor or host_processor(), optimization)
     code: bytes = machine.emit_object(module)
     return code
 
 
-def assembly(text: str) -> str:
-    """The processor's assembly for a module's text, for reading."""
-    binding = _binding()
-    machine = _target_machine()
-    module = binding.parse_assembly(text)
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
+    """A processor's assembly for a module's text, for reading; KernelError as above."""
+    module, machine = _optimized(text, processor or host_processor(), 2)
     listing: str = machine.emit_assembly(module)
     return listing
 
 
 @functools.cache
-def _jit() -> Any:
-    return _binding().create_lljit_compiler(_target_machine(), use_jit_link=False)
+def _jit(processor: HostProcessor) -> Any:
+    return _binding().create_lljit_compiler(_target_machine(processor), use_jit_link=False)
 
 
 class LoadedCode:
-    """One object file in executable memory, alive as long as this object is."""
+    """One object file in executable memory, alive as long as this object is.
 
-    _count = 0
+    Raises KernelError if it cannot be linked.
+    """
+
+    _numbers = itertools.count(1)
 
     def __init__(self, code: bytes, symbol: str) -> None:
-        LoadedCode._count += 1
-        library = f"quod{LoadedCode._count}"
+        library = f"quod{next(self._numbers)}"
         builder = _binding().JITLibraryBuilder()
         builder.add_object_img(code)
         builder.add_current_process()
         builder.export_symbol(symbol)
-        self._tracker = builder.link(_jit(), library)
-        self.entry: EntryPoint = _SIGNATURE(self._tracker[symbol])
+        try:
+            self._tracker = builder.link(_jit(host_processor()), library)
+            self.entry: EntryPoint = _SIGNATURE(self._tracker[symbol])
+        except (RuntimeError, KeyError) as error:
+            raise KernelError(f"the code of kernel {symbol} cannot be linked: {error}") from error

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from quod.kernel import types
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.machine import Machine
+from quod.kernel.registry import emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -32,9 +33,16 @@ _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 _MASKED_OPS = frozenset({"load", "store", "atomic_add", "prefetch", "while", "for"})
 
 
-def emit(kernel: Kernel, machine: Machine) -> str:
-    """The LLVM IR module of one kernel."""
-    return ModuleEmitter(kernel, machine).text()
+def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
+    """The LLVM IR module of one kernel.
+
+    `triple` is the platform that it is compiled for, if that is known: device functions may then
+    use a calling convention that only this platform has. Without, the text suits any.
+    """
+    return ModuleEmitter(kernel, machine, triple).text()
+
+
+emitters["llvm"] = emit
 
 
 def scalar_name(type_: Type) -> str:
@@ -45,8 +53,10 @@ def scalar_name(type_: Type) -> str:
 class ModuleEmitter:
     """One kernel's module: its entry point, and each device function once a use pattern."""
 
-    def __init__(self, kernel: Kernel, machine: Machine) -> None:
+    def __init__(self, kernel: Kernel, machine: Machine, triple: str = "") -> None:
         self.kernel = kernel
+        # It passes and returns many more vectors in registers than any other convention.
+        self.convention = "x86_regcallcc" if triple.startswith("x86_64") else "fastcc"
         self.lanes = kernel.workgroup_size
         self.ifma = machine.has("ifma52") and self.lanes == 8
         self._declarations: dict[str, None] = {}
@@ -109,7 +119,7 @@ class ModuleEmitter:
         )
         kind = "alwaysinline" if function.inline else "noinline"
         return (
-            f"define internal x86_regcallcc {body.return_type(results)} {name}"
+            f"define internal {self.convention} {body.return_type(results)} {name}"
             f"({', '.join(parameters)}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
             f"{body.text()}\n}}"
         )
@@ -314,7 +324,7 @@ class BodyEmitter:
             arguments.insert(0, f"<{self.lanes} x i1> {self.mask}")
         inner = [self.type_of(result) for result in op.results]
         return_type = self.struct(inner)
-        call = f"call x86_regcallcc {return_type} {name}({', '.join(arguments)})"
+        call = f"call {self.module.convention} {return_type} {name}({', '.join(arguments)})"
         if not op.results:
             self.line(call)
         elif len(op.results) == 1:

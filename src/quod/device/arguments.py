@@ -1,0 +1,141 @@
+"""Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
+
+A pointer takes a `Buffer` or a NumPy array, in place. The array must be contiguous in C order, in
+the machine's byte order, aligned to 4 bytes (or to its element if that is smaller) and, where the
+kernel stores through the pointer, writeable. Its items must be as wide as the pointer's elements
+and of the same kind (whole number, float, bool), with one exception: integers may be read as
+integers of another width if they come out even, so a kernel over `u64` takes the packed 32-bit
+words of field elements.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.errors import DeviceError
+from quod.kernel.types import PointerType, Type
+
+Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
+
+Slots = ctypes.Array[ctypes.c_uint64]
+
+_INTEGER_RANGES = {
+    "u32": (0, (1 << 32) - 1), "u64": (0, (1 << 64) - 1),
+    "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1),
+}  # fmt: skip
+_FORMATS = {"bool": "Q", "u32": "Q", "u64": "Q", "i32": "q", "i64": "q", "f32": "f4x", "f64": "d"}
+_NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
+_ADDRESS_ALIGNMENT = 4
+
+
+class Signature:
+    """The parameters of one kernel, and which of them it stores through (by index)."""
+
+    def __init__(self, kernel: str, parameters: Mapping[str, Type], stored: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.parameters = dict(parameters)
+        self.stored = frozenset(stored)
+        self._rows = [
+            (name, type_, isinstance(type_, PointerType), index in self.stored)
+            for index, (name, type_) in enumerate(self.parameters.items())
+        ]
+        formats = [_FORMATS.get(type_.name, "Q") for type_ in self.parameters.values()]
+        self._layout = struct.Struct("<" + "".join(formats))
+        self._slots = ctypes.c_uint64 * max(1, len(formats))
+
+    def pack(self, arguments: Sequence[Argument]) -> Slots:
+        """One 8-byte slot an argument: the address of memory, the value of a number.
+
+        Raises DeviceError for an argument that does not fit its parameter.
+        """
+        if len(arguments) != len(self._rows):
+            raise DeviceError(
+                f"kernel {self.kernel} takes {len(self._rows)} arguments "
+                f"({', '.join(self.parameters)}), not {len(arguments)}"
+            )
+        values: list[int | float] = []
+        for row, argument in zip(self._rows, arguments, strict=True):
+            name, type_, is_pointer, stored = row
+            try:
+                values.append(
+                    _address(argument, type_, stored) if is_pointer else _number(argument, type_)
+                )
+            except _Unfit as error:
+                raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
+        slots: Slots = self._slots()
+        self._layout.pack_into(slots, 0, *values)
+        return slots
+
+
+class _Unfit(Exception):
+    pass
+
+
+def _address(argument: Argument, type_: Type, stored: bool) -> int:
+    assert isinstance(type_, PointerType)
+    if isinstance(argument, Buffer):
+        address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
+    elif isinstance(argument, np.ndarray):
+        _check_array(argument, type_)
+        address, nbytes = argument.ctypes.data, argument.nbytes
+        writeable = argument.flags.writeable
+    else:
+        raise _Unfit(
+            f"must be a buffer or an array ({type_.element} elements), "
+            f"not {type(argument).__name__}"
+        )
+    if stored and not writeable:
+        raise _Unfit("is read-only, and the kernel stores to it")
+    element = type_.element.bytes
+    if nbytes % element:
+        raise _Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+    if address % min(element, _ADDRESS_ALIGNMENT) and nbytes:
+        raise _Unfit(f"begins at an address that is not a multiple of {min(element, 4)}; copy it")
+    return address
+
+
+def _check_array(array: np.ndarray[Any, Any], type_: PointerType) -> None:
+    element, dtype = type_.element, array.dtype
+    wanted = "integer" if element.is_integer else element.kind
+    if _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:
+        raise _Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+    if wanted != "integer" and dtype.itemsize != element.bytes:
+        raise _Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+    if not array.flags.c_contiguous:
+        raise _Unfit("is not contiguous; take numpy.ascontiguousarray of it")
+
+
+def _number(argument: object, type_: Type) -> int | float:
+    if isinstance(argument, (Buffer, np.ndarray)):
+        raise _Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+    if type_.kind == "float":
+        return _float(argument, type_)
+    try:
+        number = operator.index(argument)
+    except TypeError:
+        if isinstance(argument, np.bool_):
+            number = int(argument)
+        else:
+            raise _Unfit(f"must be a whole number ({type_}), not {argument!r}") from None
+    low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
+    if not low <= number <= high:
+        raise _Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")
+    return number
+
+
+def _float(argument: object, type_: Type) -> float:
+    if not isinstance(argument, (int, float, np.integer, np.floating)):
+        raise _Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+    try:
+        number = float(argument)
+        struct.pack("<f" if type_.bits == 32 else "<d", number)
+    except OverflowError:
+        raise _Unfit(f"is {argument}, which {type_} cannot hold") from None
+    return number

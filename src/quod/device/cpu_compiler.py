@@ -1,0 +1,149 @@
+"""Kernels to machine code for this processor, through the cache on disk.
+
+Two kinds of entries are kept. One is code by the text that it was compiled from. The other, for
+Quod's own kernels only, is the key of that entry by what the text follows from: the package's
+sources, the kernel and its static arguments. With it a later process neither traces nor emits.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quod.device import llvm_jit, sources
+from quod.device.arguments import Argument, Signature, Slots
+from quod.device.cache import CompileCache, key_of
+from quod.errors import KernelError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+from quod.target import llvm
+from quod.target.pointers import stored_parameters
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """Machine code and what a launch must know of the kernel."""
+
+    code: bytes
+    stored: tuple[int, ...]
+    shared_bytes: int
+
+    def pack(self) -> bytes:
+        facts = json.dumps({"stored": self.stored, "shared_bytes": self.shared_bytes}).encode()
+        return _LENGTH.pack(len(facts)) + facts + self.code
+
+    @classmethod
+    def unpack(cls, data: bytes) -> _Compiled:
+        start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        facts = json.loads(data[_LENGTH.size : start])
+        return cls(data[start:], tuple(facts["stored"]), facts["shared_bytes"])
+
+
+class CpuKernel:
+    """A kernel compiled for this processor.
+
+    `static` are the arguments that were fixed when it was traced. `seconds_per_group` is what
+    launches so far took, None before the first.
+    """
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+        compiled: _Compiled, code: llvm_jit.LoadedCode,
+    ) -> None:  # fmt: skip
+        self.name = definition.name
+        self.parameters = definition.parameters
+        self.lanes = machine.workgroup_size
+        self.static = dict(static)
+        self.stored = frozenset(compiled.stored)
+        self.shared_bytes = compiled.shared_bytes
+        self.seconds_per_group: float | None = None
+        self.entry = code.entry
+        self._code = code
+        self._signature = Signature(self.name, self.parameters, compiled.stored)
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Slots:
+        """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
+        return self._signature.pack(arguments)
+
+    def observe(self, seconds: float, groups: int) -> None:
+        """Notes what a launch took: a rise counts at once, a fall by and by."""
+        found, before = seconds / groups, self.seconds_per_group
+        self.seconds_per_group = found if before is None else max(found, (found + before) / 2)
+
+
+def build(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
+) -> CpuKernel:
+    """The kernel, from the cache or compiled now; KernelError if it cannot be."""
+    trace_key = _trace_key(definition, machine, static)
+    if trace_key is not None:
+        reference = cache.get(trace_key)
+        stored = None if reference is None else cache.get(reference.decode())
+        if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
+            return kernel
+    kernel_ir = definition.trace(machine, **static)
+    text = llvm.emit(kernel_ir, machine, triple=llvm_jit.host_processor().triple)
+    text_key = key_of("llvm text", text, llvm_jit.toolchain())
+    stored = cache.get(text_key)
+    kernel = None if stored is None else _loaded(definition, machine, static, stored)
+    if kernel is None:
+        compiled = _compile(kernel_ir, text, text_key, cache)
+        code = llvm_jit.LoadedCode(compiled.code, definition.name)
+        kernel = CpuKernel(definition, machine, static, compiled, code)
+    if trace_key is not None:
+        cache.put(trace_key, text_key.encode())
+    return kernel
+
+
+def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> _Compiled:
+    try:
+        code = llvm_jit.compile_to_object(text)
+    except KernelError as error:
+        place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
+        where = "" if place is None else f"; the text is in {place}"
+        raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
+    compiled = _Compiled(code, tuple(stored_parameters(kernel)), kernel.shared_bytes)
+    cache.put(key, compiled.pack())
+    return compiled
+
+
+def _loaded(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
+) -> CpuKernel | None:
+    """A kernel of a cache entry; None if the code cannot be linked, so that it is built anew."""
+    try:
+        compiled = _Compiled.unpack(stored)
+        code = llvm_jit.LoadedCode(compiled.code, definition.name)
+    except (KernelError, ValueError, KeyError, struct.error):
+        return None
+    return CpuKernel(definition, machine, static, compiled, code)
+
+
+def _trace_key(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> str | None:
+    """A key that stands for the emitted text without tracing.
+
+    None where there is no telling what the text follows from: a kernel outside the package, one
+    that captures variables, or a static argument that is shown as an address only.
+    """
+    place = sources.own_place(definition.location.file)
+    if place is None or definition.function.__closure__:
+        return None
+    options = [f"{name}={value!r}" for name, value in sorted(static.items())]
+    if any(" at 0x" in option for option in options):
+        return None
+    described = (
+        f"{machine.target} {machine.workgroup_size} {sorted(machine.features)} "
+        f"{machine.shared_bytes_limit}"
+    )
+    return key_of(
+        "trace", sources.digest(), place, str(definition.location.line), definition.name,
+        described, llvm_jit.toolchain(), *options,
+    )  # fmt: skip

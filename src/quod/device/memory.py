@@ -1,0 +1,34 @@
+"""Memory budgets: a plan states its peak before it starts, and is refused if that is too much."""
+
+from __future__ import annotations
+
+from quod.errors import DeviceError
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people: 1536 is ``1.5 KiB``."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def check_budget(
+    what: str, needed: int, budget: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+) -> None:
+    """DeviceError if `needed` bytes are more than `budget`; a plan calls it before it starts.
+
+    `what` names the work. Where its peak is `fixed` bytes and the rest grows with a number of
+    `items`, give both, and the error says how many items fit.
+    """
+    if needed <= budget:
+        return
+    message = f"{what} needs {bytes_text(needed)} of memory; the budget is {bytes_text(budget)}"
+    if items > 0 and needed > fixed:
+        fits = max(0, budget - fixed) * items // (needed - fixed)
+        message += f", in which {fits} of {items} {unit} fit" if fits else (
+            f", too little for any of the {items} {unit}"
+        )  # fmt: skip
+    raise DeviceError(f"{message}; give the device a larger memory_budget or split the work")

@@ -1,0 +1,208 @@
+"""Threads that run workgroups, and launches that can be interrupted.
+
+Native code takes workgroups from a counter in memory until none is left, so a launch is cancelled
+by moving the counter past the end: every worker then returns after the workgroups that it holds.
+The launching thread only waits, so that it can be interrupted (Ctrl-C) at any time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+EntryPoint = Callable[[int, int, int, int], None]
+
+# A kernel's shared memory is on the worker's stack, up to 4 MiB; untouched pages cost nothing. By
+# default musl gives a thread 128 KiB and macOS 512 KiB.
+STACK_BYTES = 16 << 20
+
+# How long an interrupted launch waits for workers to come back from the workgroups they hold.
+_GRACE_SECONDS = 1.0
+# Pieces a worker takes, on average: many for balance, few to touch the shared counter seldom.
+_CHUNKS_PER_WORKER = 64
+_PAST_THE_END = 1 << 62
+
+_stack_size_lock = threading.Lock()
+
+
+class Job:
+    """One launch, from when workers may take workgroups of it until the last one is done.
+
+    Keeps `arguments`, and with them the memory that workers write, alive as long as it is known to
+    a worker.
+    """
+
+    def __init__(
+        self, entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], arguments: object,
+        groups: int, workers: int,
+    ) -> None:  # fmt: skip
+        self._entry = entry
+        self._slots = slots
+        self._arguments = arguments
+        self._groups = groups
+        self._chunk = max(1, groups // (_CHUNKS_PER_WORKER * workers))
+        self._counter = ctypes.c_int64(0)
+        self._lock = threading.Lock()
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._active = 0
+        self._closed = False
+        self.cancelled = False
+        self.seconds = 0.0
+        """Time that workers spent, added up."""
+
+    def run_share(self) -> None:
+        """Takes workgroups until there are none left; what each worker does."""
+        with self._lock:
+            if self._closed or self.cancelled:
+                return
+            self._active += 1
+        begin = time.perf_counter()
+        try:
+            self._entry(
+                ctypes.addressof(self._slots), ctypes.addressof(self._counter), self._groups,
+                self._chunk,
+            )  # fmt: skip
+        finally:
+            with self._lock:
+                self.seconds += time.perf_counter() - begin
+                self._active -= 1
+                self._close_if_idle()
+
+    def cancel(self) -> None:
+        """No further workgroup is begun."""
+        self._counter.value = _PAST_THE_END
+        with self._lock:
+            self.cancelled = True
+            self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        # A worker comes back only when no workgroup is left to take: if no other is at work, all
+        # are done, whether or not every worker had woken up by then.
+        if self._active == 0 and not self._closed:
+            self._closed = True
+            self._done.release()
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Waits until no worker is at work on the job; False if that takes longer."""
+        if not self._done.acquire(timeout=timeout):
+            return False
+        self._done.release()
+        return True
+
+
+class Cancellation:
+    """Lets one thread stop the launches of another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._job: Job | None = None
+        self.requested = False
+
+    def watch(self, job: Job | None) -> None:
+        """The job that is now running; it is stopped at once if that has been asked for."""
+        with self._lock:
+            self._job = job
+            if self.requested and job is not None:
+                job.cancel()
+
+    def cancel(self) -> None:
+        """Stops the job that is running and all that come after it."""
+        with self._lock:
+            self.requested = True
+            if self._job is not None:
+                self._job.cancel()
+
+
+class WorkerPool:
+    """`threads` threads, started when they are first needed, that work on jobs in their order."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._lock = threading.Lock()
+        self._abandoned: list[Job] = []
+        self._tasks: queue.SimpleQueue[Job | None] | None = None
+        self._process = 0
+        self._finalizer: weakref.finalize[[queue.SimpleQueue[Job | None], int], WorkerPool] | None
+        self._finalizer = None
+
+    def run(self, job: Job, workers: int, cancellation: Cancellation | None = None) -> None:
+        """Has `workers` threads work on a job, and waits for it.
+
+        If the wait is interrupted the job is cancelled first. Should a long workgroup still run a
+        second later, it is left behind, and the next job waits for it.
+        """
+        if self._abandoned:
+            for old in tuple(self._abandoned):
+                old.wait()
+            with self._lock:
+                self._abandoned = [old for old in self._abandoned if not old.wait(0)]
+        try:
+            if cancellation is not None:
+                cancellation.watch(job)
+            tasks = self._started()
+            for _ in range(workers):
+                tasks.put(job)
+            job.wait()
+        except BaseException:
+            job.cancel()
+            with self._lock:
+                self._abandoned.append(job)
+            job.wait(_GRACE_SECONDS)
+            raise
+        finally:
+            if cancellation is not None:
+                cancellation.watch(None)
+
+    def _started(self) -> queue.SimpleQueue[Job | None]:
+        tasks = self._tasks
+        # Threads do not survive a fork.
+        if tasks is None or self._process != os.getpid():
+            with self._lock:
+                if self._tasks is None or self._process != os.getpid():
+                    self._start()
+                assert self._tasks is not None
+                tasks = self._tasks
+        return tasks
+
+    def _start(self) -> None:
+        tasks: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        with _stack_size_lock:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                for index in range(self.threads):
+                    name = f"quod-worker-{index}"
+                    # Daemons: a process that ends does not wait for them.
+                    threading.Thread(target=_work, args=(tasks,), name=name, daemon=True).start()
+            finally:
+                threading.stack_size(before)
+        self._tasks, self._process = tasks, os.getpid()
+        self._finalizer = weakref.finalize(self, _stop, tasks, self.threads)
+        self._finalizer.atexit = False
+
+    def close(self) -> None:
+        """Ends the threads; they are started again when there is more to do."""
+        with self._lock:
+            if self._finalizer is not None:
+                self._finalizer()
+            self._tasks = self._finalizer = None
+
+
+def _work(tasks: queue.SimpleQueue[Job | None]) -> None:
+    while True:
+        job = tasks.get()
+        if job is None:
+            return
+        job.run_share()
+        # The memory of a finished job must not live on until the next one comes.
+        del job
+
+
+def _stop(tasks: queue.SimpleQueue[Job | None], threads: int) -> None:
+    for _ in range(threads):
+        tasks.put(None)
