@@ -1,0 +1,104 @@
+"""Pairings on a device: products of pairings with one final exponentiation.
+
+Points are taken to be on the curve and in their subgroups of order r: check them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import from_points
+from quod.curve.groups import Group
+from quod.curve.pairing_exponent import final_exponentiation
+from quod.curve.pairing_loop import MillerLoop
+from quod.curve.parameters import CURVES, Fq2Element, G1Point, G2Point, PairingCurve
+from quod.device.cpu import CpuDevice
+from quod.field.array import to_integers
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+
+Words = NDArray[np.uint32]
+Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
+Fq12Integers = tuple[Fq6Integers, Fq6Integers]
+Pair = tuple[G1Point, G2Point]
+
+ONE: Fq12Integers = (((1, 0), (0, 0), (0, 0)), ((0, 0), (0, 0), (0, 0)))
+"""1 in Fq12."""
+
+
+@kernel
+def miller_loops(
+    k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
+) -> None:
+    """out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2, 1 if one is infinity."""
+    loop = MillerLoop(k, CURVES[curve])
+    fq, fq2 = loop.fq2.base, loop.fq2
+    i = k.global_id()
+    with k.if_(i < n):
+        words = [fq.load_words(p, i * 2), fq.load_words(p, i * 2 + 1)]
+        twist_words = [fq2.load_words(q, i * 2), fq2.load_words(q, i * 2 + 1)]
+        infinite = fq.words_are_zero([*words[0], *words[1]]) | fq2.words_are_zero(
+            [*twist_words[0], *twist_words[1]]
+        )
+        value = loop.value(
+            (fq.from_words(words[0]), fq.from_words(words[1])),
+            (fq2.from_words(twist_words[0]), fq2.from_words(twist_words[1])),
+        )
+        loop.tower.store(out, i, loop.tower.select(infinite, loop.tower.one(), value))
+
+
+@kernel
+def pairing_final(
+    k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
+) -> None:
+    """out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r, by one instance."""
+    parameters = CURVES[curve]
+    tower = MillerLoop(k, parameters).tower
+    with k.range(0, n, carry=tower.one()) as loop:
+        loop.next(tower.multiply(loop.carried, tower.load(values, loop.index)))
+    tower.store(out, 0, final_exponentiation(tower, parameters, loop.results))
+
+
+def pairing_product_words(
+    device: CpuDevice, curve: PairingCurve, p: Words, q: Words
+) -> NDArray[np.uint32]:
+    """The product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
+
+    `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
+    (see `quod.curve.array`); the result is of shape (12, words).
+    """
+    words = curve.fq.words
+    count = len(p)
+    if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
+        raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
+    values = np.zeros((count, 12, words), np.uint32)
+    out = np.zeros((12, words), np.uint32)
+    given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
+    loops = device.compile(miller_loops, curve=curve.name)
+    device.launch(loops, -(-count // device.lanes), count, *given, values)
+    # One lane of a vector would take as long, and much longer to compile.
+    product = device.compile(pairing_final, lanes=1, curve=curve.name)
+    device.launch(product, 1, count, values, out)
+    return out
+
+
+def pairing_product(device: CpuDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Fq12Integers:
+    """The product of e(p, q) over pairs of plain points, None for infinity."""
+    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs])
+    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs])
+    c = to_integers(curve.fq, pairing_product_words(device, curve, p, q))
+    low: Fq6Integers = ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]))
+    high: Fq6Integers = ((c[6], c[7]), (c[8], c[9]), (c[10], c[11]))
+    return low, high
+
+
+def pairing(device: CpuDevice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
+    """e(p, q), the optimal ate pairing to the power (q^12 - 1)/r exactly."""
+    return pairing_product(device, curve, [(p, q)])
+
+
+def pairing_product_is_one(device: CpuDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> bool:
+    """Whether the product of e(p, q) over all pairs is 1."""
+    return pairing_product(device, curve, pairs) == ONE

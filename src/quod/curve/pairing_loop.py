@@ -1,0 +1,135 @@
+"""The Miller loop of the optimal ate pairing inside kernels, one pair an instance.
+
+The point of G2 runs in homogeneous coordinates on the twist; a line has three coefficients of
+Fq12 (Costello, Lange, Naehrig, "Faster pairing computations on curves with high-degree twists",
+PKC 2010; Aranha, Karabina, Longa, Gebotys, Lopez, "Faster explicit formulas for computing pairings
+over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans. Inf. Theory 56 (2010).
+"""
+
+from __future__ import annotations
+
+from quod.curve.parameters import Family, PairingCurve, Twist
+from quod.field.element import Element
+from quod.field.extension import QuadraticElement
+from quod.field.spec import FieldSpec
+from quod.field.tower import Fq12, TowerField, digit_at, signed_digits
+from quod.kernel import Builder
+
+Fq2 = QuadraticElement
+TwistPoint = tuple[Fq2, Fq2]
+Homogeneous = tuple[Fq2, Fq2, Fq2]
+Line = tuple[Fq2, Fq2, Fq2]
+"""The coefficients of y and x, before they are taken at a point, and the constant."""
+
+
+class MillerLoop:
+    """Miller functions of one curve in one kernel."""
+
+    def __init__(self, k: Builder, curve: PairingCurve) -> None:
+        self.k = k
+        self.curve = curve
+        spec = FieldSpec(curve.fq, 2, curve.tower.fq2_non_residue)
+        self.tower = TowerField(k, spec, curve.tower.fq6_non_residue)
+        self.fq2 = self.tower.fq2
+
+    def value(self, p: tuple[Element, Element], q: TwistPoint) -> Fq12:
+        """The Miller function at p, an affine point of G1, for q, an affine point of G2.
+
+        Neither may be infinity; the result is right up to factors that the final exponentiation
+        removes.
+        """
+        k, tower = self.k, self.tower
+        digits = signed_digits(abs(self.curve.ate_loop))[1:]
+        # As many as the bits of a word in a loop, what is left one by one.
+        low, high = digits[:64], digits[64:]
+        plus = sum(1 << i for i, digit in enumerate(low) if digit > 0)
+        minus = sum(1 << i for i, digit in enumerate(low) if digit < 0)
+        p = (self._settled(p[0]), self._settled(p[1]))
+        q = tower.settled(q)
+        value: Fq12 = tower.one()
+        point: Homogeneous = tower.settled((*q, self.fq2.one()))
+        with k.range(0, len(low), carry=(value, point)) as loop:
+            value, point = loop.carried
+            value, point = self._doubled(value, point, p)
+            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
+                negative = digit_at(k, minus, loop.index)
+                y = tower.settled(self.fq2.select(negative, tower.settled(-q[1]), q[1]))
+                branch.give(*self._added(value, point, (q[0], y), p))
+            with branch.otherwise():
+                branch.give(value, point)
+            loop.next(branch.results)
+        value, point = loop.results
+        for digit in high:
+            value, point = self._doubled(value, point, p)
+            if digit:
+                other = (q[0], q[1] if digit > 0 else tower.settled(-q[1]))
+                value, point = self._added(value, point, other, p)
+        if self.curve.ate_loop < 0:
+            value = tower.settled(tower.conjugate(value))
+            point = tower.settled((point[0], -point[1], point[2]))
+        if self.curve.family is Family.BN:
+            first = self._psi(q)
+            second = self._psi(first)
+            value, point = self._added(value, point, first, p)
+            value, point = self._added(value, point, (second[0], -second[1]), p)
+        return value
+
+    def _settled(self, a: Element) -> Element:
+        return self.fq2.base.unify([a], self.tower.bound)[0]
+
+    def _psi(self, q: TwistPoint) -> TwistPoint:
+        """Untwist, Frobenius, twist."""
+        x, y = (self.fq2.constant(c) for c in self.curve.psi_coefficients)
+        image = (self.fq2.conjugate(q[0]) * x, self.fq2.conjugate(q[1]) * y)
+        settled: TwistPoint = self.tower.settled(image)
+        return settled
+
+    # --- steps
+
+    def _doubled(
+        self, value: Fq12, point: Homogeneous, p: tuple[Element, Element]
+    ) -> tuple[Fq12, Homogeneous]:
+        """value^2 times the tangent at the point, taken at p; and twice the point."""
+        squared = self.tower.square(value)
+        x, y, z, *line = self.tower.function("pairing.double", self._double, *point)
+        return self._times_line(squared, (line[0], line[1], line[2]), p), (x, y, z)
+
+    def _added(
+        self,
+        value: Fq12,
+        point: Homogeneous,
+        other: TwistPoint,
+        p: tuple[Element, Element],
+    ) -> tuple[Fq12, Homogeneous]:
+        """value times the line through both points, taken at p; and their sum."""
+        x, y, z, *line = self.tower.function("pairing.add", self._add, *point, *other)
+        return self._times_line(value, (line[0], line[1], line[2]), p), (x, y, z)
+
+    def _times_line(self, value: Fq12, line: Line, p: tuple[Element, Element]) -> Fq12:
+        in_y, in_x = self.fq2.scale(line[0], p[1]), self.fq2.scale(line[1], p[0])
+        if self.curve.twist is Twist.D:
+            return self.tower.multiply_by_line(value, [(0, in_y), (1, in_x), (3, line[2])])
+        return self.tower.multiply_by_line(value, [(0, line[2]), (2, in_x), (3, in_y)])
+
+    def _double(self, x: Fq2, y: Fq2, z: Fq2) -> tuple[Fq2, ...]:
+        """The doubled point, all coordinates times 4, and the tangent."""
+        fq2 = self.fq2
+        b, c, j = fq2.square(y), fq2.square(z), fq2.square(x)
+        e = self.tower.settled(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
+        f = fq2.times(e, 3)
+        h = fq2.square(y + z) - (b + c)
+        x3 = fq2.double((x * y) * (b - f))
+        y3 = fq2.square(b + f) - fq2.times(fq2.square(e), 12)
+        z3 = fq2.times(b * h, 4)
+        return x3, y3, z3, -h, fq2.times(j, 3), e - b
+
+    def _add(self, x: Fq2, y: Fq2, z: Fq2, x2: Fq2, y2: Fq2) -> tuple[Fq2, ...]:
+        """The sum with an affine point, and the line."""
+        fq2 = self.fq2
+        theta, gap = self.tower.settled((y - y2 * z, x - x2 * z))
+        c, d = fq2.square(theta), fq2.square(gap)
+        e, g = gap * d, x * d
+        h = e + z * c - fq2.double(g)
+        x3, z3 = gap * h, z * e
+        y3 = theta * (g - h) - e * y
+        return x3, y3, z3, gap, -theta, theta * x2 - gap * y2

@@ -1,0 +1,363 @@
+"""The tower over Fq2 inside kernels: Fq6 = Fq2[v]/(v^3 - xi), Fq12 = Fq6[w]/(w^2 - v).
+
+An element of Fq6 is a tuple of three of Fq2, one of Fq12 a tuple of two of Fq6. The operations of
+Fq6 and Fq12 are device functions, which take and give coefficients with one static bound, so that
+each is compiled once. Formulas: Devegili, O hEigeartaigh, Scott, Dahab, "Multiplication and
+squaring on pairing-friendly fields" (2006/471); Granger, Scott, "Faster squaring in the cyclotomic
+subgroup of sixth degree extensions" (PKC 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.field.extension import QuadraticElement, QuadraticField
+from quod.field.spec import FieldSpec
+from quod.field.strategy import prime_field
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Operand, Value
+
+Fq2 = QuadraticElement
+Fq6 = tuple[QuadraticElement, QuadraticElement, QuadraticElement]
+Fq12 = tuple[Fq6, Fq6]
+
+
+class TowerField:
+    """Fq2, Fq6 and Fq12 of one pairing in one kernel.
+
+    `xi` is the non-residue of Fq6 in Fq2, as integers. An element of Fq12 is also the sum of
+    a_i * w^i for i = 0..5: the coefficient of v^j * w^k is a_(2j + k).
+    """
+
+    def __init__(self, k: Builder, spec: FieldSpec, xi: tuple[int, int]) -> None:
+        if spec.degree != 2 or spec.non_residue is None:
+            raise ValueError("a tower of degree 12 stands on a quadratic extension")
+        self.k = k
+        self.spec = spec
+        self.xi = xi
+        self.fq2 = QuadraticField(prime_field(k, spec.modulus), spec.non_residue)
+        self.bound = self._bound()
+
+    def _bound(self) -> int:
+        """The bound of coefficients that functions take: high, where the limbs have the room."""
+        base = self.fq2.base
+        bound = base.carried_bound
+        while bound < 32 * base.p and 16 * bound <= 1 << base.native_exponent:
+            bound *= 2
+        return bound
+
+    # --- structure
+
+    def settled(self, item: Any) -> Any:
+        """An element, or a tuple of them, with the bound that functions take."""
+        if isinstance(item, QuadraticElement):
+            return self.fq2.unify([item], self.bound)[0]
+        return tuple(self.settled(part) for part in item)
+
+    def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a device function on settled arguments; its results are settled."""
+
+        def settled_body(k: Builder, *inner: Any) -> Any:
+            return self.settled(body(*inner))
+
+        full_name = f"{name}.{self.spec.modulus.name}"
+        return self.k.call(full_name, settled_body, *self.settled(arguments), key=self.xi)
+
+    # --- Fq2
+
+    def multiply_by_xi(self, a: Fq2) -> Fq2:
+        """a * xi, by additions."""
+        base, (x, y) = self.fq2.base, self.xi
+        beta = self.fq2.non_residue
+
+        def combined(c: int, d: int) -> Any:
+            """c * a.c0 + d * a.c1."""
+            first, second = base.times(a.c0, c), base.times(a.c1, abs(d))
+            if c == 0:
+                return base.times(a.c1, d)
+            if d == 0:
+                return first
+            return base.add(first, second) if d > 0 else base.subtract(first, second)
+
+        return self.fq2.made(combined(x, beta * y), combined(y, x))
+
+    # --- Fq6, where the bodies of functions use it
+
+    def add6(self, a: Fq6, b: Fq6) -> Fq6:
+        """a + b."""
+        return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+    def subtract6(self, a: Fq6, b: Fq6) -> Fq6:
+        """a - b."""
+        return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+    def negate6(self, a: Fq6) -> Fq6:
+        """-a."""
+        return (-a[0], -a[1], -a[2])
+
+    def multiply_by_v(self, a: Fq6) -> Fq6:
+        """a * v."""
+        return (self.multiply_by_xi(a[2]), a[0], a[1])
+
+    def multiply6(self, a: Fq6, b: Fq6) -> Fq6:
+        """a * b."""
+        result: Fq6 = self.function("fq6.multiply", self._multiply6, a, b)
+        return result
+
+    def _multiply6(self, a: Fq6, b: Fq6) -> Fq6:
+        xi = self.multiply_by_xi
+        v0, v1, v2 = a[0] * b[0], a[1] * b[1], a[2] * b[2]
+        c0 = v0 + xi((a[1] + a[2]) * (b[1] + b[2]) - (v1 + v2))
+        c1 = (a[0] + a[1]) * (b[0] + b[1]) - (v0 + v1) + xi(v2)
+        c2 = (a[0] + a[2]) * (b[0] + b[2]) - (v0 + v2) + v1
+        return c0, c1, c2
+
+    def multiply6_by_two(self, a: Fq6, b0: Fq2, b1: Fq2) -> Fq6:
+        """a * (b0 + b1*v)."""
+        result: Fq6 = self.function("fq6.multiply_by_two", self._multiply6_by_two, a, b0, b1)
+        return result
+
+    def _multiply6_by_two(self, a: Fq6, b0: Fq2, b1: Fq2) -> Fq6:
+        v0, v1 = a[0] * b0, a[1] * b1
+        c0 = v0 + self.multiply_by_xi((a[1] + a[2]) * b1 - v1)
+        c1 = (a[0] + a[1]) * (b0 + b1) - (v0 + v1)
+        c2 = (a[0] + a[2]) * b0 - v0 + v1
+        return c0, c1, c2
+
+    def scale6(self, a: Fq6, b: Fq2) -> Fq6:
+        """a * b for b in Fq2."""
+        result: Fq6 = self.function("fq6.scale", lambda a, b: tuple(x * b for x in a), a, b)
+        return result
+
+    def inverse6(self, a: Fq6) -> Fq6:
+        """1/a, and 0 for 0."""
+        result: Fq6 = self.function("fq6.inverse", self._inverse6, a)
+        return result
+
+    def _inverse6(self, a: Fq6) -> Fq6:
+        fq2, xi = self.fq2, self.multiply_by_xi
+        c0 = self.settled(fq2.square(a[0]) - xi(a[1] * a[2]))
+        c1 = self.settled(xi(fq2.square(a[2])) - a[0] * a[1])
+        c2 = self.settled(fq2.square(a[1]) - a[0] * a[2])
+        norm = self.settled(a[0] * c0 + xi(a[2] * c1 + a[1] * c2))
+        inverse = self.settled(fq2.inverse(norm))
+        return c0 * inverse, c1 * inverse, c2 * inverse
+
+    # --- Fq12
+
+    def one(self) -> Fq12:
+        """The constant 1, settled."""
+        zero = self.fq2.zero()
+        result: Fq12 = self.settled(((self.fq2.one(), zero, zero), (zero, zero, zero)))
+        return result
+
+    def select(self, condition: Value, a: Fq12, b: Fq12) -> Fq12:
+        """`a` where the condition holds, else `b`; both settled."""
+        halves = [
+            tuple(self.fq2.select(condition, x, y) for x, y in zip(p, q, strict=True))
+            for p, q in zip(a, b, strict=True)
+        ]
+        result: Fq12 = self.settled(tuple(halves))
+        return result
+
+    def conjugate(self, a: Fq12) -> Fq12:
+        """a^(q^6); the inverse in the cyclotomic subgroup."""
+        return a[0], self.negate6(a[1])
+
+    def multiply(self, a: Fq12, b: Fq12) -> Fq12:
+        """a * b."""
+        result: Fq12 = self.function("fq12.multiply", self._multiply, a, b)
+        return result
+
+    def _multiply(self, a: Fq12, b: Fq12) -> Fq12:
+        low, high = self.multiply6(a[0], b[0]), self.multiply6(a[1], b[1])
+        both = self.multiply6(self.add6(a[0], a[1]), self.add6(b[0], b[1]))
+        return (
+            self.add6(low, self.multiply_by_v(high)),
+            self.subtract6(both, self.add6(low, high)),
+        )
+
+    def square(self, a: Fq12) -> Fq12:
+        """a * a."""
+        result: Fq12 = self.function("fq12.square", self._square, a)
+        return result
+
+    def _square(self, a: Fq12) -> Fq12:
+        cross = self.multiply6(a[0], a[1])
+        both = self.multiply6(
+            self.add6(a[0], a[1]), self.add6(a[0], self.multiply_by_v(a[1]))
+        )  # fmt: skip
+        rest = self.add6(cross, self.multiply_by_v(cross))
+        return self.subtract6(both, rest), self.add6(cross, cross)
+
+    def inverse(self, a: Fq12) -> Fq12:
+        """1/a, and 0 for 0."""
+        result: Fq12 = self.function("fq12.inverse", self._inverse, a)
+        return result
+
+    def _inverse(self, a: Fq12) -> Fq12:
+        low, high = self.multiply6(a[0], a[0]), self.multiply6(a[1], a[1])
+        norm = self.inverse6(self.subtract6(low, self.multiply_by_v(high)))
+        return self.multiply6(a[0], norm), self.negate6(self.multiply6(a[1], norm))
+
+    def multiply_by_line(self, a: Fq12, line: Sequence[tuple[int, Fq2]]) -> Fq12:
+        """a times a sum of three c * w^i, given as pairs (i, c): i = 0, 1, 3 or i = 0, 2, 3."""
+        places = tuple(place for place, _ in line)
+        bodies: dict[tuple[int, ...], Callable[..., Fq12]] = {
+            (0, 1, 3): self._multiply_013,
+            (0, 2, 3): self._multiply_023,
+        }
+        name = "fq12.multiply_by_" + "".join(map(str, places))
+        result: Fq12 = self.function(name, bodies[places], a, *(c for _, c in line))
+        return result
+
+    def _multiply_013(self, a: Fq12, c0: Fq2, c1: Fq2, c3: Fq2) -> Fq12:
+        """a * (c0 + (c1 + c3*v)*w)."""
+        low, high = self.scale6(a[0], c0), self.multiply6_by_two(a[1], c1, c3)
+        both = self.multiply6_by_two(self.add6(a[0], a[1]), c0 + c1, c3)
+        return (
+            self.add6(low, self.multiply_by_v(high)),
+            self.subtract6(both, self.add6(low, high)),
+        )
+
+    def _multiply_023(self, a: Fq12, c0: Fq2, c2: Fq2, c3: Fq2) -> Fq12:
+        """a * (c0 + c2*v + c3*v*w)."""
+        low = self.multiply6_by_two(a[0], c0, c2)
+        high = self.multiply_by_v(self.scale6(a[1], c3))
+        both = self.multiply6_by_two(self.add6(a[0], a[1]), c0, c2 + c3)
+        return (
+            self.add6(low, self.multiply_by_v(high)),
+            self.subtract6(both, self.add6(low, high)),
+        )
+
+    def frobenius(self, a: Fq12, power: int) -> Fq12:
+        """a^(q^power) for a power of 1 to 3."""
+        result: Fq12 = self.function(
+            f"fq12.frobenius{power}", lambda a: self._frobenius(a, power), a
+        )
+        return result
+
+    def _frobenius(self, a: Fq12, power: int) -> Fq12:
+        factors = frobenius_factors(self.spec, self.xi, power)
+        halves: list[tuple[Fq2, ...]] = []
+        for k, half in enumerate(a):
+            parts = []
+            for j, part in enumerate(half):
+                image = self.fq2.conjugate(part) if power % 2 else part
+                parts.append(image * self.fq2.constant(factors[2 * j + k]))
+            halves.append(tuple(parts))
+        (l0, l1, l2), (h0, h1, h2) = halves
+        return (l0, l1, l2), (h0, h1, h2)
+
+    # --- the cyclotomic subgroup, of order q^4 - q^2 + 1
+
+    def cyclotomic_square(self, a: Fq12) -> Fq12:
+        """a * a for a in the cyclotomic subgroup."""
+        result: Fq12 = self.function("fq12.cyclotomic_square", self._cyclotomic_square, a)
+        return result
+
+    def _cyclotomic_square(self, a: Fq12) -> Fq12:
+        fq2, xi = self.fq2, self.multiply_by_xi
+        (r0, r4, r3), (r2, r1, r5) = a
+
+        def square4(x: Fq2, y: Fq2) -> tuple[Fq2, Fq2]:
+            """(x + y*s)^2 with s^2 = xi."""
+            cross = x * y
+            return (x + y) * (x + xi(y)) - (cross + xi(cross)), fq2.double(cross)
+
+        def less(t: Fq2, r: Fq2) -> Fq2:
+            """3t - 2r."""
+            return fq2.double(t - r) + t
+
+        def more(t: Fq2, r: Fq2) -> Fq2:
+            """3t + 2r."""
+            return fq2.double(t + r) + t
+
+        t0, t1 = square4(r0, r1)
+        t2, t3 = square4(r2, r3)
+        t4, t5 = square4(r4, r5)
+        return (less(t0, r0), less(t2, r4), less(t4, r3)), (
+            more(xi(t5), r2), more(t1, r1), more(t3, r5),
+        )  # fmt: skip
+
+    def cyclotomic_power(self, a: Fq12, exponent: int) -> Fq12:
+        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
+        if exponent < 0:
+            return self.conjugate(self.cyclotomic_power(a, -exponent))
+        result: Fq12 = self.function(
+            f"fq12.cyclotomic_power_{exponent:x}", lambda a: self._power(a, exponent), a
+        )
+        return result
+
+    def _power(self, a: Fq12, exponent: int) -> Fq12:
+        """By signed digits, as an inverse costs nothing."""
+        k = self.k
+        digits = signed_digits(exponent)[1:]
+        if not digits:
+            return a
+        if len(digits) > 64:
+            raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
+        plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
+        minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
+        inverse: Fq12 = self.settled(self.conjugate(a))
+        with k.range(0, len(digits), carry=self.settled(a)) as loop:
+            squared = self.cyclotomic_square(loop.carried)
+            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
+                factor = self.select(digit_at(k, minus, loop.index), inverse, a)
+                branch.give(self.multiply(squared, factor))
+            with branch.otherwise():
+                branch.give(squared)
+            loop.next(branch.results)
+        result: Fq12 = loop.results
+        return result
+
+    # --- memory: twelve elements of Fq, in the order of the tower
+
+    def load(self, pointer: Value, index: Operand) -> Fq12:
+        """Element `index` of an array."""
+        first = self.k.operand(index, types.u32) * 6
+        parts = [self.fq2.load(pointer, first + place) for place in range(6)]
+        result: Fq12 = self.settled((tuple(parts[:3]), tuple(parts[3:])))
+        return result
+
+    def store(self, pointer: Value, index: Operand, a: Fq12) -> None:
+        """Stores the canonical form as element `index` of an array."""
+        first = self.k.operand(index, types.u32) * 6
+        for place, part in enumerate([*a[0], *a[1]]):
+            self.fq2.store(pointer, first + place, part)
+
+
+def signed_digits(number: int) -> list[int]:
+    """The non-adjacent form of a positive integer: digits -1, 0, 1, the highest first."""
+    digits = []
+    while number:
+        digit = 2 - number % 4 if number % 2 else 0
+        digits.append(digit)
+        number = (number - digit) // 2
+    return digits[::-1]
+
+
+def digit_at(k: Builder, digits: int, index: Value) -> Value:
+    """Whether bit `index` of a constant below 2**64 is set."""
+    return (k.constant(digits, types.u64) >> index.cast(types.u64)) & 1 != 0
+
+
+def frobenius_factors(spec: FieldSpec, xi: tuple[int, int], power: int) -> list[tuple[int, int]]:
+    """xi^(i*(q^power - 1)/6) for i = 0..5, what a -> a^(q^power) multiplies a_i * w^i with."""
+    p, beta = spec.modulus.value, spec.non_residue
+    assert beta is not None
+
+    def multiply(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return (a[0] * b[0] + beta * a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
+
+    step = (1, 0)
+    for bit in bin((p**power - 1) // 6)[2:]:
+        step = multiply(step, step)
+        if bit == "1":
+            step = multiply(step, xi)
+    factors = [(1, 0)]
+    for _ in range(5):
+        factors.append(multiply(factors[-1], step))
+    return factors
