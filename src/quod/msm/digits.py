@@ -36,16 +36,20 @@ def digits(
     *,
     window_bits: int,
     windows: int,
+    maximum: int,
     masked: bool,
 ) -> None:
     """Digit w of scalar i to out[w * count + i], in two's complement of 16 bits.
 
-    `scalars` are canonical integers of four words. With `masked`, a scalar whose byte in
-    `infinite` is set counts as zero. A scalar that the windows do not hold sets overflow[0].
+    `scalars` are canonical integers of four words; one above `maximum`, which the windows hold,
+    sets overflow[0]. With `masked`, a scalar whose byte in `infinite` is set counts as zero.
     """
     i = k.global_id()
     with k.if_(i < count):
-        words = list(k.load(scalars, i * SCALAR_WORDS, SCALAR_WORDS))
+        place = i.cast(types.u64) * SCALAR_WORDS
+        words = list(k.load(scalars, place, SCALAR_WORDS))
+        with k.if_(_is_above(k, words, maximum)):
+            overflow[0] = 1
         if masked:
             skip = infinite[i] != 0
             words = [k.select(skip, 0, word) for word in words]
@@ -56,24 +60,23 @@ def digits(
             negative = raw >= half
             carry = k.select(negative, k.constant(1, types.u32), 0)
             digit = k.select(negative, raw - full, raw)
-            out[k.constant(window, types.u32) * count + i] = digit
-        left = _bits(k, words, windows * window_bits, 256 - windows * window_bits)
-        with k.if_((carry | left) != 0):
-            overflow[0] = 1
+            row = k.constant(window, types.u64) * count.cast(types.u64)
+            out[row + i.cast(types.u64)] = digit
+
+
+def _is_above(k: Builder, words: list[Value], maximum: int) -> Value:
+    """Whether an integer of words, the lowest first, is above a constant."""
+    above = k.constant(False, types.bool_)
+    for place, word in enumerate(words):
+        limit = maximum >> (64 * place) & (1 << 64) - 1
+        above = (word > limit) | ((word == limit) & above)
+    return above
 
 
 def _bits(k: Builder, words: list[Value], low: int, count: int) -> Value:
-    """Whether, for a wide range, or which bits of a scalar are set from bit `low` on."""
-    if count <= 0 or low >= 64 * len(words):
+    """`count` bits of a scalar from bit `low` on."""
+    if low >= 64 * len(words):
         return k.constant(0, types.u32)
-    if count > 32:
-        parts = [
-            _bits(k, words, at, min(32, low + count - at)) for at in range(low, low + count, 32)
-        ]
-        combined = parts[0]
-        for part in parts[1:]:
-            combined = combined | part
-        return combined
     index, shift = divmod(low, 64)
     value = words[index] >> shift
     if shift + count > 64 and index + 1 < len(words):
@@ -97,6 +100,12 @@ def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, 
     return start, k.minimum(start + size, count)
 
 
+def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:
+    """The row of digits that one copy of the bases gives to a window of buckets."""
+    vector, own = window // windows, window % windows
+    return ((vector * copies + copy) * windows + own).cast(types.u64)
+
+
 @kernel
 def count_digits(
     k: Builder,
@@ -111,16 +120,17 @@ def count_digits(
     """How often each bucket is met, by window and part: counts[(window * parts + part) * buckets].
 
     With precomputed multiples a window of buckets takes `copies` windows of digits, every
-    `windows`-th. Made for one lane: an instance is one part of one window.
+    `windows`-th. Windows are those of the first vector of scalars, then those of the second, and
+    so on. Made for one lane: an instance is one part of one window.
     """
     task = k.global_id()
     window, part = task // parts, task % parts
     start, stop = _share(k, count, part, parts)
     mine = task * buckets
     with k.range(0, copies) as outer:
-        row = (outer.index * windows + window) * count
+        row = _row(windows, copies, window, outer.index) * count.cast(types.u64)
         with k.range(start, stop) as loop:
-            digit = _Digit(k, stored[row + loop.index])
+            digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
                 place = mine + (digit.bucket - 1)
                 counts[place] = counts[place] + 1
@@ -162,20 +172,24 @@ def scatter_digits(
     windows: U32,
     copies: U32,
     buckets: U32,
+    stride: U32,
     stored: Pointer[U16],
     places: Pointer[U32],
     entries: Pointer[U32],
 ) -> None:
-    """Writes each digit's entry to its bucket's place. Made for one lane, as `count_digits`."""
+    """Writes each digit's entry to its bucket's place. Made for one lane, as `count_digits`.
+
+    Copy j of the bases begins at base j * stride.
+    """
     task = k.global_id()
     window, part = task // parts, task % parts
     start, stop = _share(k, count, part, parts)
     mine = task * buckets
     with k.range(0, copies) as outer:
-        row = (outer.index * windows + window) * count
-        first = outer.index * count
+        row = _row(windows, copies, window, outer.index) * count.cast(types.u64)
+        first = outer.index * stride
         with k.range(start, stop) as loop:
-            digit = _Digit(k, stored[row + loop.index])
+            digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
                 place = mine + (digit.bucket - 1)
                 target = places[place]

@@ -7,7 +7,8 @@ Horner's rule over the windows.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,40 +19,14 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.msm import reduce, slices
 from quod.msm.accumulate import CHAINS, accumulate
+from quod.msm.bases import Array, MsmBases
 from quod.msm.digits import SCALAR_WORDS, count_digits, digits, place_buckets, scatter_digits
 from quod.msm.options import MsmOptions
-from quod.msm.plan import MsmPlan, plan_msm
+from quod.msm.plan import MsmPlan
 
-Array = np.ndarray[Any, Any]
 AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 
 _MAX_ROWS = 256
-
-
-class MsmBases:
-    """Bases that stay with a device for many MSMs.
-
-    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), dtype
-    uint32; it is used in place and must not change. Points are not checked to be on the curve.
-    """
-
-    def __init__(self, device: CpuDevice, group: Group, points: Array) -> None:
-        if points.dtype != np.uint32 or points.shape[1:] != group.shape:
-            raise InputError(
-                f"bases of {group.name} are uint32 words of shape (n, "
-                f"{', '.join(map(str, group.shape))}), not {points.dtype} of {points.shape}"
-            )
-        if len(points) >= 1 << 31:
-            raise InputError("an MSM takes fewer than 2**31 bases")
-        self.device = device
-        self.group = group
-        self.points = np.ascontiguousarray(points)
-        flat = self.points.reshape(len(points), -1)
-        self.infinite: Array = (~flat.any(axis=1)).astype(np.uint8)
-        self.has_infinite = bool(self.infinite.any())
-
-    def __len__(self) -> int:
-        return len(self.points)
 
 
 class _Sums:
@@ -68,13 +43,16 @@ class _Sums:
         owners = np.arange(len(starts), dtype=np.uint32)
         first = 0
         while len(starts):
-            room = int((lengths.astype(np.int64) + self._plan.longest - 1).sum())
-            room //= self._plan.longest
+            is_long = lengths > np.uint32(self._plan.longest)
+            pieces = -(-lengths[is_long].astype(np.int64) // self._plan.piece)
+            room = len(lengths) + int(pieces.sum())
             cut = self._cut(starts, lengths, owners, first, room)
             (total, long_count), tables, longs = cut
             if first == 0:
-                # Every further pass has at most two thirds of the slices of the one before.
-                self.points = np.empty((3 * total + 1) * self._plan.group.point_words, np.uint64)
+                # A further pass adds up three or more slices to one, so that all of them together
+                # have at most half as many as the long segments have now.
+                room = total + int(pieces.sum())
+                self.points = np.empty(room * self._plan.group.point_words, np.uint64)
                 points = source
             else:
                 points = self.points
@@ -87,14 +65,14 @@ class _Sums:
     def _cut(
         self, starts: Array, lengths: Array, owners: Array, first: int, room: int
     ) -> tuple[tuple[int, int], list[Array], list[Array]]:
-        device, longest = self._device, self._plan.longest
+        device, longest, piece = self._device, self._plan.longest, self._plan.piece
         histogram = np.zeros(longest + 1, np.uint32)
         tables = [np.empty(room, np.uint32) for _ in range(3)]
         longs = [np.empty(len(starts), np.uint32) for _ in range(3)]
         totals = np.zeros(2, np.uint32)
         cut = device.compile(slices.cut_segments, lanes=1)
         device.launch(
-            cut, 1, len(starts), longest, first, starts, lengths, owners, histogram, *tables,
+            cut, 1, len(starts), longest, piece, first, starts, lengths, owners, histogram, *tables,
             self.numbers, *longs, totals,
         )  # fmt: skip
         return (int(totals[0]), int(totals[1])), tables, longs
@@ -110,7 +88,7 @@ class _Sums:
 
 
 class _Execution:
-    """One MSM in progress."""
+    """One MSM, or one batch of MSMs, in progress."""
 
     def __init__(self, bases: MsmBases, plan: MsmPlan, timeline: Timeline | None) -> None:
         self.bases = bases
@@ -119,6 +97,7 @@ class _Execution:
         self.timeline = or_null(timeline)
 
     def run(self, scalars: Array) -> Array:
+        """From scalars of shape (batch, count, 8) to points of shape (batch, point_words)."""
         plan, device = self.plan, self.device
         with self.timeline.stage("digits"):
             stored = self._digits(scalars)
@@ -135,28 +114,24 @@ class _Execution:
 
     def _digits(self, scalars: Array) -> Array:
         plan, device, bases = self.plan, self.device, self.bases
-        stored = np.empty(plan.digit_windows * plan.count, np.uint16)
+        rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
         overflow = np.zeros(1, np.uint32)
         kernel = device.compile(
             digits, lanes=device.lanes, window_bits=plan.window_bits, windows=plan.digit_windows,
-            masked=bases.has_infinite,
+            maximum=plan.maximum, masked=bases.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
-        words = scalars.reshape(-1).view(np.uint64)
-        device.launch(kernel, groups, plan.count, words, bases.infinite, stored, overflow)
+        for vector, row in zip(scalars, rows, strict=True):
+            device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
         if overflow[0]:
-            raise InputError(
-                "a scalar is larger than promised: scalars are canonical integers below the "
-                "group's order, or below 2**scalar_bits"
-            )
-        return stored
+            raise InputError(_too_large(plan, scalars))
+        return rows
 
     def _sort(self, stored: Array) -> tuple[Array, Array, Array]:
         plan, device = self.plan, self.device
-        parts = max(1, -(-2 * device.threads // plan.windows)) if plan.count > 4096 else 1
-        buckets, windows = plan.buckets, plan.windows
+        parts, buckets, windows = plan.sort_parts(device.threads), plan.buckets, plan.all_windows
         counts = np.zeros(windows * parts * buckets, np.uint32)
-        shape = (plan.count, parts, windows, plan.copies, buckets)
+        shape = (plan.count, parts, plan.windows, plan.copies, buckets)
         kernel = device.compile(count_digits, lanes=1)
         device.launch(kernel, windows * parts, *shape, stored, counts)
         starts = np.empty(windows * buckets, np.uint32)
@@ -166,33 +141,46 @@ class _Execution:
         device.launch(kernel, windows, room, parts, buckets, counts, starts, lengths)
         entries = np.empty(windows * room, np.uint32)
         kernel = device.compile(scatter_digits, lanes=1)
-        device.launch(kernel, windows * parts, *shape, stored, counts, entries)
+        stride = len(self.bases)
+        device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
         return entries, starts, lengths
 
     def _reduce(self, buckets: _Sums) -> Array:
         plan, device, group = self.plan, self.device, self.plan.group
-        segments = plan.windows * (plan.rows + plan.columns)
-        entries = np.empty(plan.windows * plan.buckets * 2 + 1, np.uint32)
+        windows = plan.all_windows
+        segments = windows * (plan.rows + plan.columns)
+        entries = np.empty(windows * plan.buckets * 2 + 1, np.uint32)
         starts, lengths = (np.empty(segments, np.uint32) for _ in range(2))
         kernel = device.compile(reduce.list_rows_and_columns, lanes=1)
         device.launch(
-            kernel, plan.windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
+            kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
         )  # fmt: skip
         lines = _Sums(device, plan, segments)
         lines.add_up(buckets.points, entries, starts, lengths)
-        count = 2 * plan.windows
+        count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
         kernel = device.compile(reduce.weigh, group=group)
         device.launch(
             kernel, -(-count // device.lanes), count, plan.rows, plan.columns, lines.numbers,
             lines.points, sums,
         )  # fmt: skip
-        result = np.zeros(group.point_words, np.uint64)
+        results = np.zeros((plan.batch, group.point_words), np.uint64)
         kernel = device.compile(reduce.combine, lanes=1, group=group)
         device.launch(
-            kernel, 1, plan.windows, plan.window_bits, plan.column_bits, sums, result
+            kernel, plan.batch, plan.windows, plan.window_bits, plan.column_bits, sums, results
         )  # fmt: skip
-        return result
+        return results
+
+
+def _too_large(plan: MsmPlan, scalars: Array) -> str:
+    """What is wrong with the first scalar that is above the plan's maximum."""
+    raw = scalars.astype("<u4").tobytes()
+    numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
+    position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
+    order = plan.group.scalars.value
+    if plan.maximum == order - 1:
+        return f"scalar {position} is not below the order of {plan.group.name}"
+    return f"scalar {position} is not below the promised 2**{plan.maximum.bit_length()}"
 
 
 def msm_words(
@@ -204,18 +192,33 @@ def msm_words(
     """The sum of scalars[i] * bases[i] as the uint64 words of an affine point in Montgomery form.
 
     `scalars` are canonical integers, uint32 words of shape (n, 8); there may be fewer than bases.
-    (0, 0) stands for infinity. Raises InputError for a scalar above the promised size.
+    With shape (m, n, 8) they are m vectors of scalars over the same bases, and the results have
+    shape (m, point_words). (0, 0) stands for infinity. Raises InputError for a scalar that is not
+    below the group's order or the promised 2**scalar_bits.
     """
-    if scalars.dtype != np.uint32 or scalars.shape[1:] != (2 * SCALAR_WORDS,):
+    if (
+        scalars.dtype != np.uint32
+        or scalars.ndim not in (2, 3)
+        or scalars.shape[-1] != 2 * SCALAR_WORDS
+    ):
         raise InputError(
-            f"scalars are uint32 words of shape (n, 8), not {scalars.dtype} of {scalars.shape}"
+            "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+            f"not {scalars.dtype} of {scalars.shape}"
         )
-    if len(scalars) > len(bases):
-        raise InputError(f"{len(scalars)} scalars have only {len(bases)} bases")
-    if not len(scalars):
-        return np.zeros(bases.group.point_words, np.uint64)
-    plan = plan_msm(bases.group, len(scalars), options or MsmOptions())
-    return _Execution(bases, plan, timeline).run(np.ascontiguousarray(scalars))
+    if scalars.ndim == 2:
+        words: Array = msm_words(bases, scalars[None], options, timeline)[0]
+        return words
+    vectors, count = scalars.shape[:2]
+    if count > len(bases):
+        raise InputError(f"{count} scalars have only {len(bases)} bases")
+    plan = bases.plan(count, options, vectors)
+    results = np.zeros((vectors, bases.group.point_words), np.uint64)
+    if count:
+        for start in range(0, vectors, plan.batch):
+            batch = np.ascontiguousarray(scalars[start : start + plan.batch])
+            one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
+            results[start : start + len(batch)] = _Execution(bases, one, timeline).run(batch)
+    return results
 
 
 def affine_ints(group: Group, words: Array) -> AffineInts:
@@ -248,3 +251,27 @@ def msm(
     """
     resident = bases if isinstance(bases, MsmBases) else MsmBases(device, group, bases)
     return affine_ints(group, msm_words(resident, scalars, options, timeline))
+
+
+def msm_many(
+    device: CpuDevice,
+    group: Group,
+    bases: Array | MsmBases,
+    vectors: Sequence[Array] | Array,
+    options: MsmOptions | None = None,
+    timeline: Timeline | None = None,
+) -> list[AffineInts]:
+    """`msm` for each of several vectors of scalars over the same bases.
+
+    The vectors are equally long; as many as `MsmOptions.batch_size` share each step of the work.
+    """
+    lengths = sorted({len(vector) for vector in vectors})
+    if not lengths:
+        return []
+    if len(lengths) > 1:
+        raise InputError(
+            f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
+        )
+    resident = bases if isinstance(bases, MsmBases) else MsmBases(device, group, bases)
+    words = msm_words(resident, np.stack(list(vectors)), options, timeline)
+    return [affine_ints(group, point) for point in words]

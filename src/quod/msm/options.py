@@ -15,12 +15,15 @@ class MsmOptions:
 
     `window_bits` is the width of a digit, 2 to 16. `scalar_bits` promises that every scalar is
     below 2**scalar_bits (by default: below the group's order). `precompute_factor` keeps so many
-    multiples of each base, which divides the number of windows by it and multiplies the memory.
+    multiples of each base, which divides the number of windows by it and multiplies the memory of
+    the bases; it is a matter of `MsmBases`. `batch_size` is how many of several vectors of scalars
+    are worked on together.
     """
 
     window_bits: int | None = None
     scalar_bits: int | None = None
     precompute_factor: int = 1
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
@@ -31,3 +34,5 @@ class MsmOptions:
             raise InputError(f"scalar_bits must be from 1 to 256, not {self.scalar_bits}")
         if self.precompute_factor < 1:
             raise InputError(f"precompute_factor must be positive, not {self.precompute_factor}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch_size must be positive, not {self.batch_size}")

@@ -5,30 +5,55 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quod.curve.groups import Group
+from quod.errors import InputError
 from quod.msm.digits import window_count
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
 _ADDITIONS_A_BUCKET = 2.6
 
+# Counting, cutting and listing a bucket, also an empty one, in terms of an addition.
+_WORK_A_BUCKET = 0.25
+
+# Scalars from which on several workers share the sorting of one window.
+_SHARED_SORT = 4096
+
+# Entries that a batch of small MSMs may have together.
+_BATCH_ENTRIES = 1 << 22
+
 
 @dataclass(frozen=True)
 class MsmPlan:
-    """The shape of one MSM.
+    """The shape of one MSM of `count` scalars, or of one batch of `batch` such MSMs.
 
-    `digit_windows` digits a scalar fall into `windows` windows of buckets, `copies` each; buckets
-    of a window form `rows` times `columns` for their reduction. No slice is longer than `longest`.
+    A scalar's `copies` * `windows` digits fall into `windows` windows of buckets: the bases are
+    there `copies` times, each 2**(windows * window_bits) times the one before. The buckets of a
+    window form `rows` times `columns` for their reduction. No slice is longer than `longest`.
+    `maximum` is the greatest scalar allowed.
     """
 
     group: Group
     count: int
     window_bits: int
-    digit_windows: int
+    windows: int
     copies: int
+    maximum: int
+    batch: int = 1
 
     @property
-    def windows(self) -> int:
-        return -(-self.digit_windows // self.copies)
+    def digit_windows(self) -> int:
+        """Digits of a scalar."""
+        return self.windows * self.copies
+
+    @property
+    def all_windows(self) -> int:
+        """Windows of buckets of the whole batch."""
+        return self.windows * self.batch
+
+    @property
+    def entries(self) -> int:
+        """Digits of all scalars, of which each that is not zero is one addition."""
+        return self.digit_windows * self.count * self.batch
 
     @property
     def buckets(self) -> int:
@@ -52,29 +77,74 @@ class MsmPlan:
         return 16 + 2 * self.count * self.copies // self.buckets
 
     @property
-    def peak_bytes(self) -> int:
-        """Memory that the MSM takes beside its bases and scalars."""
-        digits = 6 * self.digit_windows * self.count
-        points = 8 * self.group.point_words * 3 * self.windows * self.buckets
-        return digits + points + 48 * self.windows * self.buckets
+    def piece(self) -> int:
+        """The length of the slices that a longer bucket is cut into."""
+        return self.longest // 2
+
+    def sort_parts(self, threads: int) -> int:
+        """Workers on the sorting of each window."""
+        if self.count <= _SHARED_SORT:
+            return 1
+        return max(1, -(-2 * threads // self.all_windows))
+
+    def peak_bytes(self, threads: int) -> int:
+        """A bound on the memory that the MSM takes beside its bases and scalars."""
+        segments = self.all_windows * self.buckets
+        lines = self.all_windows * (self.rows + self.columns)
+        slices = min(self.entries, segments + self.entries // self.piece)
+        line_slices = lines + 2 * segments // self.piece
+        point_bytes = 8 * self.group.point_words
+        tables = 4 * self.sort_parts(threads) + 48
+        return (
+            6 * self.entries
+            + tables * segments
+            + (point_bytes + 12) * (2 * slices + 2 * line_slices)
+            + 48 * lines
+            + 8 * point_bytes * self.all_windows
+            + 4 * self.longest
+            + 4096
+        )
 
 
-def plan_msm(group: Group, count: int, options: MsmOptions) -> MsmPlan:
-    """The plan with the fewest additions for `count` scalars, within the options."""
+def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> MsmPlan:
+    """The plan with the fewest additions for vectors of `count` scalars, within the options.
+
+    `batch` is how many vectors there are; the plan's may be smaller. Raises InputError for more
+    scalars than entries can be numbered.
+    """
     bits = options.scalar_bits
-    maximum = group.scalars.value - 1 if bits is None else (1 << bits) - 1
+    maximum = group.scalars.value - 1
+    if bits is not None:
+        maximum = min(maximum, (1 << bits) - 1)
 
     def plan(window_bits: int) -> MsmPlan:
-        windows = window_count(maximum, window_bits)
-        return MsmPlan(
-            group, count, window_bits, windows, min(options.precompute_factor, windows)
-        )  # fmt: skip
-
-    if options.window_bits is not None:
-        return plan(options.window_bits)
+        needed = window_count(maximum, window_bits)
+        windows = -(-needed // min(options.precompute_factor, needed))
+        return MsmPlan(group, count, window_bits, windows, -(-needed // windows), maximum)
 
     def additions(candidate: MsmPlan) -> float:
-        reduction = _ADDITIONS_A_BUCKET * candidate.windows * min(candidate.buckets, 2 * count)
-        return candidate.digit_windows * count + reduction
+        filled = min(candidate.buckets, 2 * count * candidate.copies)
+        bucket = _ADDITIONS_A_BUCKET * filled + _WORK_A_BUCKET * candidate.buckets
+        return candidate.entries + candidate.windows * bucket
 
-    return min((plan(bits) for bits in range(3, MAX_WINDOW_BITS + 1)), key=additions)
+    if options.window_bits is not None:
+        chosen = plan(options.window_bits)
+    else:
+        chosen = min((plan(width) for width in range(3, MAX_WINDOW_BITS + 1)), key=additions)
+    return in_batches(chosen, batch, options.batch_size)
+
+
+def in_batches(plan: MsmPlan, batch: int, batch_size: int | None) -> MsmPlan:
+    """The plan for as many of `batch` vectors at a time as `batch_size` or their size allows."""
+    per_vector = max(plan.entries, plan.windows * plan.buckets)
+    if per_vector >= 1 << 32 or plan.count * plan.copies >= 1 << 31:
+        raise InputError(
+            f"an MSM of {plan.count} scalars in windows of {plan.window_bits} bits is too large; "
+            "cut it into several and add their results"
+        )
+    most = ((1 << 32) - 1) // max(1, per_vector)
+    wanted = max(1, _BATCH_ENTRIES // max(1, per_vector)) if batch_size is None else batch_size
+    size = max(1, min(batch, wanted, most))
+    return MsmPlan(
+        plan.group, plan.count, plan.window_bits, plan.windows, plan.copies, plan.maximum, size
+    )

@@ -110,16 +110,20 @@ def combine(
     *,
     group: Group,
 ) -> None:
-    """The result from the weighted sums of all windows, by Horner's rule; one instance."""
+    """The results from the weighted sums of all windows, by Horner's rule.
+
+    An instance takes `windows` windows, the next one those that follow.
+    """
     arithmetic = PointArithmetic(k, group)
+    instance = k.global_id()
     with k.range(0, windows, carry=arithmetic.infinity()) as loop:
-        window = windows - 1 - loop.index
+        window = (instance + 1) * windows - 1 - loop.index
         shifted = _double_times(k, arithmetic, loop.carried, window_bits - column_bits)
         with_rows = arithmetic.add(shifted, arithmetic.load_extended(sums, window * 2))
         shifted = _double_times(k, arithmetic, with_rows, column_bits)
         loop.next(arithmetic.add(shifted, arithmetic.load_extended(sums, window * 2 + 1)))
     words = arithmetic.to_affine_words(loop.results)
-    k.store(out, 0, *words)
+    k.store(out, instance * group.point_words, *words)
 
 
 def _double_times(

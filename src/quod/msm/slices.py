@@ -9,7 +9,7 @@ from __future__ import annotations
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.types import u32
-from quod.kernel.value import U32, Pointer
+from quod.kernel.value import U32, Pointer, Value
 
 NO_POINT = 0xFFFFFFFF
 """Stands for the sum of an empty segment."""
@@ -18,11 +18,18 @@ NO_POINT = 0xFFFFFFFF
 SLICES, LONG_SEGMENTS = 0, 1
 
 
+def _pieces(k: Builder, length: Value, longest: Value, piece: Value) -> Value:
+    """How many slices a segment becomes."""
+    whole = k.minimum(length, 1)
+    return k.select(length > longest, (length + piece - 1) // piece, whole)
+
+
 @kernel
 def cut_segments(
     k: Builder,
     segments: U32,
     longest: U32,
+    piece: U32,
     first_target: U32,
     starts: Pointer[U32],
     lengths: Pointer[U32],
@@ -39,13 +46,16 @@ def cut_segments(
 ) -> None:
     """Slices no longer than `longest`, one instance on one lane.
 
+    A longer segment is cut into about equal slices of at most `piece`, which is at most `longest`:
+    shorter slices are more of them, to share inversions.
+
     The sums go to consecutive points from `first_target` on; points[owner] says to which, or
     NO_POINT for an empty segment. A segment of several slices becomes a segment of the next pass:
     its sums' numbers, its length, its owner. `histogram` has longest + 1 zeros.
     """
     with k.range(0, segments) as loop:
         length = lengths[loop.index]
-        pieces = (length + longest - 1) // longest
+        pieces = _pieces(k, length, longest, piece)
         with k.if_(pieces != 0):
             short, longer = length // pieces, length % pieces
             histogram[short] = histogram[short] + (pieces - longer)
@@ -61,7 +71,7 @@ def cut_segments(
     with k.range(0, segments, carry=(first_target, k.constant(0, u32))) as loop:
         target, long_count = loop.carried
         start, length, owner = (table[loop.index] for table in (starts, lengths, owners))
-        pieces = (length + longest - 1) // longest
+        pieces = _pieces(k, length, longest, piece)
         divisor = k.maximum(pieces, 1)
         short, longer = length // divisor, length % divisor
         with k.range(0, pieces, carry=start) as cut:

@@ -1,0 +1,89 @@
+"""The bases of MSMs, which stay with a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.msm.options import MsmOptions
+from quod.msm.plan import MsmPlan, in_batches, plan_msm
+from quod.msm.precompute import double_repeatedly
+
+Array = np.ndarray[Any, Any]
+
+
+class MsmBases:
+    """Bases that stay with a device for many MSMs.
+
+    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), dtype
+    uint32; it is used in place and must not change. Points are not checked to be on the curve.
+
+    With a `precompute_factor` above 1 in `options`, multiples of the bases are computed now. They
+    fit one width of windows, so these options then hold for every MSM over the bases.
+    """
+
+    def __init__(
+        self, device: CpuDevice, group: Group, points: Array, options: MsmOptions | None = None
+    ) -> None:
+        if points.dtype != np.uint32 or points.shape[1:] != group.shape:
+            raise InputError(
+                f"bases of {group.name} are uint32 words of shape (n, "
+                f"{', '.join(map(str, group.shape))}), not {points.dtype} of {points.shape}"
+            )
+        if len(points) >= 1 << 31:
+            raise InputError("an MSM takes fewer than 2**31 bases")
+        self.device = device
+        self.group = group
+        self.options = options or MsmOptions()
+        self.points = np.ascontiguousarray(points)
+        self._count = len(points)
+        flat = self.points.reshape(self._count, 2 * group.field.words)
+        self.infinite: Array = np.asarray(~flat.any(axis=1), np.uint8)
+        self.has_infinite = bool(self.infinite.any())
+        self._fixed: MsmPlan | None = None
+        if self.options.precompute_factor > 1 and self._count:
+            self._fixed = plan_msm(group, self._count, self.options)
+            self._precompute(self._fixed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the bases and their multiples."""
+        return int(self.points.nbytes)
+
+    def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
+        """The plan of an MSM, or a batch of them, of `count` scalars over these bases.
+
+        InputError for options that do not fit the multiples computed beforehand.
+        """
+        if self._fixed is not None:
+            if options is not None and options != self.options:
+                raise InputError(
+                    "bases with precomputed multiples keep the options that they were made with"
+                )
+            fixed = self._fixed
+            plan = MsmPlan(
+                fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
+            )
+            return in_batches(plan, batch, self.options.batch_size)
+        chosen = self.options if options is None else options
+        if chosen.precompute_factor > 1:
+            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+        return plan_msm(self.group, count, chosen, batch)
+
+    def _precompute(self, plan: MsmPlan) -> None:
+        device, count = self.device, self._count
+        multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
+        multiples[:count] = self.points
+        kernel = device.compile(double_repeatedly, group=self.group)
+        device.launch(
+            kernel, -(-count // device.lanes), count, plan.copies, plan.windows * plan.window_bits,
+            multiples,
+        )  # fmt: skip
+        self.points = multiples

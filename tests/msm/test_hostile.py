@@ -1,0 +1,269 @@
+"""Scalars and bases that break incomplete addition formulas and careless bucket code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.affine import phi
+from quod.curve.array import Point, from_points
+from quod.curve.groups import GROUPS, Group
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.msm import MsmBases, MsmOptions, msm, msm_words
+from tests.msm.inputs import (
+    bases,
+    by_logarithms,
+    logarithms,
+    points,
+    reference,
+    scalar_words,
+    uniform,
+)
+from tests.reference.msm import msm as msm_by_buckets
+
+COUNT = 300
+
+SCALARS: dict[str, Callable[[int], Sequence[int]]] = {
+    "zero": lambda r: [0] * COUNT,
+    "one": lambda r: [1] * COUNT,
+    "the greatest": lambda r: [r - 1] * COUNT,
+    "one that is not zero": lambda r: [0] * (COUNT - 1) + [r - 1],
+    "all equal": lambda r: [r // 3] * COUNT,
+    "zero and one": lambda r: [i * i % 7 % 2 for i in range(COUNT)],
+    "bits and a few others": lambda r: [i % 2 if i % 50 else r // (i + 3) for i in range(COUNT)],
+    "one giant bucket": lambda r: [5 if i % 20 else r - 5 - i for i in range(COUNT)],
+    "opposite digits": lambda r: [5 if i % 2 else r - 5 for i in range(COUNT)],
+    "powers of two": lambda r: [(1 << i % 256) % r for i in range(COUNT)],
+}
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+@pytest.mark.parametrize("name", GROUPS)
+def test_scalars(device: CpuDevice, name: str, kind: str) -> None:
+    group = GROUPS[name]
+    scalars = SCALARS[kind](group.scalars.value)
+    expected = by_logarithms(group, scalars, logarithms(COUNT))
+    assert msm(device, group, bases(group, COUNT), scalar_words(scalars)) == expected
+
+
+def signs_and_logarithms(group: Group, kind: str) -> tuple[list[Point], list[int]]:
+    """Bases of one kind, with their logarithms."""
+    law = reference(group)
+    own, logs = list(points(group, COUNT)), logarithms(COUNT)
+    infinities: dict[str, Callable[[int], bool]] = {
+        "infinity among them": lambda i: i % 4 == 1,
+        "infinity first": lambda i: i < 20,
+        "all infinity": lambda i: True,
+    }
+    for i in range(COUNT):
+        if kind == "all equal":
+            own[i], logs[i] = own[0], logs[0]
+        elif kind == "pairs of opposites" and i % 2:
+            own[i], logs[i] = law.neg(own[i - 1]), -logs[i - 1]
+        elif kind == "two opposites" and i:
+            sign = 1 if i % 3 == 0 else -1
+            own[i], logs[i] = (own[0] if sign == 1 else law.neg(own[0])), sign * logs[0]
+        elif infinities.get(kind, lambda _: False)(i):
+            own[i], logs[i] = None, 0
+    if kind == "multiples that meet":
+        # P, 2P, -3P, 3P, ...: the sums of a bucket meet the points that are added to them.
+        small = [sign * k for k in range(1, COUNT // 2 + 1) for sign in (1, -1)]
+        made = [law.mul(1, group.parameters.generator)]
+        while len(made) < COUNT // 2:
+            made.append(law.add(made[-1], group.parameters.generator))
+        small.sort(key=lambda k: (k * k + 7 * k) % 31)
+        own = [made[abs(k) - 1] if k > 0 else law.neg(made[abs(k) - 1]) for k in small]
+        logs = small
+    return own, logs
+
+
+BASES = (
+    "all equal", "pairs of opposites", "two opposites", "infinity among them", "infinity first",
+    "all infinity", "multiples that meet",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("equal_scalars", [False, True])
+@pytest.mark.parametrize("kind", BASES)
+@pytest.mark.parametrize("name", GROUPS)
+def test_bases(device: CpuDevice, name: str, kind: str, equal_scalars: bool) -> None:
+    group = GROUPS[name]
+    own, logs = signs_and_logarithms(group, kind)
+    scalars = [group.scalars.value // 5] * COUNT if equal_scalars else uniform(group, COUNT)
+    expected = by_logarithms(group, scalars, logs)
+    assert msm(device, group, from_points(group, own), scalar_words(scalars)) == expected
+
+
+def test_sums_that_cancel_and_go_on(device: CpuDevice) -> None:
+    """Few buckets, in which sums become infinity, take up again, double and cancel again."""
+    group = GROUPS["bls12_381.g1"]
+    law = reference(group)
+    p, q = points(group, 2)
+    twice = law.add(p, p)
+    run = [p, law.neg(p), q, p, p, law.neg(twice), law.neg(q), None, law.neg(q), q, p, p, twice]
+    own = run * 30
+    for scalar in (1, 2, 3, group.scalars.value - 1):
+        scalars = [scalar] * len(own)
+        for length in (2, 3, 6, 7, 9, 10, len(run), len(own)):
+            expected = None
+            for point in own[:length]:
+                expected = law.add(expected, point)
+            expected = law.mul(scalar, expected)
+            found = msm(
+                device, group, from_points(group, own[:length]), scalar_words(scalars[:length]),
+                MsmOptions(window_bits=4),
+            )  # fmt: skip
+            assert found == expected, (scalar, length)
+
+
+@cache
+def odd_ones(name: str) -> tuple[list[Any], list[int]]:
+    """Points of the curve outside the subgroup, such as those of order 2 and 3, and others."""
+    group = GROUPS[name]
+    law, p = reference(group), group.coordinates.value
+    own: list[Any] = []
+    x = 0
+    while len(own) < 12:
+        # x = 0 is a point of order three on each of these curves but BN254's, whose b is 3.
+        lifted = law.lift_x(x)
+        if lifted is not None:
+            own += [lifted, law.neg(lifted), law.add(lifted, lifted)]
+        x += 1
+    if name == "bls12_377.g1":
+        two = (p - 1, 0)
+        assert law.contains(two)
+        assert law.add(two, two) is None
+        own += [two, two, two, law.add(two, own[0])]
+    own += points(group, 4)
+    own += own[::3]
+    scalars = uniform(group, len(own))
+    scalars[: len(own) // 2] = [scalars[0]] * (len(own) // 2)
+    return own, scalars
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1", "bls12_377.g1"])
+def test_points_outside_the_subgroup(device: CpuDevice, name: str) -> None:
+    group = GROUPS[name]
+    own, scalars = odd_ones(name)
+    expected = expected_of_odd_ones(name)
+    for window_bits in (None, 2, 3, 8):
+        options = MsmOptions(window_bits=window_bits)
+        found = msm(device, group, from_points(group, own), scalar_words(scalars), options)
+        assert found == expected, window_bits
+
+
+@cache
+def expected_of_odd_ones(name: str) -> Point:
+    own, scalars = odd_ones(name)
+    return msm_by_buckets(reference(GROUPS[name]), scalars, own)
+
+
+@pytest.mark.parametrize("name", ["bls12_377.g1", "bls12_381.g1", "bn254.g1"])
+def test_points_and_their_images_under_the_endomorphism(device: CpuDevice, name: str) -> None:
+    """P and -phi(P) have opposite y and different x, P and phi(P) the same y."""
+    group = GROUPS[name]
+    law, eigenvalue = reference(group), group.curve.phi.eigenvalue
+    own: list[Any] = []
+    logs: list[int] = []
+    for point, log in zip(points(group, 40), logarithms(40)):
+        image = phi(group.curve, point)  # type: ignore[arg-type]
+        again = phi(group.curve, image)
+        own += [point, law.neg(image), image, law.neg(again), again]
+        once, twice = log * eigenvalue, log * eigenvalue**2
+        logs += [log, -once, once, -twice, twice]
+    for scalars in ([1] * len(own), [12345] * len(own), uniform(group, len(own))):
+        expected = by_logarithms(group, scalars, logs)
+        assert msm(device, group, from_points(group, own), scalar_words(scalars)) == expected
+
+
+# --- what is refused
+
+
+def refused(device: CpuDevice, scalars: Any, own: Any = None, **options: Any) -> str:
+    group = GROUPS["bn254.g1"]
+    given = bases(group, 4) if own is None else own
+    with pytest.raises(InputError) as caught:
+        msm(device, group, given, scalars, MsmOptions(**options))
+    return str(caught.value)
+
+
+def test_a_scalar_that_is_not_below_the_order(device: CpuDevice) -> None:
+    order = GROUPS["bn254.g1"].scalars.value
+    # Each word in turn decides; the last is the greatest that is allowed.
+    for scalar in (order, order + 1, order + (1 << 64), order + (1 << 128), order + (1 << 192)):
+        for place in range(4):
+            scalars = [1, 2, order - 1, 4]
+            scalars[place] = scalar
+            message = refused(device, scalar_words(scalars))
+            assert message == f"scalar {place} is not below the order of bn254.g1"
+    assert "scalar 0" in refused(device, scalar_words([(1 << 256) - 1]))
+
+
+def test_a_bad_scalar_at_a_base_that_is_infinity(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    own = from_points(group, [None] * 4)
+    assert "scalar 2" in refused(device, scalar_words([1, 2, group.scalars.value]), own)
+
+
+@pytest.mark.parametrize("scalar_bits", [1, 8, 15, 16, 31, 63, 64, 65, 200, 253])
+def test_a_scalar_beyond_its_promise(device: CpuDevice, scalar_bits: int) -> None:
+    for scalar in (1 << scalar_bits, (1 << scalar_bits) + 1, (1 << 256) - 1):
+        for window_bits in (None, 3, 16):
+            message = refused(
+                device, scalar_words([1, 0, 1, scalar]), scalar_bits=scalar_bits,
+                window_bits=window_bits,
+            )  # fmt: skip
+            assert message == f"scalar 3 is not below the promised 2**{scalar_bits}"
+
+
+def test_arrays_of_another_kind(device: CpuDevice) -> None:
+    good = scalar_words([1, 2, 3, 4])
+    assert refused(device, good.astype(np.int32)) == (
+        "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+        "not int32 of (4, 8)"
+    )
+    assert refused(device, good.ravel()) == (
+        "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+        "not uint32 of (32,)"
+    )
+    assert refused(device, scalar_words([1] * 5)) == "5 scalars have only 4 bases"
+    own = bases(GROUPS["bn254.g1"], 4)
+    assert refused(device, good, own.astype(np.uint64)) == (
+        "bases of bn254.g1 are uint32 words of shape (n, 2, 8), not uint64 of (4, 2, 8)"
+    )
+    assert refused(device, good, bases(GROUPS["bn254.g2"], 4)) == (
+        "bases of bn254.g1 are uint32 words of shape (n, 2, 8), not uint32 of (4, 2, 2, 8)"
+    )
+    assert refused(device, good, bases(GROUPS["bls12_381.g1"], 4)) == (
+        "bases of bn254.g1 are uint32 words of shape (n, 2, 8), not uint32 of (4, 2, 12)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window_bits": 1}, "window_bits must be from 2 to 16, not 1"),
+        ({"window_bits": 17}, "window_bits must be from 2 to 16, not 17"),
+        ({"scalar_bits": 0}, "scalar_bits must be from 1 to 256, not 0"),
+        ({"scalar_bits": 257}, "scalar_bits must be from 1 to 256, not 257"),
+        ({"precompute_factor": 0}, "precompute_factor must be positive, not 0"),
+        ({"batch_size": 0}, "batch_size must be positive, not 0"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        MsmOptions(**options)
+
+
+def test_nothing_at_all(device: CpuDevice) -> None:
+    for group in GROUPS.values():
+        none = MsmBases(device, group, bases(group, 4)[:0])
+        found = msm_words(none, scalar_words([]))
+        assert found.tolist() == [0] * group.point_words
+        assert msm(device, group, none, scalar_words([])) is None
+        assert msm(device, group, bases(group, 4), scalar_words([])) is None

@@ -1,0 +1,150 @@
+"""MSM against plain integers, arkworks and published results."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import py_arkworks_bls12381 as arkworks
+import pytest
+
+from quod.curve.array import from_points
+from quod.curve.encoding import decode_zcash_g1, encode_zcash_g1
+from quod.curve.groups import GROUPS, Group
+from quod.device.cpu import CpuDevice
+from quod.msm import MsmBases, MsmOptions, msm, msm_words
+from tests.msm.inputs import (
+    bases,
+    by_logarithms,
+    logarithms,
+    points,
+    reference,
+    scalar_words,
+    uniform,
+)
+from tests.reference.msm import msm as msm_by_buckets
+from tests.reference.msm import msm_naive
+
+LONGEST = 40
+
+
+@cache
+def prefix_sums(group: Group) -> list[object]:
+    """MSMs of the first n points for n = 0 to LONGEST, by definition."""
+    law = reference(group)
+    sums: list[object] = [None]
+    for scalar, point in zip(uniform(group, LONGEST), points(group, LONGEST)):
+        sums.append(law.add(sums[-1], law.mul(scalar, point)))
+    return sums
+
+
+@pytest.mark.parametrize("name", ["bls12_377.g1", "bn254.g2"])
+def test_every_small_length(device: CpuDevice, name: str) -> None:
+    group = GROUPS[name]
+    resident = MsmBases(device, group, bases(group, LONGEST))
+    scalars = uniform(group, LONGEST)
+    for count, expected in enumerate(prefix_sums(group)):
+        found = msm_words(resident, scalar_words(scalars[:count]))
+        assert np.array_equal(found.view(np.uint32), from_points(group, [expected]).ravel()), count
+
+
+@pytest.mark.parametrize("count", [1, 63, 333, 1000])
+@pytest.mark.parametrize("name", GROUPS)
+def test_other_lengths(device: CpuDevice, name: str, count: int) -> None:
+    group = GROUPS[name]
+    scalars = uniform(group, count, seed=count)
+    expected = by_logarithms(group, scalars, logarithms(count))
+    assert msm(device, group, bases(group, count), scalar_words(scalars)) == expected
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1"])
+def test_the_references_agree_with_each_other_and_with_us(name: str, device: CpuDevice) -> None:
+    group, count = GROUPS[name], 9
+    scalars, own = uniform(group, count), points(group, count)
+    expected = msm_naive(reference(group), scalars, own)
+    assert expected == msm_by_buckets(reference(group), scalars, own)
+    assert expected == by_logarithms(group, scalars, logarithms(count))
+    assert expected == msm(device, group, bases(group, count), scalar_words(scalars))
+
+
+@pytest.mark.parametrize("window_bits", range(2, 17))
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1", "bls12_377.g1"])
+def test_every_window_width(device: CpuDevice, name: str, window_bits: int) -> None:
+    group, count = GROUPS[name], 20
+    half = 1 << (window_bits - 1)
+    # Every digit the largest, the smallest, and the one that carries all the way up.
+    patterns = [
+        sum(digit << shift for shift in range(0, 256, window_bits))
+        for digit in (half - 1, half, half + 1, 2 * half - 1)
+    ]
+    scalars = [pattern % group.scalars.value for pattern in patterns]
+    scalars += [1, group.scalars.value - 1, *uniform(group, count - len(scalars) - 2)]
+    expected = by_logarithms(group, scalars, logarithms(count))
+    options = MsmOptions(window_bits=window_bits)
+    assert msm(device, group, bases(group, count), scalar_words(scalars), options) == expected
+
+
+@pytest.mark.parametrize("scalar_bits", [1, 2, 8, 31, 32, 33, 64, 65, 128, 250])
+def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
+    group, count = GROUPS["bls12_381.g1"], 30
+    top = (1 << scalar_bits) - 1
+    scalars = [top, 0, 1, top, *(scalar & top for scalar in uniform(group, count - 4))]
+    options = MsmOptions(scalar_bits=scalar_bits)
+    expected = by_logarithms(group, scalars, logarithms(count))
+    assert msm(device, group, bases(group, count), scalar_words(scalars), options) == expected
+
+
+@pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2"])
+def test_threads_make_no_difference(device: CpuDevice, name: str) -> None:
+    group, count = GROUPS[name], 5000  # several workers sort one window
+    scalars = uniform(group, count)
+    expected = from_points(group, [by_logarithms(group, scalars, logarithms(count))])
+    for threads in (1, 2, 5):
+        own = CpuDevice(strategy=device.strategy, threads=threads)
+        found = msm_words(MsmBases(own, group, bases(group, count)), scalar_words(scalars))
+        assert np.array_equal(found.view(np.uint32), expected.ravel()), threads
+        own.close()
+
+
+def test_fewer_scalars_than_bases_use_the_first(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    scalars = uniform(group, 10)
+    expected = by_logarithms(group, scalars, logarithms(10))
+    assert msm(device, group, bases(group, 30), scalar_words(scalars)) == expected
+
+
+def test_arrays_that_are_views(device: CpuDevice) -> None:
+    """Every other row of larger arrays, and scalars in Fortran order."""
+    group, count = GROUPS["bn254.g1"], 20
+    scalars = uniform(group, 2 * count)
+    words = np.asfortranarray(scalar_words(scalars))[::2]
+    expected = by_logarithms(group, scalars[::2], logarithms(2 * count)[::2])
+    assert msm(device, group, bases(group, 2 * count)[::2], words) == expected
+
+
+def test_arkworks_agrees(device: CpuDevice) -> None:
+    group, count = GROUPS["bls12_381.g1"], 300
+    scalars = uniform(group, count)
+    theirs = arkworks.G1Point.multiexp_unchecked(
+        [
+            arkworks.G1Point.from_compressed_bytes_unchecked(encode_zcash_g1(point))  # type: ignore[arg-type]
+            for point in points(group, count)
+        ],
+        [arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little")) for scalar in scalars],
+    )
+    expected = decode_zcash_g1(bytes(theirs.to_compressed_bytes()))
+    assert msm(device, group, bases(group, count), scalar_words(scalars)) == expected
+
+
+@pytest.mark.fixtures
+def test_the_published_msm_of_bls12_377(device: CpuDevice, shared_fixtures: Path) -> None:
+    """128 points of ZPrize 2023."""
+    group = GROUPS["bls12_377.g1"]
+    published = json.loads((shared_fixtures / "msm" / "bls12_377_128.json").read_text())
+    own = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
+    scalars = [int(scalar, 16) for scalar in published["scalars"]]
+    x, y = published["expected"]
+    found = msm(device, group, from_points(group, own), scalar_words(scalars))
+    assert found == (int(x, 16), int(y, 16))
