@@ -277,10 +277,10 @@ class Builder:
         self._element(pointer, "moved")
         return self._record_pure("pointer_add", (pointer, self._index(index)), (pointer.type,))[0]
 
-    def prefetch(self, pointer: Value, index: Operand) -> None:
-        """Hints that pointer[index] will be loaded soon."""
+    def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
+        """Hints that `count` elements from pointer[index] on will be loaded soon."""
         self._element(pointer, "prefetched")
-        self.record("prefetch", (pointer, self._index(index)), ())
+        self.record("prefetch", (pointer, self._index(index)), (), {"count": count})
 
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""

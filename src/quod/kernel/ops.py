@@ -274,7 +274,8 @@ _define(
     effect="write", special=True, T=_U, I=_U,
 )  # fmt: skip
 _define(
-    "prefetch", "ptr<T> I ->", "Hint that pointer[index] will be loaded soon.",
+    "prefetch", "ptr<T> I ->",
+    "Hint that `count` elements from pointer[index] on will be loaded soon.",
     effect="write", special=True, T=_E, I=_U,
 )  # fmt: skip
 _define(

@@ -144,6 +144,9 @@ def _atomic_add(op: Op) -> None:
 def _prefetch(op: Op) -> None:
     _place(op)
     _counts(op, 2, 0)
+    count = op.attributes.get("count")
+    if type(count) is not int or count < 1:
+        raise _fail(op, f"prefetch is for at least one element, not {count}")
 
 
 def _shared(op: Op) -> None:

@@ -121,15 +121,13 @@ class _Accumulator:
             entry = self.entries[part.start + k.select(active, number, 0)]
             self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
             offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
-            for line in range(0, self.group.point_words + 7, 8):
-                k.prefetch(self.points, offset + min(line, self.group.point_words - 1))
+            k.prefetch(self.points, offset, self.group.point_words)
 
     def prefetch(self, chosen: Value, part: int) -> None:
         """Asks for one coordinate of the points of a set of rows."""
         for row in self.chain_rows(chosen):
             _, offset, _ = self.entry_of(row)
-            for word in {0, self.group.coordinate_words - 1}:
-                self.k.prefetch(self.points, offset + (part + word))
+            self.k.prefetch(self.points, offset + part, self.group.coordinate_words)
 
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """(whether the row has an entry in this round, its point's offset, its sign)."""

@@ -112,7 +112,22 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value) -> list[str
         addresses = body.fresh(
             f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
         )
-    return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
+    return _spread(body, addresses)
+
+
+def _spread(body: BodyEmitter, addresses: str) -> list[str]:
+    """The lanes of a vector of addresses, through memory.
+
+    Extracting them would take the two ports that vector arithmetic needs; loads have their own.
+    The accesses are volatile so that LLVM does not turn them back into extractions.
+    """
+    place = body.address_slots()
+    body.line(f"store volatile {body.vector('ptr')} {addresses}, ptr {place}, align 64")
+    lanes = []
+    for lane in range(body.lanes):
+        slot = _offset_address(body, place, "ptr", lane)
+        lanes.append(body.fresh(f"load volatile ptr, ptr {slot}, align 8"))
+    return lanes
 
 
 def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
@@ -434,8 +449,14 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
         addresses = _lane_addresses(body, pointer, index)
     else:
         addresses = [_scalar_address(body, pointer, index)]
+    element = _memory_name(_element(pointer))
+    size, count = _element(pointer).bytes, op.attributes["count"]
+    # The first element of each line, and the last element, which may begin one more.
+    places = sorted({*range(0, count, max(1, 64 // size)), count - 1})
     for address in addresses:
-        body.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+        for place in places:
+            line = _offset_address(body, address, element, place)
+            body.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
 def _pointer_cast(body: BodyEmitter, op: Op) -> None:
