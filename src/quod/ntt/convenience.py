@@ -1,0 +1,99 @@
+"""Transforms of lists of integers and of arrays, without a plan."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+
+from quod.curve.parameters import RootFamily
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field.array import Words, from_integers, to_integers
+from quod.field.moduli import BN254_FR, Modulus
+from quod.ntt.plan import NttPlan, Ordering
+
+
+@overload
+def ntt(
+    values: Words,
+    modulus: Modulus = ...,
+    *,
+    inverse: bool = ...,
+    family: RootFamily = ...,
+    ordering: Ordering = ...,
+    coset: int | None = ...,
+    batch: int = ...,
+    device: CpuDevice | None = ...,
+) -> Words: ...
+
+
+@overload
+def ntt(
+    values: Sequence[int],
+    modulus: Modulus = ...,
+    *,
+    inverse: bool = ...,
+    family: RootFamily = ...,
+    ordering: Ordering = ...,
+    coset: int | None = ...,
+    batch: int = ...,
+    device: CpuDevice | None = ...,
+) -> list[int]: ...
+
+
+def ntt(
+    values: Words | Sequence[int],
+    modulus: Modulus = BN254_FR,
+    *,
+    inverse: bool = False,
+    family: RootFamily = "snarkjs",
+    ordering: Ordering = "NN",
+    coset: int | None = None,
+    batch: int = 1,
+    device: CpuDevice | None = None,
+) -> Words | list[int]:
+    """The number-theoretic transform of `batch` equally long runs of values over a scalar field.
+
+    `values` are integers, of which the result is a list of integers below p, or a uint32 array of
+    shape (n, words) in Montgomery form, of which it is a new one. n / batch is a power of two.
+    See `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
+
+    InputError if the length is no power of two, is beyond the field's roots of unity, or if an
+    option is not known.
+    """
+    count = len(values)
+    if batch < 1 or count % batch or not _is_power_of_two(count // batch):
+        raise InputError(
+            f"the length of a transform is a power of two, but {count} values make {batch} x "
+            f"{count / max(batch, 1):g}"
+        )
+    array = _as_array(values, modulus)
+    log2_size = (count // batch).bit_length() - 1
+    plan = NttPlan(device or _default_device(), modulus, log2_size, family)
+    transform = plan.inverse if inverse else plan.forward
+    transform(array, batch=batch, ordering=ordering, coset=coset)
+    return array if isinstance(values, np.ndarray) else to_integers(modulus, array)
+
+
+def _as_array(values: Words | Sequence[int], modulus: Modulus) -> Words:
+    """The values as an array of their own."""
+    if not isinstance(values, np.ndarray):
+        return from_integers(modulus, values)
+    if values.dtype != np.uint32 or values.shape != (len(values), modulus.words):
+        raise InputError(
+            f"elements of {modulus.name} are uint32 of shape (n, {modulus.words}), "
+            f"not {values.dtype} of shape {values.shape}"
+        )
+    return np.array(values, order="C")
+
+
+def _is_power_of_two(count: int) -> bool:
+    return count > 0 and count & (count - 1) == 0
+
+
+@functools.cache
+def _default_device() -> CpuDevice:
+    return CpuDevice()

@@ -1,0 +1,279 @@
+"""Transforms of one size over one field: tables on the device, and the passes to launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
+from quod.device.buffer import Buffer
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field.array import from_integers
+from quod.field.moduli import Modulus
+from quod.ntt.memory import Tables, memory_of
+from quod.ntt.passes import PassShape, transform_pass
+from quod.ntt.reorder import SCALING_RUN, reverse_bits, scale_by_powers
+from quod.ntt.rows import array_bytes
+from quod.ntt.schedule import PassPlace, places_of, split
+from quod.ntt.steps import Direction
+from quod.ntt.twiddles import Domain, bit_reversal
+
+Ordering = Literal["NN", "NR", "RN", "RR"]
+"""Order of what comes in and of what goes out: N natural, R bit-reversed."""
+
+Data = Buffer | np.ndarray[Any, Any]
+
+MOST_LOG2_SIZE = 32
+
+_STATIC_FROM = 12
+"""log2 of the size from which a pass is compiled for its number of rows."""
+
+_GROUPS_A_THREAD = 8
+"""Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
+
+
+@dataclass(frozen=True)
+class NttPlan:
+    """Number-theoretic transforms of 2**log2_size points over the scalar field of a curve.
+
+    `modulus` is a curve's Fr; `family` says whose roots of unity are taken: those of snarkjs (from
+    the smallest non-residue) or of arkworks and bellman (from the field's usual generator). The
+    first transform of a kind compiles its kernels and builds its tables, which stay on the device.
+
+    InputError if the field has no root of that order, or is not the scalar field of a known curve.
+    """
+
+    device: CpuDevice
+    modulus: Modulus
+    log2_size: int
+    family: RootFamily = "snarkjs"
+
+    def __post_init__(self) -> None:
+        if self.family not in get_args(RootFamily):
+            raise InputError(f"roots of unity are those of snarkjs or arkworks, not {self.family}")
+        most = min(curve_of(self.modulus).two_adicity, MOST_LOG2_SIZE)
+        if not 0 <= self.log2_size <= most:
+            raise InputError(
+                f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
+                f"not 2^{self.log2_size}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Points of a transform."""
+        return 1 << self.log2_size
+
+    @property
+    def root(self) -> int:
+        """The root of unity w of the forward transform."""
+        return root_of_unity(curve_of(self.modulus), self.family, self.log2_size)
+
+    def forward(
+        self, data: Data, *, batch: int = 1, ordering: Ordering = "NN", coset: int | None = None
+    ) -> None:
+        """Evaluates polynomials: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
+
+        `data` holds `batch` arrays of `size` elements one after another, in Montgomery form (uint32
+        of shape (batch * size, words) or any shape of as many words); they are replaced.
+        InputError for a wrong length or ordering, or for a coset of zero.
+        """
+        self._check(data, batch, ordering)
+        shift = self._shift(coset)
+        if self.log2_size == 0:
+            return
+        with memory_of(self.device).lock:
+            if ordering == "NR":
+                if shift != 1:
+                    self._scale_by_powers(data, batch, 1, shift)
+                self._decimate_in_frequency(data, batch, Domain(*self._domain, self.root, 1))
+                return
+            domain = Domain(*self._domain, self.root, shift)
+            if ordering == "NN":
+                self._reverse_bits(data, batch)
+            self._decimate_in_time(data, batch, domain)
+            if ordering == "RR":
+                self._reverse_bits(data, batch)
+
+    def inverse(
+        self,
+        data: Data,
+        *,
+        batch: int = 1,
+        ordering: Ordering = "NN",
+        coset: int | None = None,
+        scaled: bool = True,
+    ) -> None:
+        """Interpolates: undoes `forward` with the same coset; `ordering` names what comes in first.
+
+        Without `scaled` the result is `size` times too large, which saves a product an element.
+        InputError as for `forward`.
+        """
+        self._check(data, batch, ordering)
+        shift = self._shift(coset)
+        if self.log2_size == 0:
+            return
+        with memory_of(self.device).lock:
+            scale = pow(self.size, -1, self.modulus.value) if scaled else 1
+            self._inverse(data, batch, ordering, shift, scale)
+
+    def _inverse(self, data: Data, batch: int, ordering: Ordering, shift: int, scale: int) -> None:
+        p = self.modulus.value
+        root, back = pow(self.root, -1, p), pow(shift, -1, p)
+        if ordering == "NR":
+            domain = Domain(*self._domain, root, back)
+            self._decimate_in_frequency(data, batch, domain, scale)
+            return
+        domain = Domain(*self._domain, root, 1)
+        in_pass = scale if shift == 1 else 1
+        if ordering == "NN":
+            self._reverse_bits(data, batch)
+        self._decimate_in_time(data, batch, domain, in_pass)
+        if shift != 1:
+            self._scale_by_powers(data, batch, scale, back)
+        if ordering == "RR":
+            self._reverse_bits(data, batch)
+
+    def peak_bytes(self, *, batch: int = 1) -> int:
+        """Bytes that a transform needs beside its data: tables and scratch memory.
+
+        The tables of each direction and of each coset are their own, and stay (up to eight of them
+        a device) until `release`.
+        """
+        if self.log2_size == 0:
+            return 0
+        log_rows = self._log_rows(batch)
+        tables = Tables.bytes_of(self.device, self.modulus, log_rows)
+        return tables + max(self._scratch_bytes(rows, batch) for rows in log_rows)
+
+    def release(self) -> None:
+        """Gives up what transforms keep on the device, for all plans; it is built again at need."""
+        memory_of(self.device).release()
+
+    # --- checks
+
+    def _check(self, data: Data, batch: int, ordering: str) -> None:
+        if ordering not in get_args(Ordering):
+            raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
+        check_data(data, self.modulus, self.log2_size, batch)
+
+    def _shift(self, coset: int | None) -> int:
+        shift = 1 if coset is None else coset % self.modulus.value
+        if shift == 0:
+            raise InputError("the shift of a coset must not be 0")
+        return shift
+
+    # --- passes
+
+    @property
+    def _domain(self) -> tuple[Modulus, int]:
+        return self.modulus, self.log2_size
+
+    def _log_rows(self, batch: int) -> list[int]:
+        return split(self.log2_size, wide=batch >= self.device.lanes)
+
+    def _decimate_in_time(self, data: Data, batch: int, domain: Domain, scale: int = 1) -> None:
+        """Ascending passes: from bit-reversed order to natural."""
+        log_rows = self._log_rows(batch)
+        tables = memory_of(self.device).tables(self.device, domain, log_rows, scale)
+        places = places_of(log_rows)
+        for place in places:
+            self._launch("ascending", data, place, tables, batch, last=place is places[-1])
+
+    def _decimate_in_frequency(
+        self, data: Data, batch: int, domain: Domain, scale: int = 1
+    ) -> None:
+        """Descending passes: from natural order to bit-reversed."""
+        log_rows = self._log_rows(batch)
+        tables = memory_of(self.device).tables(self.device, domain, log_rows, scale)
+        for place in reversed(places_of(log_rows)):
+            self._launch("descending", data, place, tables, batch, last=place.number == 0)
+
+    def _launch(
+        self,
+        direction: Direction,
+        data: Data,
+        place: PassPlace,
+        tables: Tables,
+        batch: int,
+        *,
+        last: bool,
+    ) -> None:
+        columns = (batch * self.size) >> place.log_rows
+        shape = PassShape(
+            direction,
+            place.lanes(columns, self.device.lanes),
+            trivial=tables.domain.shift == 1,
+            scaled=last and tables.scale != 1,
+            log_rows=place.log_rows if self.log2_size >= _STATIC_FROM else None,
+        )
+        scratch = memory_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
+        self.device.launch(
+            self.device.compile(transform_pass, modulus=self.modulus, shape=shape),
+            self._groups(place.log_rows, batch), data, tables.twiddles[place.number],
+            tables.factors, scratch, columns, place.log_rows, place.log_stride,
+        )  # fmt: skip
+
+    def _groups(self, log_rows: int, batch: int) -> int:
+        columns = (batch * self.size) >> log_rows
+        return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self.device.threads)
+
+    def _scratch_bytes(self, log_rows: int, batch: int) -> int:
+        rows = self._groups(log_rows, batch) * self.device.lanes << log_rows
+        return array_bytes(self.device, self.modulus, rows)
+
+    # --- over the data once
+
+    def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
+        p, lanes = self.modulus.value, self.device.lanes
+        integers, total = [first, pow(base, lanes, p)], batch * self.size
+        for _ in range(self.log2_size):
+            integers.append(base)
+            base = base * base % p
+        run = max(1, min(SCALING_RUN, self.size // lanes))
+        compiled = self.device.compile(scale_by_powers, modulus=self.modulus)
+        self.device.launch(
+            compiled, -(-total // (run * lanes)), data, from_integers(self.modulus, integers),
+            total, self.log2_size, run,
+        )  # fmt: skip
+
+    def _reverse_bits(self, data: Data, batch: int) -> None:
+        lanes = self.device.lanes
+        if self.log2_size < 2 * (lanes.bit_length() - 1):
+            lanes = 1
+        middle = self.log2_size - 2 * (lanes.bit_length() - 1)
+        compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words // 2)
+        order = bit_reversal(middle - (middle >> 1))
+        self.device.launch(compiled, batch << middle, data, order, self.log2_size, 1 << middle)
+
+
+def curve_of(modulus: Modulus) -> PairingCurve:
+    """The curve whose scalar field a modulus is; InputError if there is none."""
+    for curve in CURVES.values():
+        if curve.fr == modulus:
+            return curve
+    names: Sequence[str] = [curve.fr.name for curve in CURVES.values()]
+    raise InputError(f"transforms are over {', '.join(names)}, not over {modulus.name}")
+
+
+def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None:
+    """InputError unless the data holds `batch` transforms and can be changed in place."""
+    if batch < 1:
+        raise InputError(f"a batch has at least one transform, not {batch}")
+    wanted = (batch << log2_size) * modulus.bytes
+    if data.nbytes != wanted:
+        raise InputError(
+            f"{batch} x 2^{log2_size} elements of {modulus.name} take {wanted} bytes, "
+            f"but the data has {data.nbytes}"
+        )
+    if isinstance(data, np.ndarray) and not (data.flags.c_contiguous and data.flags.writeable):
+        raise InputError("the data is transformed in place: it must be contiguous and writable")
+
+
+def part_of(data: Data, start: int, stop: int) -> Buffer:
+    """Bytes `start` to `stop` of the data, sharing its memory."""
+    buffer = Buffer(data) if isinstance(data, np.ndarray) else data
+    return buffer.slice(start, stop)

@@ -1,0 +1,91 @@
+"""Elements kept as bare limbs, lane beside lane: tables of twiddles and the rows of a pass.
+
+Reading and writing such an element is one vector a limb, with no change of form. Entry e of an
+array stands in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so
+on, each limb a 64-bit word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.device.cpu import CpuDevice
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategy import PrimeField, prime_field
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What is known of every element of an array of limbs."""
+
+    bound: int
+    maxima: tuple[int, ...]
+    exponent: int
+
+
+def canonical_form(f: PrimeField, exponent: int) -> RowForm:
+    """The form of elements below p with limbs of full width."""
+    mask = (1 << f.limb_bits) - 1
+    top = (f.p - 1) >> (f.limb_bits * (f.limb_count - 1))
+    return RowForm(f.p, (*([mask] * (f.limb_count - 1)), top), exponent)
+
+
+def common_form(elements: Sequence[Element]) -> RowForm:
+    """A form that all of the elements have."""
+    return RowForm(
+        max(element.bound for element in elements),
+        tuple(max(limbs) for limbs in zip(*(element.maxima for element in elements), strict=True)),
+        elements[0].exponent,
+    )
+
+
+def settled(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Element]:
+    """The elements, reduced and normalised where they leave too little room to go on with.
+
+    An element stays as it is up to the bound `limit`, and while its limbs have some bits to spare.
+    """
+    result = []
+    for element in elements:
+        if element.bound > limit:
+            element = f.reduce(element, limit)
+        if f.limb_bits < 64 and max(element.maxima) >= 1 << 62:
+            element = f.normalise(element)
+        result.append(element)
+    return result
+
+
+def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
+    """The word at which the lowest limb of an entry stands; `entry` is a u64."""
+    lanes = k.workgroup_size
+    if lanes == 1:
+        return entry * f.limb_count
+    return (entry // lanes) * (lanes * f.limb_count) + entry % lanes
+
+
+def load_limbs(k: Builder, f: PrimeField, array: Value, offset: Value, form: RowForm) -> Element:
+    """The element whose lowest limb stands at word `offset`."""
+    lanes = k.workgroup_size
+    limbs = tuple(array[offset + j * lanes] for j in range(f.limb_count))
+    return Element(f, limbs, form.bound, form.maxima, form.exponent)
+
+
+def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> None:
+    """Stores the limbs as they are."""
+    lanes = k.workgroup_size
+    for j, limb in enumerate(element.limbs):
+        array[offset + j * lanes] = limb
+
+
+def limb_count(device: CpuDevice, modulus: Modulus) -> int:
+    """64-bit limbs of an element on this device."""
+    return prime_field(Builder(device.machine(device.lanes)), modulus).limb_count
+
+
+def array_bytes(device: CpuDevice, modulus: Modulus, entries: int) -> int:
+    """Bytes of an array of limbs."""
+    lanes = device.lanes
+    return -(-entries // lanes) * lanes * limb_count(device, modulus) * 8

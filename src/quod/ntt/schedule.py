@@ -1,0 +1,45 @@
+"""How the levels of a transform are split into passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quod.ntt.passes import Lanes
+
+_LEAST_COLUMNS = 3
+"""log2 of the columns that a pass of several must leave: the lanes of a vector."""
+
+_SINGLE = 2 * _LEAST_COLUMNS - 1
+_SINGLE_WIDE = 10
+_UPPER_PASSES = ([3], [6], [9], [6, 6], [6, 9], [9, 9], [6, 9, 9])
+
+
+def split(log_size: int, *, wide: bool) -> list[int]:
+    """The levels of each pass, lowest first; passes above the first have a multiple of three.
+
+    `wide` says that there are enough transforms to give each lane one.
+    """
+    if log_size <= (_SINGLE_WIDE if wide else _SINGLE):
+        return [log_size]
+    upper = next(levels for levels in _UPPER_PASSES if log_size - sum(levels) <= max(levels) + 2)
+    return [log_size - sum(upper), *upper]
+
+
+@dataclass(frozen=True)
+class PassPlace:
+    """A pass over 2**log_rows rows 2**log_stride apart; `number` counts from the lowest."""
+
+    number: int
+    log_rows: int
+    log_stride: int
+
+    def lanes(self, columns: int, lanes: int) -> Lanes:
+        """How the columns of the lanes of a workgroup lie."""
+        if self.log_stride:
+            return "adjacent"
+        return "any" if columns % lanes else "apart"
+
+
+def places_of(log_rows: list[int]) -> list[PassPlace]:
+    """The passes, lowest first."""
+    return [PassPlace(number, rows, sum(log_rows[:number])) for number, rows in enumerate(log_rows)]

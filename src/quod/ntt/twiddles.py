@@ -1,0 +1,164 @@
+"""Tables of twiddles, built on the device.
+
+In a transform on the coset g<w>, level t of a pass whose rows are S apart multiplies, in row j of
+the lower half of a block of 2**(t+1) rows, column c, by ``g**(n/2H) * v**(j*S + c)``, where
+H = S * 2**t and v is the root of order 2H. So a coset costs nothing: it is in the table.
+
+A *row table* serves a pass without columns (S = 1): entry ``2**t + j`` is that of level t, row j.
+A *column table* lists what each block of columns, one a lane, needs in the order in which a pass
+asks for it, step by step and row by row. It holds the twiddle f of the highest level of a step
+only: the others are squares of f times eighth roots of unity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.cpu import CpuDevice
+from quod.field.array import from_integers
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategy import PrimeField, prime_field
+from quod.kernel import U64, Builder, Pointer, kernel, types
+from quod.ntt.rows import array_bytes, entry_offset, limb_count, store_limbs
+from quod.ntt.steps import records_before, steps_of
+
+_RUN = 32
+"""Rows of one multiplication each that follow a power found by squaring."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The coset shift * <root> with 2**log_size points of a prime field."""
+
+    modulus: Modulus
+    log_size: int
+    root: int
+    shift: int
+
+    def level(self, log_half: int) -> tuple[int, int]:
+        """g**(n/2H) and the root of order 2H, for H = 2**log_half."""
+        exponent = 1 << (self.log_size - log_half - 1)
+        p = self.modulus.value
+        return pow(self.shift, exponent, p), pow(self.root, exponent, p)
+
+
+@kernel
+def to_limbs(
+    k: Builder, elements: Pointer[U64], table: Pointer[U64], count: U64, *, modulus: Modulus
+) -> None:
+    """Lays elements in Montgomery form out as a table of limbs."""
+    f = prime_field(k, modulus)
+    entry = k.minimum(k.global_id().cast(types.u64), count - 1)
+    limbs = _table_limbs(f, f.load(elements, entry) * _to_native(f))
+    store_limbs(k, table, entry_offset(k, f, entry), limbs)
+
+
+@kernel
+def fill_column_table(
+    k: Builder,
+    table: Pointer[U64],
+    powers: Pointer[U64],
+    columns: U64,
+    rows: U64,
+    bits: U64,
+    start: U64,
+    records: U64,
+    *,
+    modulus: Modulus,
+) -> None:
+    """The part of a column table that belongs to one step: c * b**(row * columns + column).
+
+    `powers` holds c, b**columns, and then b**(2**i), in Montgomery form, for i below `bits`. A
+    record is one entry a lane; a block of columns has `records` of them, those of this step from
+    `start` on. A workgroup fills some rows of one block.
+    """
+    f = prime_field(k, modulus)
+    lanes = k.workgroup_size
+    group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
+    runs = (rows + (_RUN - 1)) // _RUN
+    block, first = group // runs, (group % runs) * _RUN
+    exponent = first * columns + block * lanes + lane
+    value = f.carried(f.load(powers, 0) * _to_native(f))
+    with k.range(k.constant(0, types.u64), bits, carry=value) as loop:
+        chosen = ((exponent >> loop.index) & 1) != 0
+        product = f.carried(loop.carried * f.load(powers, loop.index + 2))
+        loop.next(f.select(chosen, product, loop.carried))
+    step = f.load(powers, 1)
+    with k.range(first, k.minimum(first + _RUN, rows), carry=loop.results) as run:
+        record = block * records + start + run.index
+        place = record * (lanes * f.limb_count) + lane
+        store_limbs(k, table, place, _table_limbs(f, run.carried))
+        run.next(f.carried(run.carried * step))
+
+
+def _to_native(f: PrimeField) -> Element:
+    """The factor with which the stored integer of an element has the radix of products."""
+    return f.constant(1 << (f.native_exponent - f.memory_exponent))
+
+
+def _table_limbs(f: PrimeField, value: Element) -> Element:
+    """Canonical limbs, in the radix of products, of an element multiplied by `_to_native`."""
+    return f.from_words(f.to_words(value), linear=True)
+
+
+def build_row_table(device: CpuDevice, domain: Domain, log_rows: int) -> Buffer:
+    """The table of a pass over 2**log_rows rows, 1 apart."""
+    p = domain.modulus.value
+    integers = [1]
+    for level in range(log_rows):
+        value, root = domain.level(level)
+        for _ in range(1 << level):
+            integers.append(value)
+            value = value * root % p
+    table = device.allocate(row_table_bytes(device, domain.modulus, log_rows))
+    compiled = device.compile(to_limbs, modulus=domain.modulus)
+    count = len(integers)
+    words = from_integers(domain.modulus, integers)
+    device.launch(compiled, -(-count // device.lanes), words, table, count)
+    return table
+
+
+def row_table_bytes(device: CpuDevice, modulus: Modulus, log_rows: int) -> int:
+    """Bytes of a row table."""
+    return array_bytes(device, modulus, 1 << log_rows)
+
+
+def build_column_table(
+    device: CpuDevice, domain: Domain, log_rows: int, log_columns: int
+) -> Buffer:
+    """The table of a pass over 2**log_rows rows, 2**log_columns apart."""
+    modulus, p = domain.modulus, domain.modulus.value
+    columns = 1 << log_columns
+    table = device.allocate(column_table_bytes(device, modulus, log_rows, log_columns))
+    compiled = device.compile(fill_column_table, modulus=modulus)
+    for start, levels in steps_of(log_rows):
+        first, root = domain.level(log_columns + start + levels - 1)
+        integers, base = [first, pow(root, columns, p)], root
+        bits = log_columns + start
+        for _ in range(bits):
+            integers.append(base)
+            base = base * base % p
+        rows = 1 << start
+        groups = -(-rows // _RUN) * (columns // device.lanes)
+        device.launch(
+            compiled, groups, table, from_integers(modulus, integers), columns, rows, bits,
+            records_before(start), records_before(log_rows),
+        )  # fmt: skip
+    return table
+
+
+def column_table_bytes(device: CpuDevice, modulus: Modulus, log_rows: int, log_columns: int) -> int:
+    """Bytes of a column table."""
+    return (records_before(log_rows) << log_columns) * limb_count(device, modulus) * 8
+
+
+def bit_reversal(bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The index with its `bits` bits reversed, for each index below 2**bits."""
+    table = np.zeros(1, np.uint32)
+    for _ in range(bits):
+        table = np.concatenate([table * 2, table * 2 + 1], dtype=np.uint32)
+    return table
