@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from quod.curve.affine import AffineGroup
+from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.device.cpu import CpuDevice
 from quod.errors import InputError
@@ -17,8 +18,6 @@ from quod.groth16 import points
 from quod.groth16.points import (
     GeneratorTable,
     affine_group,
-    decode_points,
-    encode_points,
     first_bad_point,
     multiples,
     sum_of_multiples,
@@ -46,17 +45,6 @@ def point_outside_the_subgroup(law: AffineGroup[Any]) -> Any:
 def with_x(law: AffineGroup[Any], x: Any) -> Any:
     root = law.field.square_root(law.right_side(x))
     return None if root is None else (x, root)
-
-
-@ALL_GROUPS
-def test_encoding_round_trip(group: Group) -> None:
-    generator = group.parameters.generator
-    law = affine_group(group)
-    some = [generator, None, law.negate(generator), law.multiply(5, generator)]
-    array = encode_points(group, some)
-    assert array.shape == (4, *group.shape)
-    assert not array[1].any()
-    assert decode_points(group, array) == some
 
 
 @ALL_GROUPS
@@ -88,7 +76,7 @@ def test_multiples_of_the_generator(
     scalars = [*hostile_scalars(group), *range(60), 0]
     table = GeneratorTable(device, group, len(scalars))
     found = table.multiply(integers_to_words(group.scalars, scalars))
-    assert decode_points(group, found) == [law.multiply(scalar, generator) for scalar in scalars]
+    assert to_points(group, found) == [law.multiply(scalar, generator) for scalar in scalars]
 
 
 def test_no_multiples_of_the_generator(device: CpuDevice) -> None:
@@ -112,14 +100,14 @@ def test_sums_of_multiples(device: CpuDevice, group: Group, count: int) -> None:
 def test_good_points_pass(device: CpuDevice, group: Group) -> None:
     law, generator = affine_group(group), group.parameters.generator
     good = [law.multiply(scalar, generator) for scalar in hostile_scalars(group)]
-    array = encode_points(group, good)
+    array = from_points(group, good)
     assert first_bad_point(device, group, array, subgroup=True) is None
     assert first_bad_point(device, group, array[:0], subgroup=True) is None
 
 
 @ALL_GROUPS
 def test_a_point_off_the_curve_is_found(device: CpuDevice, group: Group) -> None:
-    array = encode_points(group, [group.parameters.generator] * 11)
+    array = from_points(group, [group.parameters.generator] * 11)
     array[9].reshape(-1)[0] ^= 1
     array[10].reshape(-1)[-1] ^= 1
     for subgroup in (False, True):
@@ -129,7 +117,7 @@ def test_a_point_off_the_curve_is_found(device: CpuDevice, group: Group) -> None
 
 @ALL_GROUPS
 def test_half_a_zero_is_no_infinity(device: CpuDevice, group: Group) -> None:
-    array = encode_points(group, [group.parameters.generator] * 2)
+    array = from_points(group, [group.parameters.generator] * 2)
     array[0, 0] = 0
     assert first_bad_point(device, group, array, subgroup=False) == (0, "is not on the curve")
 
@@ -143,7 +131,7 @@ def test_a_point_outside_the_subgroup_is_found(device: CpuDevice, group: Group) 
     # Its multiple by r has an order that divides the cofactor: low order, no component in G.
     low = law.multiply(law.order, bad)
     for point in (bad, low, law.add(low, group.parameters.generator)):
-        array = encode_points(group, [group.parameters.generator, point])
+        array = from_points(group, [group.parameters.generator, point])
         assert first_bad_point(device, group, array, subgroup=False) is None
         found = first_bad_point(device, group, array, subgroup=True)
         assert found == (1, "is not in the subgroup of prime order")

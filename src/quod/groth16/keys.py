@@ -8,8 +8,8 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
-from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
@@ -17,12 +17,12 @@ from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.device import DeviceChoice, resolve_device
-from quod.groth16.points import decode_points, first_bad_point
+from quod.groth16.points import first_bad_point
 from quod.groth16.proof import Proof
-from quod.groth16.quotient import Quotient
 from quod.groth16.sparse import SparseRows
 from quod.groth16.verifier import VerifyingKey
 from quod.msm import MsmBases
+from quod.ntt import NttPlan
 
 # Bases are copied without their points at infinity where so many are left out.
 _WORTH_COPYING = 0.1
@@ -36,7 +36,7 @@ class Bases:
     """
 
     def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
-        finite = points.reshape(len(points), -1).any(axis=1)
+        finite = points.any(axis=tuple(range(1, points.ndim)))
         self.chosen: NDArray[np.intp] | slice
         if np.count_nonzero(finite) < (1 - _WORTH_COPYING) * len(points):
             self.chosen = np.flatnonzero(finite) + first
@@ -81,14 +81,14 @@ class ProvingKey:
             self.c = Bases(self.device, g1, zkey.c, zkey.public + 1)
             self.h = Bases(self.device, g1, zkey.h)
             (self.alpha_g1, self.beta_g1, self.delta_g1), (self.beta_g2, self.delta_g2) = (
-                decode_points(group, np.stack(points))
+                to_points(group, np.stack(points))
                 for group, points in (
                     (g1, (zkey.alpha_g1, zkey.beta_g1, zkey.delta_g1)),
                     (g2, (zkey.beta_g2, zkey.delta_g2)),
                 )
             )
         with timeline.stage("transforms"):
-            self.quotient = Quotient(self.device, CURVES[self.curve], zkey.log2_domain)
+            self.domain = NttPlan(self.device, zkey.fr, zkey.log2_domain, family="snarkjs")
 
     @classmethod
     def from_zkey(

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 
 from quod.curve.affine import AffineGroup, g1_group, g2_group
+from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import Group
 from quod.curve.parameters import Family, PairingCurve
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.device.cpu import CpuDevice
 from quod.field.arithmetic import FieldArithmetic
-from quod.field.array import Words, from_integers, integers_to_words, to_integers
+from quod.field.array import Words, integers_to_words
 from quod.field.extension import QuadraticField
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 from quod.msm import msm
-
-Point = tuple[Any, Any] | None
 
 # Bits of the digits of `multiply_generator`, from so many scalars on: they pay for the table.
 _WINDOWS = ((1 << 12, 8), (0, 4))
@@ -202,39 +201,11 @@ def _times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) ->
 # --- on the host
 
 
-def encode_points(group: Group, points: Sequence[Point]) -> Words:
-    """Plain affine points, None for infinity, as an array of shape (n, *group.shape)."""
-    flat: list[int] = []
-    for point in points:
-        if point is None:
-            flat += [0] * (2 * group.degree)
-        elif group.degree == 1:
-            flat += point
-        else:
-            flat += [*point[0], *point[1]]
-    return from_integers(group.coordinates, flat).reshape(len(points), *group.shape)
-
-
-def decode_points(group: Group, array: Words) -> list[Point]:
-    """The inverse of `encode_points`."""
-    flat = to_integers(group.coordinates, array)
-    points: list[Point] = []
-    for at in range(0, len(flat), 2 * group.degree):
-        own = flat[at : at + 2 * group.degree]
-        if not any(own):
-            points.append(None)
-        elif group.degree == 1:
-            points.append((own[0], own[1]))
-        else:
-            points.append(((own[0], own[1]), (own[2], own[3])))
-    return points
-
-
 def multiples(
     device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> list[Point]:
     """scalars[i] * points[i] for a few points and scalars below the order."""
-    return decode_points(group, _multiply(device, group, encode_points(group, points), scalars))
+    return to_points(group, _multiply(device, group, from_points(group, points), scalars))
 
 
 class GeneratorTable:
@@ -249,7 +220,7 @@ class GeneratorTable:
         self.group = group
         self.window_bits = next(bits for least, bits in _WINDOWS if scalars >= least)
         bits, order = 32 * group.scalars.words, group.scalars.value
-        generator = encode_points(group, [group.parameters.generator])
+        generator = from_points(group, [group.parameters.generator])
         self._entries = _multiply(
             device,
             group,
@@ -321,7 +292,7 @@ def sum_of_multiples(
     """The sum of scalars[i] * points[i] for plain points and scalars below the order."""
     if len(points) > _FEW:
         return msm(
-            device, group, encode_points(group, points), integers_to_words(group.scalars, scalars)
+            device, group, from_points(group, points), integers_to_words(group.scalars, scalars)
         )
     law = affine_group(group)
     return functools.reduce(law.add, multiples(device, group, points, scalars), None)

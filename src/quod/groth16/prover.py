@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quod.curve.array import Point
 from quod.curve.groups import GROUPS
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
-from quod.groth16.points import Point, affine_group, multiples
+from quod.groth16.points import affine_group, multiples
 from quod.groth16.proof import Proof
-from quod.groth16.sparse import pointwise_product
+from quod.groth16.sparse import multiply_pointwise
 from quod.msm import msm
+from quod.ntt import coset_quotient
 
 if TYPE_CHECKING:
     from quod.groth16.keys import Bases, ProvingKey
@@ -108,12 +110,16 @@ def _values(key: ProvingKey, witness: Witness) -> Words:
 def _quotient(key: ProvingKey, values: Words, timeline: Timeline) -> Words:
     """The scalars of the H bases: A*B - C on the odd coset, canonical."""
     device, fr, n = key.device, key.zkey.fr, key.zkey.domain_size
+    buffer = device.allocate(3 * n * fr.bytes)
+    evaluations = buffer.view(np.uint32, (3 * n, fr.words))
+    a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
     with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
-        products = key.rows.multiply(device, values)
-        a, b = products[:n], products[n:]
+        key.rows.multiply(device, values, evaluations[: 2 * n])
     with timeline.stage("A·w ∘ B·w", modmuls=n):
-        c = pointwise_product(device, fr, a, b)
-    return key.quotient.scalars(a, b, c, timeline)
+        multiply_pointwise(device, fr, a, b, c)
+    with timeline.stage("transforms", modmuls=3 * n * max(1, key.zkey.log2_domain)):
+        coset_quotient(key.domain, evaluations, a)
+    return a
 
 
 def _sum(name: str, bases: Bases, scalars: Words, timeline: Timeline) -> Point:

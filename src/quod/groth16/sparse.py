@@ -144,12 +144,11 @@ class SparseRows:
         """Entries of all rows."""
         return len(self.entries) // (_HEAD + self.modulus.words)
 
-    def multiply(self, device: CpuDevice, vector: Words) -> Words:
-        """The products as a new array of shape (height, words), in Montgomery form.
+    def multiply(self, device: CpuDevice, vector: Words, out: Words) -> None:
+        """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
 
         `vector` holds canonical integers, shape (n, words) with n above every index.
         """
-        out = device.allocate(self.height * self.modulus.bytes)
         compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)
         rows = len(self.target)
         device.launch(
@@ -163,12 +162,9 @@ class SparseRows:
             np.ascontiguousarray(vector),
             out,
         )
-        return out.view(np.uint32, (self.height, self.modulus.words))
 
 
-def pointwise_product(device: CpuDevice, modulus: Modulus, a: Words, b: Words) -> Words:
-    """a * b element by element, Montgomery form, arrays of shape (n, words)."""
-    out = device.allocate(a.nbytes)
+def multiply_pointwise(device: CpuDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
+    """out = a * b element by element, Montgomery form, contiguous arrays of shape (n, words)."""
     compiled = device.compile(field_multiply, spec=FieldSpec(modulus))
     device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)
-    return out.view(np.uint32, a.shape)

@@ -18,9 +18,10 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
+from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, Group
+from quod.curve.pairing import Fq12Integers, pairing, pairing_product
 from quod.curve.parameters import CURVES, G1Point, G2Point, PairingCurve
-from quod.device.cpu import CpuDevice
 from quod.errors import InputError, MismatchError
 from quod.formats import (
     VerifyingKeyJson,
@@ -29,11 +30,8 @@ from quod.formats import (
     verification_key_to_json,
 )
 from quod.groth16.device import DeviceChoice, resolve_device
-from quod.groth16.pairing import PairingEquation, fixed_pairing
 from quod.groth16.points import (
-    Point,
-    decode_points,
-    encode_points,
+    affine_group,
     first_bad_point,
     sum_of_multiples,
 )
@@ -94,10 +92,10 @@ class VerifyingKey:
         if not isinstance(zkey, Zkey):
             opened.check_points_below_modulus()
         g1, g2 = (GROUPS[f"{opened.curve}.g{degree}"] for degree in (1, 2))
-        (alpha,) = decode_points(g1, opened.alpha_g1[None])
+        (alpha,) = to_points(g1, opened.alpha_g1[None])
         twist = [point[None] for point in (opened.beta_g2, opened.gamma_g2, opened.delta_g2)]
-        beta, gamma, delta = (decode_points(g2, point)[0] for point in twist)
-        ic = decode_points(g1, opened.ic)
+        beta, gamma, delta = (to_points(g2, point)[0] for point in twist)
+        ic = to_points(g1, opened.ic)
         return cls(opened.curve, alpha, beta, gamma, delta, ic, device=device, path=opened.path)
 
     @property
@@ -110,7 +108,7 @@ class VerifyingKey:
         return verification_key_to_json(
             VerifyingKeyJson(
                 self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2, self.ic,
-                alphabeta=fixed_pairing(self.device, self._parameters, self.alpha_g1, self.beta_g2),
+                alphabeta=self._alphabeta,
             )
         ).decode()  # fmt: skip
 
@@ -122,7 +120,16 @@ class VerifyingKey:
         """
         self._check_inputs(public)
         self._check_proof(proof)
-        return self._equation.holds(self._public_point(public), proof)
+        law = affine_group(self._group(1))
+        inputs: G1Point = sum_of_multiples(
+            self.device, self._group(1), self.ic, [1, *public]
+        )  # fmt: skip
+        pairs = [
+            (proof.a, proof.b),
+            (law.negate(inputs), self.gamma_g2),
+            (law.negate(proof.c), self.delta_g2),
+        ]
+        return pairing_product(self.device, self._parameters, pairs) == self._alphabeta
 
     # --- checks
 
@@ -184,11 +191,15 @@ class VerifyingKey:
         path: str | None,
     ) -> None:
         group = self._group(degree)
-        q = group.coordinates.value
+        law, q = affine_group(group), group.coordinates.value
         for name, point in zip(names, points):
             if any(not 0 <= value < q for value in _coordinates(point, degree)):
                 raise InputError(f"a coordinate of {name} is not below q; {advice}", path=path)
-        bad = first_bad_point(self.device, group, encode_points(group, points), subgroup=True)
+            if not law.contains(point):
+                raise InputError(f"{name} is not on the curve; {advice}", path=path)
+        if group.parameters.cofactor == 1:
+            return
+        bad = first_bad_point(self.device, group, from_points(group, points), subgroup=True)
         if bad is not None:
             raise InputError(f"{names[bad[0]]} {bad[1]}; {advice}", path=path)
 
@@ -202,21 +213,9 @@ class VerifyingKey:
         return GROUPS[f"{self.curve}.g{degree}"]
 
     @cached_property
-    def _equation(self) -> PairingEquation:
-        return PairingEquation(
-            self.device, self._parameters, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2
-        )
-
-    def _public_point(self, public: Sequence[int]) -> G1Point:
-        """IC_0 + sum of x_i * IC_i."""
-        total: G1Point = sum_of_multiples(
-            self.device, self._group(1), self.ic, [1, *public]
-        )  # fmt: skip
-        return total
-
-    @property
-    def _device(self) -> CpuDevice:
-        return self.device
+    def _alphabeta(self) -> Fq12Integers:
+        """e(alpha, beta)."""
+        return pairing(self.device, self._parameters, self.alpha_g1, self.beta_g2)
 
 
 def _coordinates(point: Any, degree: int) -> list[int]:

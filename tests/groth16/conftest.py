@@ -1,0 +1,41 @@
+"""Keys that several modules of these tests use, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from quod.groth16 import generate_key
+from tests.groth16.circuits import Circuit, recurrence
+
+
+@dataclass(frozen=True)
+class Made:
+    """A circuit of ours with its files and a key of our own set-up."""
+
+    circuit: Circuit
+    r1cs: Path
+    wtns: Path
+    zkey: Path
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """The recurrence of 20 steps over a curve, with a key made from seed 1."""
+    known: dict[str, Made] = {}
+
+    def make(curve: str) -> Made:
+        if curve not in known:
+            folder = tmp_path_factory.mktemp(curve)
+            circuit = recurrence(curve, 20)
+            r1cs = circuit.write_r1cs(folder / "circuit.r1cs")
+            wtns = circuit.write_wtns(folder / "witness.wtns")
+            zkey = folder / "circuit.zkey"
+            generate_key(r1cs, zkey, 1)
+            known[curve] = Made(circuit, r1cs, wtns, zkey)
+        return known[curve]
+
+    return make

@@ -1,0 +1,370 @@
+"""Proofs: of every complete set, equal to the reference model's, refused when they are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quod.curve.parameters import CURVES
+from quod.device.cpu import CpuDevice
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError, MismatchError, VerificationError
+from quod.field.array import integers_to_words
+from quod.formats import Witness, Zkey
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key
+from quod.groth16.prover import blinding
+from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS
+from tests.groth16.conftest import Made
+from tests.groth16.test_setup import TRIVIAL
+from tests.node import run_program
+from tests.reference import circom, groth16
+
+Make = Callable[[str], Made]
+
+
+def plain(proof: circom.Proof | Proof) -> tuple[object, ...]:
+    return proof.a, proof.b, proof.c
+
+
+# --- complete sets
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", CIRCOM_SETS)
+def test_every_circom_set_proves(shared_fixtures: Path, device: CpuDevice, name: str) -> None:
+    folder = shared_fixtures / "circom" / name
+    key = ProvingKey.from_zkey(folder / "circuit.zkey", device=device)
+    proof, public = key.prove(folder / "witness.wtns")
+    assert public == circom.read_public(folder / "public.json")
+    published = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    assert published.verify(public, proof)
+    if public:
+        r = CURVES[key.curve].fr.value
+        assert not published.verify([(public[0] + 1) % r, *public[1:]], proof)
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", SMALL_SETS)
+def test_the_reference_verifier_takes_the_proof(
+    shared_fixtures: Path, device: CpuDevice, name: str
+) -> None:
+    folder = shared_fixtures / "circom" / name
+    key = ProvingKey.from_zkey(folder / "circuit.zkey", device=device)
+    proof, public = key.prove(folder / "witness.wtns", self_check=False)
+    published = circom.read_verification_key(folder / "verification_key.json")
+    assert groth16.verify(published, public, circom.Proof(proof.a, proof.b, proof.c))
+
+
+@pytest.mark.fixtures
+@pytest.mark.node
+@pytest.mark.parametrize("name", CIRCOM_SETS)
+def test_snarkjs_takes_the_proof(shared_fixtures: Path, tmp_path: Path, name: str) -> None:
+    folder = shared_fixtures / "circom" / name
+    key = ProvingKey.from_zkey(folder / "circuit.zkey")
+    proof, public = key.prove(folder / "witness.wtns")
+    (tmp_path / "proof.json").write_text(proof.to_json())
+    (tmp_path / "public.json").write_text(json.dumps([str(value) for value in public]))
+    vkey = folder / "verification_key.json"
+    done = run_program("snarkjs", "groth16", "verify", vkey, "public.json", "proof.json",
+                       directory=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK" in done.stdout
+
+
+@pytest.mark.node
+def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> None:
+    own = made("bls12_381")
+    key = ProvingKey.from_zkey(own.zkey)
+    proof, public = key.prove(own.wtns)
+    (tmp_path / "proof.json").write_text(proof.to_json())
+    (tmp_path / "public.json").write_text(json.dumps([str(value) for value in public]))
+    (tmp_path / "vkey.json").write_text(key.verifying_key.to_json())
+    done = run_program("snarkjs", "groth16", "verify", "vkey.json", "public.json", "proof.json",
+                       directory=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- against the reference model
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_equal_to_the_reference_model(made: Make, device: CpuDevice, curve: str) -> None:
+    own = made(curve)
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    witness = Witness.open(own.wtns)
+    r, s = blinding(key.zkey.fr, 99, witness.values)
+    expected, public = groth16.prove(
+        circom.read_zkey(own.zkey), circom.read_wtns(own.wtns), r, s
+    )  # fmt: skip
+    proof, inputs = key.prove(witness, seed=99)
+    assert plain(proof) == plain(expected)
+    assert inputs == public == own.circuit.public
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", ["bn254-poseidon", "bls12_381-poseidon"])
+def test_a_circom_set_equal_to_the_reference_model(
+    shared_fixtures: Path, device: CpuDevice, name: str
+) -> None:
+    zkey, wtns = (shared_fixtures / "circom" / name / file
+                  for file in ("circuit.zkey", "witness.wtns"))  # fmt: skip
+    key = ProvingKey.from_zkey(zkey, device=device)
+    r, s = blinding(key.zkey.fr, 7, Witness.open(wtns).values)
+    expected, _ = groth16.prove(circom.read_zkey(zkey), circom.read_wtns(wtns), r, s)
+    assert plain(key.prove(wtns, seed=7)[0]) == plain(expected)
+
+
+@pytest.mark.fixtures
+def test_keys_over_bls12_381_need_the_roots_of_snarkjs(shared_fixtures: Path) -> None:
+    folder = shared_fixtures / "circom" / "quod-bls12_381-mulchain"
+    key, witness = (circom.read_zkey(folder / "circuit.zkey"),
+                    circom.read_wtns(folder / "witness.wtns"))  # fmt: skip
+    own = ProvingKey.from_zkey(folder / "circuit.zkey")
+    r, s = blinding(own.zkey.fr, 0, Witness.open(folder / "witness.wtns").values)
+    wrong, public = groth16.prove(key, witness, r, s, family="arkworks")
+    proof, _ = own.prove(folder / "witness.wtns", seed=0)
+    assert own.verifying_key.verify(public, proof)
+    assert not own.verifying_key.verify(public, Proof(own.curve, wrong.a, wrong.b, wrong.c))
+    assert proof.c != wrong.c
+    assert (proof.a, proof.b) == (wrong.a, wrong.b)
+
+
+@pytest.mark.parametrize("name", TRIVIAL)
+def test_trivial_circuits(device: CpuDevice, name: str, tmp_path: Path) -> None:
+    circuit = TRIVIAL[name]
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
+    wtns = circuit.write_wtns(tmp_path / "c.wtns")
+    proof, public = ProvingKey.from_zkey(tmp_path / "c.zkey", device=device).prove(wtns)
+    assert public == circuit.public
+    verifying_key = groth16.verifying_key(circom.read_zkey(tmp_path / "c.zkey"))
+    assert groth16.verify(verifying_key, public, circom.Proof(proof.a, proof.b, proof.c))
+
+
+# --- blinding
+
+
+def test_a_seed_fixes_the_proof_and_nothing_else_does(made: Make, device: CpuDevice) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    first, _ = key.prove(own.wtns, seed=1)
+    assert key.prove(own.wtns, seed=1)[0].to_json() == first.to_json()
+    assert key.prove(own.wtns, seed=2)[0].a != first.a
+    one, other = (key.prove(own.wtns)[0] for _ in range(2))
+    for name in ("a", "b", "c"):
+        assert len({getattr(proof, name) for proof in (first, one, other)}) == 3, name
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_both_ways_of_holding_elements_give_one_proof(made: Make, curve: str) -> None:
+    own = made(curve)
+    texts = set()
+    for strategy in ("ifma", "scalar"):
+        try:
+            key = ProvingKey.from_zkey(own.zkey, device=f"cpu:{strategy}")
+        except DeviceError:
+            pytest.skip("this processor has no AVX-512 IFMA")
+        texts.add(key.prove(own.wtns, seed=5)[0].to_json())
+    assert len(texts) == 1
+
+
+def test_blinding_depends_on_everything() -> None:
+    fr, other = CURVES["bn254"].fr, CURVES["bls12_381"].fr
+    witness, changed = (integers_to_words(fr, [1, value]) for value in (5, 6))
+    drawn = [
+        blinding(fr, 1, witness),
+        blinding(fr, 2, witness),
+        blinding(fr, -1, witness),
+        blinding(fr, 1, changed),
+        blinding(other, 1, witness),
+        blinding(fr, None, witness),
+        blinding(fr, None, witness),
+    ]
+    values = [value for pair in drawn for value in pair]
+    assert len(set(values)) == len(values)
+    assert blinding(fr, 1, witness) == drawn[0]
+    assert all(0 <= value < fr.value for pair in drawn if pair != drawn[4] for value in pair)
+
+
+def test_the_derivation_of_the_blinding_is_fixed() -> None:
+    """As the docstring of `blinding` states it, computed here with nothing of Quod."""
+    import hashlib
+
+    fr = CURVES["bn254"].fr
+    digest = hashlib.blake2b((1).to_bytes(32, "little") + (5).to_bytes(32, "little")).hexdigest()
+    expected = tuple(
+        int(hashlib.sha512(f"quod groth16 blinding: bn254.fr {x} 42 {digest}".encode()).hexdigest(),
+            16) % fr.value
+        for x in "rs"
+    )  # fmt: skip
+    assert blinding(fr, 42, integers_to_words(fr, [1, 5])) == expected
+
+
+# --- what must not be proved
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_witness_that_violates_the_circuit(
+    made: Make, device: CpuDevice, curve: str, tmp_path: Path
+) -> None:
+    own = made(curve)
+    r = CURVES[curve].fr.value
+    wrong = list(own.circuit.witness)
+    wrong[7] = (wrong[7] + 1) % r
+    assert not own.circuit.satisfied(wrong)
+    path = own.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    with pytest.raises(VerificationError) as caught:
+        key.prove(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: the proof does not verify")
+    assert "does not satisfy the circuit" in message
+    assert "\n" not in message
+    proof, public = key.prove(path, self_check=False)
+    assert not key.verifying_key.verify(public, proof)
+
+
+def test_a_witness_of_another_circuit(made: Make, shared_fixtures: Path) -> None:
+    key = ProvingKey.from_zkey(made("bn254").zkey)
+    other = shared_fixtures / "circom" / "quod-bn254-mulchain" / "witness.wtns"
+    with pytest.raises(MismatchError, match=r"19 values and the key .* is for 22") as caught:
+        key.prove(other)
+    assert caught.value.path == str(other)
+
+
+def test_a_witness_of_another_curve(made: Make) -> None:
+    key = ProvingKey.from_zkey(made("bn254").zkey)
+    with pytest.raises(MismatchError, match=r"over bls12_381 and the key .* over bn254"):
+        key.prove(made("bls12_381").wtns)
+
+
+def test_a_damaged_witness(made: Make, tmp_path: Path) -> None:
+    own = made("bn254")
+    data = bytearray(own.wtns.read_bytes())
+    data[-32:] = CURVES["bn254"].fr.value.to_bytes(32, "little")
+    (tmp_path / "bad.wtns").write_bytes(data)
+    with pytest.raises(InputError, match="value 21 is not below the prime"):
+        ProvingKey.from_zkey(own.zkey).prove(tmp_path / "bad.wtns")
+
+
+# --- damaged keys
+
+SECTIONS = {"a": 5, "b_g1": 6, "b_g2": 7, "c": 8, "h": 9}
+
+
+def damaged(own: Made, folder: Path, section: int, offset: int, mask: int = 1) -> Path:
+    """A copy of the key with a bit changed at `offset` in a section."""
+    path = folder / "damaged.zkey"
+    shutil.copy(own.zkey, path)
+    data = bytearray(path.read_bytes())
+    at = 12
+    while int.from_bytes(data[at : at + 4], "little") != section:
+        at += 12 + int.from_bytes(data[at + 4 : at + 12], "little")
+    data[at + 12 + offset] ^= mask
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+def test_a_key_with_a_point_off_the_curve(
+    made: Make, device: CpuDevice, curve: str, name: str, tmp_path: Path
+) -> None:
+    own = made(curve)
+    path = damaged(own, tmp_path, SECTIONS[name], 2 * CURVES[curve].fq.bytes * 3 + 5)
+    key = ProvingKey.from_zkey(path, device=device)
+    with pytest.raises(VerificationError):
+        key.prove(own.wtns)
+    with pytest.raises(InputError, match=rf"point \d of {name} is not on the curve") as caught:
+        key.check()
+    assert caught.value.path == str(path)
+
+
+@pytest.mark.parametrize("name", ["alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1",
+                                  "delta_g2"])  # fmt: skip
+def test_a_key_with_a_header_point_off_the_curve(made: Make, name: str, tmp_path: Path) -> None:
+    own = made("bn254")
+    # Two primes of 32 bytes after their lengths, three counts, then the points.
+    offsets = {"alpha_g1": 84, "beta_g1": 148, "beta_g2": 212, "gamma_g2": 340, "delta_g1": 468,
+               "delta_g2": 532}  # fmt: skip
+    key = ProvingKey.from_zkey(damaged(own, tmp_path, 2, offsets[name]))
+    with pytest.raises(InputError, match=f"^[^ ]*: {name} is not on the curve"):
+        key.check()
+    with pytest.raises((VerificationError, InputError)):
+        key.prove(own.wtns)
+
+
+def test_a_key_with_a_coefficient_changed(made: Make, device: CpuDevice, tmp_path: Path) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(damaged(own, tmp_path, 4, 4 + 44 * 8 + 12), device=device)
+    key.check()
+    with pytest.raises(VerificationError, match=r"the key \(.*\) is damaged"):
+        key.prove(own.wtns)
+
+
+def test_a_coordinate_that_is_not_below_the_modulus(made: Make, tmp_path: Path) -> None:
+    own = made("bn254")
+    path = damaged(own, tmp_path, 9, 31, mask=0xC0)
+    with pytest.raises(InputError, match="not below the modulus of bn254") as caught:
+        ProvingKey.from_zkey(path)
+    assert caught.value.section == "9 (h)"
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_good_key_passes_the_check(made: Make, device: CpuDevice, curve: str) -> None:
+    timeline = Timeline()
+    ProvingKey.from_zkey(made(curve).zkey, device=device).check(timeline=timeline)
+    assert "check h" in [row.name for row in timeline.table()]
+
+
+# --- how it is used
+
+
+def test_the_key_describes_the_circuit(made: Make) -> None:
+    own = made("bls12_377")
+    key = ProvingKey.from_zkey(own.zkey)
+    assert (key.curve, key.public, key.constraints) == ("bls12_377", 2, len(own.circuit.a))
+    assert key.variables == len(own.circuit.witness)
+    assert key.verifying_key is key.verifying_key
+    assert key.verifying_key.public == 2
+
+
+def test_stages_are_reported(made: Make) -> None:
+    own = made("bn254")
+    timeline = Timeline()
+    key = ProvingKey.from_zkey(own.zkey, timeline=timeline)
+    key.prove(own.wtns, timeline=timeline)
+    rows = {row.name: row for row in timeline.table()}
+    for name in ("map", "check coordinates", "matrices", "bases", "witness", "quotient",
+                 "A·w, B·w", "A·w ∘ B·w", "transforms",
+                 "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "assemble",
+                 "self-check"):  # fmt: skip
+        assert name in rows, name
+        assert not rows[name].failed
+    assert rows["A·w, B·w"].modmuls == len(Zkey.open(own.zkey).coefficients)
+
+
+def test_proofs_may_share_a_key_and_a_witness_may_be_open(made: Make) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    opened = Witness.open(own.wtns)
+    proofs = [key.prove(opened)[0] for _ in range(3)]
+    assert all(key.verifying_key.verify(own.circuit.public, proof) for proof in proofs)
+
+
+def test_json_round_trip(made: Make, tmp_path: Path) -> None:
+    own = made("bls12_381")
+    proof, _ = ProvingKey.from_zkey(own.zkey).prove(own.wtns)
+    (tmp_path / "proof.json").write_text(proof.to_json())
+    assert Proof.from_json(tmp_path / "proof.json") == proof
+    assert Proof.from_json(tmp_path / "proof.json", curve="bls12_381") == proof
+    with pytest.raises(MismatchError):
+        Proof.from_json(tmp_path / "proof.json", curve="bn254")
+    without = re.sub(r',\s*"curve": "bls12381"', "", proof.to_json())
+    assert "curve" not in without
+    (tmp_path / "rapidsnark.json").write_text(without)
+    assert Proof.from_json(tmp_path / "rapidsnark.json", curve="bls12_381") == proof

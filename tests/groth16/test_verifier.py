@@ -1,0 +1,334 @@
+"""The verifier takes honest proofs and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.curve.parameters import CURVES
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError, MismatchError
+from quod.groth16 import Proof, ProvingKey, VerifyingKey
+from quod.groth16.points import affine_group
+from tests.groth16.circuits import CIRCOM_SETS
+from tests.groth16.conftest import Made
+from tests.groth16.test_points import point_outside_the_subgroup
+from tests.node import run_program
+from tests.reference import circom
+
+Make = Callable[[str], Made]
+Proved = tuple[VerifyingKey, list[int], Proof]
+
+
+@pytest.fixture(params=CURVES)
+def proved(request: pytest.FixtureRequest, made: Make, device: CpuDevice) -> Proved:
+    """A verifying key, public inputs and a proof that hold."""
+    own = made(request.param)
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    proof, public = key.prove(own.wtns, seed=11, self_check=False)
+    return key.verifying_key, public, proof
+
+
+def law_of(proof: Proof, name: str) -> Any:
+    return affine_group(GROUPS[f"{proof.curve}.g{2 if name == 'b' else 1}"])
+
+
+# --- what holds
+
+
+def test_an_honest_proof(proved: Proved) -> None:
+    key, public, proof = proved
+    assert key.verify(public, proof) is True
+    assert key.verify(tuple(public), proof) is True
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", CIRCOM_SETS)
+def test_proofs_of_snarkjs(shared_fixtures: Path, device: CpuDevice, name: str) -> None:
+    folder = shared_fixtures / "circom" / name
+    key = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    public = circom.read_public(folder / "public.json")
+    proof = Proof.from_json(folder / "circom.proof")
+    assert key.verify(public, proof)
+    for index in range(len(public)):
+        changed = [*public]
+        changed[index] = (changed[index] + 1) % CURVES[key.curve].fr.value
+        assert not key.verify(changed, proof)
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", CIRCOM_SETS)
+def test_a_key_from_a_zkey_is_the_published_one(
+    shared_fixtures: Path, device: CpuDevice, name: str
+) -> None:
+    folder = shared_fixtures / "circom" / name
+    key = VerifyingKey.from_zkey(folder / "circuit.zkey", device=device)
+    ours = json.loads(key.to_json())
+    published = json.loads((folder / "verification_key.json").read_text())
+    assert ours == published
+    again = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    assert (again.alpha_g1, again.ic) == (key.alpha_g1, key.ic)
+
+
+def test_public_inputs_of_every_kind(made: Make, device: CpuDevice, tmp_path: Path) -> None:
+    """Zero, one and r - 1 among the public inputs."""
+    from quod.groth16 import generate_key
+    from tests.groth16.circuits import Circuit
+
+    r = CURVES["bn254"].fr.value
+    witness = [1, 0, 1, r - 1, 0]
+    rows = [[(1, 1)], [(2, 1)], [(3, 1)]]
+    circuit = Circuit("bn254", rows, [[(0, 1)]] * 3, rows, witness, 0, 4)
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 5)
+    key = ProvingKey.from_zkey(tmp_path / "c.zkey", device=device)
+    proof, public = key.prove(circuit.write_wtns(tmp_path / "c.wtns"))
+    assert public == [0, 1, r - 1, 0]
+    assert key.verifying_key.verify(public, proof)
+    assert not key.verifying_key.verify([0, 1, 0, r - 1], proof)
+
+
+# --- tampered proofs
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_a_point_changed_for_another_of_the_group(proved: Proved, name: str) -> None:
+    key, public, proof = proved
+    law = law_of(proof, name)
+    point = getattr(proof, name)
+    for other in (law.negate(point), law.add(point, law.generator), law.generator):
+        assert key.verify(public, replace(proof, **{name: other})) is False
+
+
+def test_points_in_each_others_place(proved: Proved) -> None:
+    key, public, proof = proved
+    assert key.verify(public, replace(proof, a=proof.c, c=proof.a)) is False
+
+
+def test_two_negations_that_cancel_are_the_same_statement(proved: Proved) -> None:
+    """Groth16 proofs are malleable: (-A, -B, C) holds as well. That is no forgery."""
+    key, public, proof = proved
+    g1, g2 = law_of(proof, "a"), law_of(proof, "b")
+    other = replace(proof, a=g1.negate(proof.a), b=g2.negate(proof.b))
+    assert key.verify(public, other) is True
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_every_coordinate_changed(proved: Proved, name: str) -> None:
+    key, public, proof = proved
+    q = CURVES[proof.curve].fq.value
+    point = getattr(proof, name)
+    for index in range(4 if name == "b" else 2):
+        flat = list(sum(point, ())) if name == "b" else list(point)
+        flat[index] = (flat[index] + 1) % q
+        bad = ((flat[0], flat[1]), (flat[2], flat[3])) if name == "b" else tuple(flat)
+        with pytest.raises(InputError, match=f"^pi_{name} is not on the curve"):
+            key.verify(public, replace(proof, **{name: bad}))
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_coordinates_that_are_not_reduced(proved: Proved, name: str) -> None:
+    key, public, proof = proved
+    q = CURVES[proof.curve].fq.value
+    x, y = getattr(proof, name)
+    for bad in (
+        ((x[0] + q, x[1]), y) if name == "b" else (x + q, y),
+        (x, (y[0], y[1] - q)) if name == "b" else (x, y - q),
+    ):
+        with pytest.raises(InputError, match=f"coordinate of pi_{name} is not below q"):
+            key.verify(public, replace(proof, **{name: bad}))
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_infinity(proved: Proved, name: str) -> None:
+    key, public, proof = proved
+    with pytest.raises(InputError, match=f"^pi_{name} is the point at infinity"):
+        key.verify(public, replace(proof, **{name: None}))
+    zero = ((0, 0), (0, 0)) if name == "b" else (0, 0)
+    with pytest.raises(InputError, match=f"^pi_{name} is not on the curve"):
+        key.verify(public, replace(proof, **{name: zero}))
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_points_outside_the_subgroup(proved: Proved, name: str) -> None:
+    key, public, proof = proved
+    law = law_of(proof, name)
+    if law.cofactor == 1:
+        pytest.skip("every point of this curve is in the group")
+    outside = point_outside_the_subgroup(law)
+    low = law.multiply(law.order, outside)
+    # The honest point plus one of low order: the pairing may not notice, the check must.
+    for bad in (outside, low, law.add(getattr(proof, name), low)):
+        with pytest.raises(InputError, match=f"^pi_{name} is not in the subgroup"):
+            key.verify(public, replace(proof, **{name: bad}))
+
+
+# --- public inputs
+
+
+def test_public_inputs_changed(proved: Proved) -> None:
+    key, public, proof = proved
+    r = CURVES[key.curve].fr.value
+    for index in range(len(public)):
+        for change in (1, -1, r // 2):
+            changed = [*public]
+            changed[index] = (changed[index] + change) % r
+            assert key.verify(changed, proof) is False
+    assert key.verify(public[::-1], proof) is False
+
+
+def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
+    key, public, proof = proved
+    r = CURVES[key.curve].fr.value
+    for bad in (public[1] + r, public[1] - r, -1, r, 1 << 300):
+        with pytest.raises(InputError, match=r"^public input 1 is not from 0 to below r"):
+            key.verify([public[0], bad], proof)
+
+
+def test_another_count_of_public_inputs(proved: Proved) -> None:
+    key, public, proof = proved
+    for bad in ([], public[:1], [*public, 0], [*public, *public]):
+        with pytest.raises(MismatchError, match=f"2 public inputs and {len(bad)} were given"):
+            key.verify(bad, proof)
+
+
+@pytest.mark.parametrize("bad", [1.0, "1", None, True], ids=repr)
+def test_public_inputs_that_are_no_integers(proved: Proved, bad: Any) -> None:
+    key, public, proof = proved
+    with pytest.raises(InputError, match=r"^public input 0 must be an int"):
+        key.verify([bad, public[1]], proof)
+
+
+def test_a_proof_over_another_curve(made: Make) -> None:
+    first, second = (ProvingKey.from_zkey(made(curve).zkey) for curve in ("bn254", "bls12_381"))
+    proof, public = first.prove(made("bn254").wtns)
+    with pytest.raises(MismatchError, match="over bn254 and the verifying key over bls12_381"):
+        second.verifying_key.verify(public, proof)
+
+
+# --- keys
+
+
+def rebuilt(key: VerifyingKey, **changes: Any) -> VerifyingKey:
+    names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2", "ic")
+    points = {name: getattr(key, name) for name in names} | changes
+    return VerifyingKey(key.curve, **points, device=key.device, path="vkey.json")
+
+
+JSON_NAMES = {
+    "alpha_g1": "vk_alpha_1", "beta_g2": "vk_beta_2", "gamma_g2": "vk_gamma_2",
+    "delta_g2": "vk_delta_2",
+}  # fmt: skip
+
+
+def test_a_key_made_of_the_same_points(proved: Proved) -> None:
+    key, public, proof = proved
+    assert rebuilt(key).verify(public, proof)
+
+
+@pytest.mark.parametrize("name", JSON_NAMES)
+def test_a_key_with_infinity(proved: Proved, name: str) -> None:
+    with pytest.raises(InputError, match=f"^vkey.json: {JSON_NAMES[name]} is the point at inf"):
+        rebuilt(proved[0], **{name: None})
+
+
+@pytest.mark.parametrize("name", JSON_NAMES)
+def test_a_key_with_a_point_off_the_curve(proved: Proved, name: str) -> None:
+    x, y = getattr(proved[0], name)
+    bad = (x, (y[0], y[1] ^ 1)) if name != "alpha_g1" else (x, y ^ 1)
+    with pytest.raises(InputError, match=f"^vkey.json: {JSON_NAMES[name]} is not on the curve"):
+        rebuilt(proved[0], **{name: bad})
+
+
+@pytest.mark.parametrize("name", JSON_NAMES)
+def test_a_key_with_a_point_outside_the_subgroup(proved: Proved, name: str) -> None:
+    key = proved[0]
+    law = affine_group(GROUPS[f"{key.curve}.g{name[-1]}"])
+    if law.cofactor == 1:
+        pytest.skip("every point of this curve is in the group")
+    with pytest.raises(InputError, match=f"^vkey.json: {JSON_NAMES[name]} is not in the subgr"):
+        rebuilt(key, **{name: point_outside_the_subgroup(law)})
+
+
+def test_a_key_with_a_bad_ic(proved: Proved) -> None:
+    key = proved[0]
+    x, y = key.ic[2] or (0, 0)
+    q = CURVES[key.curve].fq.value
+    for bad, reason in (((x, y ^ 1), "is not on the curve"), ((x, y + q), "is not below q")):
+        with pytest.raises(InputError, match=rf"IC\[2\] {reason}"):
+            rebuilt(key, ic=(*key.ic[:2], bad))
+    with pytest.raises(InputError, match="IC must have a point"):
+        rebuilt(key, ic=())
+
+
+def test_an_ic_may_be_infinity_and_its_input_then_counts_for_nothing(proved: Proved) -> None:
+    key, public, proof = proved
+    longer = rebuilt(key, ic=(*key.ic, None))
+    assert longer.verify([*public, 0], proof)
+    assert longer.verify([*public, 12345], proof)
+    assert not longer.verify([public[0] ^ 1, public[1], 0], proof)
+
+
+def test_a_key_over_no_curve() -> None:
+    with pytest.raises(InputError, match="must be one of bn254, bls12_381"):
+        VerifyingKey("bw6", (1, 2), None, None, None, ((1, 2),))
+
+
+def test_json_of_a_key(proved: Proved, tmp_path: Path) -> None:
+    key, public, proof = proved
+    (tmp_path / "vkey.json").write_text(key.to_json())
+    read = VerifyingKey.from_json(tmp_path / "vkey.json", device=key.device)
+    assert read.to_json() == key.to_json()
+    assert read.verify(public, proof)
+    assert read.public == 2
+
+
+def test_what_a_file_says_of_the_pairing_is_not_relied_on(proved: Proved, tmp_path: Path) -> None:
+    key, public, proof = proved
+    document = json.loads(key.to_json())
+    document["vk_alphabeta_12"][0][0][0] = "1"
+    (tmp_path / "vkey.json").write_text(json.dumps(document))
+    read = VerifyingKey.from_json(tmp_path / "vkey.json", device=key.device)
+    assert read.verify(public, proof)
+    assert not read.verify([public[0], public[1] ^ 1], proof)
+
+
+# --- beside snarkjs
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+def test_both_verifiers_refuse_what_is_tampered_with(
+    made: Make, curve: str, tmp_path: Path
+) -> None:
+    own = made(curve)
+    key = ProvingKey.from_zkey(own.zkey)
+    proof, public = key.prove(own.wtns)
+    g1 = law_of(proof, "a")
+    (tmp_path / "vkey.json").write_text(key.verifying_key.to_json())
+    q = CURVES[curve].fq.value
+    cases: dict[str, tuple[list[int], Proof]] = {
+        "honest": (public, proof),
+        "negated": (public, replace(proof, a=g1.negate(proof.a))),
+        "swapped": (public, replace(proof, a=proof.c, c=proof.a)),
+        "input": ([public[0] ^ 1, public[1]], proof),
+        "unreduced": ([public[0] + CURVES[curve].fr.value, public[1]], proof),
+        "off the curve": (public, replace(proof, c=(proof.c[0], (proof.c[1] + 1) % q))),
+    }
+    for name, (inputs, case) in cases.items():
+        (tmp_path / "proof.json").write_text(case.to_json())
+        (tmp_path / "public.json").write_text(json.dumps([str(value) for value in inputs]))
+        done = run_program("snarkjs", "groth16", "verify", "vkey.json", "public.json",
+                           "proof.json", directory=tmp_path)  # fmt: skip
+        accepted = "OK!" in done.stdout
+        try:
+            ours = key.verifying_key.verify(inputs, case)
+        except InputError:
+            ours = False
+        assert ours == (name == "honest"), name
+        assert accepted == (name == "honest"), name
