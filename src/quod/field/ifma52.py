@@ -151,7 +151,8 @@ class Ifma52(PrimeField):
             if len({len(pairs) for pairs in here}) > 1:
                 here = here[:1]
             factors = [
-                ([a.limbs for a, _ in pairs], [b.limbs for _, b in pairs]) for pairs in here
+                ([_unmasked(a) for a, _ in pairs], [_unmasked(b) for _, b in pairs])
+                for pairs in here
             ]  # fmt: skip
             limbs = self.k.call(
                 f"products.{self.modulus.name}", self._sums_body, factors, key=self.limb_count
@@ -164,7 +165,7 @@ class Ifma52(PrimeField):
         for at in range(0, len(elements), _SIDE_BY_SIDE):
             here = elements[at : at + _SIDE_BY_SIDE]
             limbs = self.k.call(
-                f"squares.{self.modulus.name}", self._squares_body, [a.limbs for a in here],
+                f"squares.{self.modulus.name}", self._squares_body, [_unmasked(a) for a in here],
                 key=self.limb_count,
             )  # fmt: skip
             results += [self._reduced([(a, a)], own) for a, own in zip(here, limbs, strict=True)]
@@ -185,73 +186,95 @@ class Ifma52(PrimeField):
     def _sum_steps(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
     ) -> Steps[tuple[Value, ...]]:
-        """Rows of each a times one limb of its b, then one step of Montgomery reduction."""
-        n = self.limb_count
-        columns = [k.constant(0, types.u64)] * (n + 1)
-        for i in range(n):
-            # The lowest column comes first: the multiple of p waits for it.
-            for x, y in zip(a, b, strict=True):
-                columns[0] = _low(k, columns[0], x[0], y[i])
-                yield
-            quotient = self._quotient(k, columns[0])
-            yield
-            for x, y in zip(a, b, strict=True):
-                for j in range(1, n):
-                    columns[j] = _low(k, columns[j], x[j], y[i])
-                    yield
-                for j in range(n):
-                    columns[j + 1] = _high(k, columns[j + 1], x[j], y[i])
-                    yield
-            columns = yield from self._reduction_steps(k, columns, quotient)
-        return tuple(columns[:n])
+        """Rows of each a times one limb of its b, and after each a step of Montgomery reduction.
 
-    def _quotient(self, k: Builder, lowest: Value) -> Value:
-        """The multiple of p that clears the lowest column's 52 bits."""
+        A row is added before the reduction of the one above it: the multiple of p for that waits
+        for the lowest column, and meanwhile there is work.
+        """
+        n = self.limb_count
+        columns = [k.constant(_MASK, types.u64)] * n + [k.constant(0, types.u64)] * n
+        yield from self._row_steps(k, columns, 0, a, b)
+        for i in range(n):
+            quotient = self._quotient(k, columns, i)
+            yield
+            if i + 1 < n:
+                yield from self._row_steps(k, columns, i + 1, a, b)
+            yield from self._reduction_steps(k, columns, i, quotient)
+        return tuple(columns[n:])
+
+    def _row_steps(
+        self,
+        k: Builder,
+        columns: list[Value],
+        i: int,
+        a: Sequence[Sequence[Value]],
+        b: Sequence[Sequence[Value]],
+    ) -> Steps[None]:
+        """Adds each a times limb i of its b to the columns from i on."""
+        n = self.limb_count
+        for x, y in zip(a, b, strict=True):
+            for j in range(n):
+                columns[i + j] = _low(k, columns[i + j], x[j], y[i])
+                yield
+            for j in range(n):
+                # The column above the last has had nothing added to it yet.
+                columns[i + j + 1] = _high(k, columns[i + j + 1], x[j], y[i])
+                yield
+
+    def _quotient(self, k: Builder, columns: list[Value], i: int) -> Value:
+        """The multiple of p that clears the 52 bits of column i; carries the rest of it.
+
+        The column is too high by 2**52 - 1. Cleared, the true one becomes the next multiple of
+        2**52 from it on, so its product need not be made: the bits from 52 on are the carry as
+        they stand. In the quotient the excess, which is -1 modulo 2**52, is made up for.
+        """
         inverse = k.constant(-pow(self.p, -1, 1 << _BITS) % (1 << _BITS), types.u64)
-        return _low(k, k.constant(0, types.u64), lowest, inverse)
+        columns[i + 1] = columns[i + 1] + (columns[i] >> _BITS)
+        return _low(k, inverse, columns[i], inverse)
 
     def _reduction_steps(
-        self, k: Builder, columns: Sequence[Value], quotient: Value
-    ) -> Steps[list[Value]]:
-        """Adds the multiple of p that clears the lowest column, and drops that column."""
+        self, k: Builder, columns: list[Value], i: int, quotient: Value
+    ) -> Steps[None]:
+        """Adds a multiple of p to the columns above i."""
         n = self.limb_count
         modulus = self.raw_constant(self.p).limbs
-        # The lowest column becomes the next multiple of 2**52, so its product need not be made.
-        carry = (columns[0] + _MASK) >> _BITS
-        rest = [*columns[1:], k.constant(0, types.u64)]
-        rest[0] = rest[0] + carry
         for j in range(1, n):
-            rest[j - 1] = _low(k, rest[j - 1], quotient, modulus[j])
+            columns[i + j] = _low(k, columns[i + j], quotient, modulus[j])
             yield
-            rest[j - 1] = _high(k, rest[j - 1], quotient, modulus[j - 1])
+            columns[i + j] = _high(k, columns[i + j], quotient, modulus[j - 1])
             yield
-        rest[n - 1] = _high(k, rest[n - 1], quotient, modulus[n - 1])
+        columns[i + n] = _high(k, columns[i + n], quotient, modulus[n - 1])
         yield
-        return rest
 
     def _square_steps(self, k: Builder, a: Sequence[Value]) -> Steps[tuple[Value, ...]]:
-        """The products of different limbs once, doubled, then the squares, then the reduction."""
+        """Column by column; the higher ones between the steps of the reduction."""
         n = self.limb_count
-        zero = k.constant(0, types.u64)
-        columns = [zero] * (2 * n)
+        columns: list[Value] = []
+        for _ in range(n + 1):
+            yield from self._column_steps(k, columns, a)
         for i in range(n):
-            for j in range(i + 1, n):
-                columns[i + j] = _low(k, columns[i + j], a[i], a[j])
-                yield
-                columns[i + j + 1] = _high(k, columns[i + j + 1], a[i], a[j])
-                yield
-        columns = [column + column for column in columns]
+            quotient = self._quotient(k, columns, i)
+            yield
+            if len(columns) < 2 * n:
+                yield from self._column_steps(k, columns, a)
+            yield from self._reduction_steps(k, columns, i, quotient)
+        return tuple(columns[n:])
+
+    def _column_steps(self, k: Builder, columns: list[Value], a: Sequence[Value]) -> Steps[None]:
+        """The next column of a square: products of different limbs once, doubled, and a square."""
+        n, place = self.limb_count, len(columns)
+        column = k.constant(0, types.u64)
         for i in range(n):
-            columns[2 * i] = _low(k, columns[2 * i], a[i], a[i])
-            yield
-            columns[2 * i + 1] = _high(k, columns[2 * i + 1], a[i], a[i])
-            yield
-        for _ in range(n):
-            quotient = self._quotient(k, columns[0])
-            yield
-            low = yield from self._reduction_steps(k, columns[: n + 1], quotient)
-            columns = [*low[:n], *columns[n + 1 :]]
-        return tuple(columns[:n])
+            for other, multiply_add in ((place - i, _low), (place - 1 - i, _high)):
+                if i < other < n:
+                    column = multiply_add(k, column, a[i], a[other])
+                    yield
+        column = column + column
+        if place < n:
+            column = column + _MASK
+        half = place // 2
+        columns.append((_high if place % 2 else _low)(k, column, a[half], a[half]))
+        yield
 
     # --- reductions
 
@@ -412,6 +435,19 @@ def _side_by_side(streams: Sequence[Steps[T]]) -> list[T]:
                 results[index] = finished.value
                 del running[index]
     return [results[index] for index in range(len(streams))]
+
+
+def _unmasked(a: Element) -> tuple[Value, ...]:
+    """The limbs of a factor without the masks that normalising put on them.
+
+    The multiply-adds take 52 bits of a limb whatever is above; a mask nobody else needs goes.
+    """
+    limbs = []
+    for limb in a.limbs:
+        op = limb.op
+        masked = op is not None and op.name == "and" and op.operands[1].constant == _MASK
+        limbs.append(op.operands[0] if op is not None and masked else limb)
+    return tuple(limbs)
 
 
 def _low(k: Builder, c: Value, a: Value, b: Value) -> Value:
