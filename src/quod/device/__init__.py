@@ -18,9 +18,30 @@ if TYPE_CHECKING:
     from quod.device.discovery import DeviceInfo as DeviceInfo
     from quod.device.discovery import devices as devices
     from quod.device.discovery import open_device as open_device
+    from quod.device.event import Event as Event
+    from quod.device.protocol import Device as Device
+    from quod.device.recording import Recording as Recording
+    from quod.device.stream import IdleStream as IdleStream
+    from quod.device.stream import RecordedStream as RecordedStream
+    from quod.device.stream import RecordingStream as RecordingStream
+    from quod.device.stream import SubmittedStream as SubmittedStream
     from quod.device.timeline import Timeline as Timeline
 
-__all__ = ["devices", "open_device", "DeviceInfo", "CpuDevice", "Buffer", "Timeline"]
+__all__ = [
+    "devices",
+    "open_device",
+    "Device",
+    "DeviceInfo",
+    "CpuDevice",
+    "Buffer",
+    "IdleStream",
+    "RecordingStream",
+    "RecordedStream",
+    "SubmittedStream",
+    "Recording",
+    "Event",
+    "Timeline",
+]
 
 _HOME = {
     "devices": "quod.device.discovery",
@@ -28,6 +49,13 @@ _HOME = {
     "DeviceInfo": "quod.device.discovery",
     "CpuDevice": "quod.device.cpu",
     "Buffer": "quod.device.buffer",
+    "Device": "quod.device.protocol",
+    "IdleStream": "quod.device.stream",
+    "RecordingStream": "quod.device.stream",
+    "RecordedStream": "quod.device.stream",
+    "SubmittedStream": "quod.device.stream",
+    "Recording": "quod.device.recording",
+    "Event": "quod.device.event",
     "Timeline": "quod.device.timeline",
 }
 

@@ -112,7 +112,7 @@ def _check_array(array: np.ndarray[Any, Any], type_: PointerType) -> None:
         raise _Unfit("is not contiguous; take numpy.ascontiguousarray of it")
 
 
-def _number(argument: object, type_: Type) -> int | float:
+def _number(argument: Any, type_: Type) -> int | float:
     if isinstance(argument, (Buffer, np.ndarray)):
         raise _Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
     if type_.kind == "float":

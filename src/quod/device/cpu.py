@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.device import cpu_compiler, host, llvm_jit
-from quod.device.arguments import Argument
+from quod.device.arguments import Argument, Slots
 from quod.device.buffer import Buffer
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
@@ -21,7 +21,11 @@ from quod.kernel.machine import Machine
 from quod.target import llvm
 
 if TYPE_CHECKING:
+    from quod.device.cpu_stream import CpuSubmission
+    from quod.device.protocol import Device
+    from quod.device.recording import Recording
     from quod.device.stream import IdleStream
+    from quod.device.timeline import Stage, Timeline
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
@@ -170,20 +174,26 @@ class CpuDevice:
         Ctrl-C stops the launch: the workgroups that were begun are finished, and what the kernel
         has stored until then is undefined.
         """
-        self.launch_cancellable(kernel, groups, arguments, None)
+        self.execute(kernel, groups, kernel.pack(arguments), arguments, None)
 
-    def launch_cancellable(
+    def execute(
         self,
         kernel: CpuKernel,
         groups: int,
+        slots: Slots,
         arguments: tuple[Argument, ...],
         cancellation: Cancellation | None,
     ) -> None:
-        """`launch`, which another thread can stop through `cancellation`."""
-        if groups <= 0:
+        """A launch with its arguments packed, which another thread can stop."""
+        if not 0 <= groups < 1 << 32:
+            raise DeviceError(
+                f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
+                "2**32 - 1"
+            )
+        if groups == 0:
             return
         workers = min(self.threads, groups)
-        job = Job(kernel.entry, kernel.pack(arguments), arguments, groups, workers)
+        job = Job(kernel.entry, slots, arguments, groups, workers)
         expected = kernel.seconds_per_group
         if (
             expected is not None
@@ -196,12 +206,27 @@ class CpuDevice:
         if not job.cancelled:
             kernel.observe(job.seconds, groups)
 
-    def stream(self) -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's."""
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's.
+
+        `name` is its track in a timeline.
+        """
         from quod.device.stream import IdleStream
 
-        return IdleStream(self)
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> CpuSubmission:
+        """Begins to run recorded work on a thread of its own; streams call it."""
+        from quod.device.cpu_stream import CpuSubmission
+
+        return CpuSubmission(self, recording, name, timeline, parent)
 
     def close(self) -> None:
         """Ends the worker threads. The device may be used again; it starts others then."""
         self._pool.close()
+
+
+if TYPE_CHECKING:
+    _: Device[CpuKernel] = CpuDevice()

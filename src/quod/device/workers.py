@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 EntryPoint = Callable[[int, int, int, int], None]
 
@@ -22,7 +23,7 @@ EntryPoint = Callable[[int, int, int, int], None]
 STACK_BYTES = 16 << 20
 
 # How long an interrupted launch waits for workers to come back from the workgroups they hold.
-_GRACE_SECONDS = 1.0
+GRACE_SECONDS = 1.0
 # Pieces a worker takes, on average: many for balance, few to touch the shared counter seldom.
 _CHUNKS_PER_WORKER = 64
 _PAST_THE_END = 1 << 62
@@ -96,27 +97,33 @@ class Job:
         return True
 
 
+class Cancellable(Protocol):
+    """What can be stopped from another thread, such as a `Job`."""
+
+    def cancel(self) -> None: ...
+
+
 class Cancellation:
-    """Lets one thread stop the launches of another."""
+    """Lets one thread stop what another does, one thing after the other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._job: Job | None = None
+        self._current: Cancellable | None = None
         self.requested = False
 
-    def watch(self, job: Job | None) -> None:
-        """The job that is now running; it is stopped at once if that has been asked for."""
+    def watch(self, current: Cancellable | None) -> None:
+        """What is being done now; it is stopped at once if that has been asked for."""
         with self._lock:
-            self._job = job
-            if self.requested and job is not None:
-                job.cancel()
+            self._current = current
+            if self.requested and current is not None:
+                current.cancel()
 
     def cancel(self) -> None:
-        """Stops the job that is running and all that come after it."""
+        """Stops what is being done and all that comes after it."""
         with self._lock:
             self.requested = True
-            if self._job is not None:
-                self._job.cancel()
+            if self._current is not None:
+                self._current.cancel()
 
 
 class WorkerPool:
@@ -153,7 +160,7 @@ class WorkerPool:
             job.cancel()
             with self._lock:
                 self._abandoned.append(job)
-            job.wait(_GRACE_SECONDS)
+            job.wait(GRACE_SECONDS)
             raise
         finally:
             if cancellation is not None:

@@ -1,0 +1,92 @@
+"""Events: points in the work of a stream that others wait for or take the time of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from quod.errors import DeviceError
+
+
+class Completion:
+    """One passing of an event: each submission of its recording makes another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self.time_ns = 0
+        self.failed = False
+
+    def complete(self, *, failed: bool = False) -> None:
+        """The point is reached, or (`failed`) never will be. Only the first call counts."""
+        with self._lock:
+            if self._done.is_set():
+                return
+            self.time_ns, self.failed = time.perf_counter_ns(), failed
+            self._done.set()
+            callbacks = self._callbacks
+        for callback in callbacks:
+            callback()
+
+    def is_done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._done.wait(timeout)
+
+    def call_when_done(self, callback: Callable[[], None]) -> None:
+        """Calls back once it is complete, at once if it is."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+
+class Event:
+    """A point in the recording of a stream; `RecordingStream.event` makes it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._completion: Completion | None = None
+
+    def arm(self) -> Completion:
+        """A new passing, when the recording is submitted."""
+        self._completion = Completion()
+        return self._completion
+
+    def completion(self) -> Completion:
+        """The passing of the last submission; DeviceError if there was none yet."""
+        if self._completion is None:
+            raise DeviceError(
+                f"event {self.name} belongs to a recording that has not been submitted yet; "
+                "submit it before anything waits for the event"
+            )
+        return self._completion
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last submission has passed it."""
+        return self._completion is not None and self._completion.is_done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is passed; False if that takes longer than `timeout` seconds.
+
+        Raises DeviceError if the recording was not submitted, or ended before.
+        """
+        completion = self.completion()
+        if not completion.wait(timeout):
+            return False
+        if completion.failed:
+            raise DeviceError(f"the work that event {self.name} belongs to ended before it")
+        return True
+
+    @property
+    def time_ns(self) -> int:
+        """When it was passed, on the scale of `time.perf_counter_ns`; DeviceError before that."""
+        completion = self.completion()
+        if not completion.is_done() or completion.failed:
+            raise DeviceError(f"event {self.name} has not been passed")
+        return completion.time_ns

@@ -1,0 +1,115 @@
+"""What a device is: the CPU now, other backends beside it.
+
+device.compile   a kernel definition, with its static arguments, to code
+device.launch    runs it over workgroups and waits
+device.stream    records work, to run beside the caller and again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from quod.device.arguments import Argument
+from quod.device.buffer import Buffer
+from quod.device.timeline import Stage, Timeline
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+from quod.kernel.types import Type
+
+if TYPE_CHECKING:
+    from quod.device.recording import Recording
+    from quod.device.stream import IdleStream
+
+
+class CompiledKernel(Protocol):
+    """A kernel made ready by a device.
+
+    `lanes` is how many instances a workgroup has, `stored` the indices of the parameters that the
+    kernel may store through, `static` the arguments fixed when it was traced.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Type]: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def stored(self) -> frozenset[int]: ...
+    @property
+    def static(self) -> Mapping[str, Any]: ...
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Any:
+        """The arguments as the device takes them; DeviceError if one does not fit."""
+
+
+class Submission(Protocol):
+    """Submitted work. `wait` raises what went wrong; `cancel` stops the work as soon as it can."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def wait(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+Kernel = TypeVar("Kernel", bound=CompiledKernel)
+
+
+class Device(Protocol[Kernel]):
+    """A place where kernels run.
+
+    `lanes` is how many instances a workgroup has by default, `strategy` how field elements are
+    held, `memory_budget` how many bytes a plan may count on.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def memory_budget(self) -> int: ...
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> Kernel:
+        """A kernel for this device; KernelError if it is wrong."""
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Zeroed memory; DeviceError if there is not so much."""
+
+    def upload(self, array: np.ndarray[Any, Any]) -> Buffer:
+        """Host data as a buffer."""
+
+    def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+        """A buffer's bytes into a host array."""
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the budget; says how much fits."""
+
+    def launch(self, kernel: Kernel, groups: int, *arguments: Argument) -> None:
+        """Runs workgroups and waits for them."""
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's."""
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> Submission:
+        """Begins to run recorded work, shown as `name`; what streams are made of."""
+
+    def close(self) -> None:
+        """Gives back what the device holds, such as threads."""

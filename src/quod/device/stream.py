@@ -1,0 +1,265 @@
+"""Streams typed by their state: a wrong order of calls is a type error, and an exception.
+
+    stream = device.stream()                          # idle
+    recording = stream.record()                       # recording
+    recording.launch(kernel, groups, n, a, b)
+    recorded = recording.finish()                     # recorded
+    submitted = recorded.submit()                     # submitted: runs beside the caller
+    stream = submitted.wait()                         # idle again
+    stream = stream.replay(recorded.recording).submit().wait()
+
+A call that changes the state gives the stream in its new state and uses up the old object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from quod.device.arguments import Argument
+from quod.device.buffer import Buffer
+from quod.device.event import Event
+from quod.device.protocol import CompiledKernel, Device, Submission
+from quod.device.recording import (
+    Await,
+    Copy,
+    Dependencies,
+    Fill,
+    Launch,
+    Mark,
+    Memory,
+    Recording,
+    Step,
+)
+from quod.device.timeline import Stage, Timeline
+from quod.errors import DeviceError
+
+# What a stream can do, and the state in which it can.
+_STATES_OF = {
+    "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
+    "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
+    "wait_for": "recording", "finish": "recording", "recording": "recorded", "submit": "recorded",
+    "wait": "submitted", "cancel": "submitted", "is_done": "submitted",
+}  # fmt: skip
+
+
+class _Stream:
+    """What the states have in common: each object is good for one state."""
+
+    state: ClassVar[str]
+
+    def __init__(self, device: Device[Any], name: str) -> None:
+        self._device = device
+        self.name = name
+        self._left_by: str | None = None
+
+    def _check(self) -> None:
+        if self._left_by is not None:
+            raise DeviceError(
+                f"this stream is not {self.state} any more: {self._left_by}() moved it on; "
+                "use the object that it returned"
+            )
+
+    def _leave(self, by: str) -> None:
+        self._check()
+        self._left_by = by
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _STATES_OF:
+                raise AttributeError(f"a stream has no attribute {name!r}")
+            raise DeviceError(
+                f"{name} is for a stream that is {_STATES_OF[name]}; this one is {self.state}"
+            )
+
+
+class IdleStream(_Stream):
+    """A stream with nothing to do."""
+
+    state = "idle"
+
+    def record(self) -> RecordingStream:
+        """Begins a recording."""
+        self._leave("record")
+        return RecordingStream(self._device, self.name)
+
+    def replay(self, recording: Recording) -> RecordedStream:
+        """Takes a recording that was made before on the same device."""
+        self._check()
+        if recording.device != self._device.name:
+            raise DeviceError(
+                f"the recording is for the device {recording.device}, "
+                f"and the stream is on {self._device.name}"
+            )
+        self._leave("replay")
+        return RecordedStream(self._device, self.name, recording)
+
+
+class RecordingStream(_Stream):
+    """A stream that notes work. Memory in it is used when it is submitted, and kept until then.
+
+    Errors in arguments are raised here, not later.
+    """
+
+    state = "recording"
+
+    def __init__(self, device: Device[Any], name: str) -> None:
+        super().__init__(device, name)
+        self._steps: list[Step] = []
+        self._dependencies = Dependencies()
+        self._own_events: set[Event] = set()
+
+    def _after(
+        self, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
+    ) -> tuple[int, ...]:
+        return self._dependencies.add(len(self._steps), reads, writes)
+
+    def launch(
+        self,
+        kernel: CompiledKernel,
+        groups: int,
+        *arguments: Argument,
+        label: str | None = None,
+        bytes: int = 0,
+        modmuls: int = 0,
+    ) -> None:
+        """`groups` workgroups of a kernel; `label`, `bytes` and `modmuls` are for a timeline."""
+        self._check()
+        packed = kernel.pack(arguments)
+        memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
+        reads = [a for i, a in memory.items() if i not in kernel.stored]
+        writes = [a for i, a in memory.items() if i in kernel.stored]
+        step = Launch(
+            label or kernel.name, self._after(reads, writes), bytes, modmuls,
+            kernel=kernel, groups=groups, arguments=arguments, packed=packed,
+        )  # fmt: skip
+        self._steps.append(step)
+
+    def copy(self, source: Buffer, target: Buffer, *, label: str = "copy") -> None:
+        """All bytes of one buffer to another of the same size."""
+        self._copy("copy", source, target, label)
+
+    def upload(
+        self, source: np.ndarray[Any, Any], target: Buffer, *, label: str = "upload"
+    ) -> None:
+        """Host memory to a buffer; what it holds when the work runs."""
+        self._copy("upload", source, target, label)
+
+    def download(
+        self, source: Buffer, target: np.ndarray[Any, Any], *, label: str = "download"
+    ) -> None:
+        """A buffer to host memory, which is set once the stream has been waited for."""
+        self._copy("download", source, target, label)
+
+    def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
+        self._check()
+        for memory in (source, target):
+            _check_contiguous(memory)
+        _check_writeable(target)
+        if source.nbytes != target.nbytes:
+            raise DeviceError(
+                f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
+            )
+        step = Copy(
+            label, self._after([source], [target]), 2 * source.nbytes,
+            direction=direction, source=source, target=target,
+        )  # fmt: skip
+        self._steps.append(step)
+
+    def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
+        """Sets every 32-bit word of a buffer."""
+        self._check()
+        _check_writeable(target)
+        if target.nbytes % 4 or not 0 <= word < 1 << 32:
+            raise DeviceError(
+                f"{label} sets 32-bit words: {target.nbytes} bytes cannot be set to {word:#x}"
+            )
+        step = Fill(label, self._after((), [target]), target.nbytes, target=target, word=word)
+        self._steps.append(step)
+
+    def event(self, name: str) -> Event:
+        """A point here that others can wait for, passed once all work before it is done."""
+        self._check()
+        event = Event(name)
+        self._own_events.add(event)
+        after = self._dependencies.add_barrier(len(self._steps))
+        self._steps.append(Mark(name, after, event=event))
+        return event
+
+    def wait_for(self, event: Event) -> None:
+        """The work behind this point starts after an event of another stream.
+
+        That stream must have been submitted before this one is.
+        """
+        self._check()
+        if event in self._own_events:
+            return
+        after = self._dependencies.add_barrier(len(self._steps))
+        self._steps.append(Await(f"wait for {event.name}", after, event=event))
+
+    def finish(self) -> RecordedStream:
+        """Ends the recording."""
+        self._leave("finish")
+        recording = Recording(self._device.name, tuple(self._steps))
+        return RecordedStream(self._device, self.name, recording)
+
+
+class RecordedStream(_Stream):
+    """A stream with work that it has not begun. `recording` can be kept and replayed."""
+
+    state = "recorded"
+
+    def __init__(self, device: Device[Any], name: str, recording: Recording) -> None:
+        super().__init__(device, name)
+        self.recording = recording
+
+    def submit(
+        self, timeline: Timeline | None = None, *, parent: Stage | None = None
+    ) -> SubmittedStream:
+        """Begins the work, beside the caller's. Each step is a stage of `timeline`."""
+        self._leave("submit")
+        submission = self._device.submit(
+            self.recording, self.name, timeline=timeline, parent=parent
+        )
+        return SubmittedStream(self._device, self.name, submission)
+
+
+class SubmittedStream(_Stream):
+    """A stream at work."""
+
+    state = "submitted"
+
+    def __init__(self, device: Device[Any], name: str, submission: Submission) -> None:
+        super().__init__(device, name)
+        self._submission = submission
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work has ended, well or not."""
+        self._check()
+        return self._submission.is_done
+
+    def cancel(self) -> None:
+        """Stops the work as soon as possible; `wait` then raises DeviceError."""
+        self._check()
+        self._submission.cancel()
+
+    def wait(self) -> IdleStream:
+        """Waits for the work and raises what went wrong in it. Ctrl-C stops the work."""
+        self._leave("wait")
+        self._submission.wait()
+        return IdleStream(self._device, self.name)
+
+
+def _check_contiguous(memory: Memory) -> None:
+    if not isinstance(memory, Buffer):
+        Buffer.wrap(memory)
+
+
+def _check_writeable(memory: Memory) -> None:
+    writeable = memory.writeable if isinstance(memory, Buffer) else memory.flags.writeable
+    if not writeable:
+        raise DeviceError("the memory is read-only and cannot be copied to")

@@ -1,0 +1,97 @@
+"""Devices by name, and what is said of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import quod.device
+from quod.device import devices, host, open_device
+from quod.device.llvm_jit import host_processor
+from quod.errors import DeviceError
+
+
+def test_the_cpu_comes_first_and_every_row_can_be_opened() -> None:
+    rows = devices()
+    assert rows[0].name == "cpu"
+    for row in rows:
+        assert row.kind == "cpu"
+        assert row.description
+        assert row.threads >= 1
+        assert row.memory_bytes > 1 << 20
+        device = open_device(row.name)
+        assert device.threads == row.threads
+        if ":" in row.name:
+            assert row.name == f"cpu:{device.strategy}"
+
+
+def test_rows_show_whether_there_is_ifma() -> None:
+    present = host_processor().has_ifma
+    rows = {row.name: row for row in devices()}
+    assert ("cpu:ifma" in rows) == present
+    assert ("avx512ifma" in rows["cpu"].features) == present
+    assert "cpu:scalar" in rows
+
+
+def test_strategy_and_threads_are_passed_on() -> None:
+    device = open_device("cpu:scalar", threads=3)
+    assert (device.strategy, device.lanes, device.threads) == ("scalar", 1, 3)
+    assert open_device(strategy="scalar").strategy == "scalar"
+    assert open_device("cpu:scalar", strategy="scalar").strategy == "scalar"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda", "there is no device 'cuda'; `quod devices` lists those there are"),
+        ("CPU", "there is no device 'CPU'; `quod devices` lists those there are"),
+        ("", "there is no device ''; `quod devices` lists those there are"),
+        ("cpus", "there is no device 'cpus'; did you mean cpu?"),
+        ("cpu:imfa", "there is no device 'cpu:imfa'; did you mean cpu:ifma?"),
+        ("cpu:", "there is no device 'cpu:'; did you mean cpu?"),
+        ("cpu:scalar:", "there is no device 'cpu:scalar:'; did you mean cpu:scalar?"),
+    ],
+)
+def test_unknown_names(name: str, message: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        open_device(name)
+    assert str(caught.value) == message
+
+
+def test_contradictions_and_nonsense() -> None:
+    with pytest.raises(DeviceError, match="cpu:scalar does not compute with the strategy 'ifma'"):
+        open_device("cpu:scalar", strategy="ifma")
+    with pytest.raises(DeviceError, match="strategy 'simd' is none of ifma, scalar"):
+        open_device("cpu", strategy="simd")
+    with pytest.raises(DeviceError, match="at least one thread, not 0"):
+        open_device(threads=0)
+    with pytest.raises(DeviceError, match="at least one byte, not 0"):
+        quod.device.CpuDevice(memory_budget=0)
+
+
+def test_threads_where_there_are_no_affinity_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert host.usable_threads() == os.cpu_count()
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert host.usable_threads() == 1
+
+
+def test_memory_that_is_free_is_at_most_what_there_is() -> None:
+    assert 0 < host.available_memory_bytes() <= host.memory_bytes()
+
+
+def test_the_package_imports_nothing_heavy() -> None:
+    script = "import sys, quod.device; print('numpy' in sys.modules, 'llvmlite' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    assert done.stdout.split() == [b"False", b"False"]
+
+
+def test_public_names() -> None:
+    for name in quod.device.__all__:
+        assert getattr(quod.device, name) is not None
+    assert set(quod.device.__all__) <= set(dir(quod.device))
+    with pytest.raises(AttributeError, match=r"'quod\.device' has no attribute 'gpus'"):
+        _ = quod.device.gpus  # type: ignore[attr-defined]
