@@ -127,7 +127,9 @@ class SparseRows:
         stop = np.append(start[1:], len(order)) if len(order) else heads
         # Longest first: no thread is left alone with a long row at the end.
         by_length = np.argsort(start - stop, kind="stable")
-        flat = np.require(coefficients, requirements=["C", "A"]).view(np.uint32)
+        flat = np.require(coefficients, requirements=["C"]).view(np.uint32)
+        if flat.ctypes.data % flat.itemsize:  # a section may begin anywhere in a file
+            flat = flat.copy()
         return cls(
             modulus,
             height,

@@ -21,7 +21,7 @@ from typing import Any
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.pairing import Fq12Integers, pairing, pairing_product
-from quod.curve.parameters import CURVES, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
 from quod.errors import InputError, MismatchError
 from quod.formats import (
     VerifyingKeyJson,
@@ -108,7 +108,7 @@ class VerifyingKey:
         return verification_key_to_json(
             VerifyingKeyJson(
                 self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2, self.ic,
-                alphabeta=self._alphabeta,
+                alphabeta=self._alphabeta_of_snarkjs(),
             )
         ).decode()  # fmt: skip
 
@@ -216,6 +216,18 @@ class VerifyingKey:
     def _alphabeta(self) -> Fq12Integers:
         """e(alpha, beta)."""
         return pairing(self.device, self._parameters, self.alpha_g1, self.beta_g2)
+
+    def _alphabeta_of_snarkjs(self) -> Fq12Integers:
+        """e(alpha, beta) with the final exponent of snarkjs, a multiple of (q^12 - 1)/r.
+
+        Its hard part is that of Fuentes-Castañeda, Knapp and Rodríguez-Henríquez (SAC 2011) for BN
+        curves, that of Ghammam and Fouotsa (eprint 2016/130) for BLS12.
+        """
+        parameters, law = self._parameters, affine_group(self._group(1))
+        x = parameters.x
+        factor = 2 * x * (6 * x * x + 3 * x + 1) if parameters.family is Family.BN else 3
+        alpha = law.multiply(factor % law.order, self.alpha_g1)
+        return pairing(self.device, parameters, alpha, self.beta_g2)
 
 
 def _coordinates(point: Any, degree: int) -> list[int]:
