@@ -29,7 +29,9 @@ INDEX_MASK = SIGN_BIT - 1
 NO_ENTRY = 0xFFFFFFFF
 
 # Independent chains of products, so that a processor has two to work on at a time.
-CHAINS = 4
+CHAINS = 2
+
+_STATE_BYTES = 256 << 10
 
 # What an addition really is, where it is not one of two different finite points.
 _ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
@@ -123,12 +125,6 @@ class _Accumulator:
             offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
             k.prefetch(self.points, offset, self.group.point_words)
 
-    def prefetch(self, chosen: Value, part: int) -> None:
-        """Asks for one coordinate of the points of a set of rows."""
-        for row in self.chain_rows(chosen):
-            _, offset, _ = self.entry_of(row)
-            self.k.prefetch(self.points, offset + part, self.group.coordinate_words)
-
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """(whether the row has an entry in this round, its point's offset, its sign)."""
         k = self.k
@@ -193,7 +189,6 @@ class _Accumulator:
         with k.range(0, sets, carry=start) as loop:
             before, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
-            self.prefetch(k.minimum(loop.index + 1, sets - 1), 0)
             chosen = []
             for row in rows:
                 active, offset, _ = self.entry_of(row)
@@ -284,8 +279,6 @@ class _Accumulator:
         with k.range(0, sets, carry=(inverses, never)) as loop:
             before, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
-            following = k.maximum(sets - 1 - loop.index, 1) - 1
-            self.prefetch(following, self.group.coordinate_words)
             differences = [self.denominator.load(row) for row in rows]
             remaining = f.fit_many(before)
             prefixes = [self.prefix.load(row) for row in rows]
@@ -366,6 +359,12 @@ class _Accumulator:
                 f.store_words_at(results, offset, f.to_words(self.x.load(loop.index)))
                 y_words = f.to_words(self.y.load(loop.index))
                 f.store_words_at(results, offset + self.group.coordinate_words, y_words)
+
+
+def most_rows(group: Group) -> int:
+    """Rows that share an inversion: as many as leave their state in a level-two cache."""
+    state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
+    return _STATE_BYTES // state_bytes // 16 * 16
 
 
 @kernel

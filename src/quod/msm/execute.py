@@ -18,7 +18,7 @@ from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.msm import reduce, slices
-from quod.msm.accumulate import CHAINS, accumulate
+from quod.msm.accumulate import CHAINS, accumulate, most_rows
 from quod.msm.bases import Array, MsmBases
 from quod.msm.digits import SCALAR_WORDS, count_digits, digits, place_buckets, scatter_digits
 from quod.msm.options import MsmOptions
@@ -26,7 +26,8 @@ from quod.msm.plan import MsmPlan
 
 AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 
-_MAX_ROWS = 256
+# Rows under which the inversion that they share costs too much.
+_FEW_ROWS = 64
 
 
 class _Sums:
@@ -79,11 +80,13 @@ class _Sums:
 
     def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
         device = self._device
-        # Enough workgroups for every thread to have several, and rows enough to share inversions.
-        rows = total // (8 * device.lanes * device.threads)
-        rows = min(_MAX_ROWS, max(16, rows)) // CHAINS * CHAINS
+        # Several workgroups a thread, so that threads end together, if they are not too small.
+        most = most_rows(self._plan.group)
+        share = -(-total // (device.lanes * device.threads))
+        rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
+        rows = -(-rows // CHAINS) * CHAINS
         groups = -(-total // (rows * device.lanes))
-        kernel = device.compile(accumulate, group=self._plan.group, max_rows=_MAX_ROWS)
+        kernel = device.compile(accumulate, group=self._plan.group, max_rows=most)
         device.launch(kernel, groups, total, rows, *tables, entries, points, self.points)
 
 

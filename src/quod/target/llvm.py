@@ -190,7 +190,6 @@ class BodyEmitter:
         self._allocations: list[str] = []
         self._count = 0
         self._scratch: str | None = None
-        self._address_slots: str | None = None
 
     # --- text
 
@@ -242,12 +241,6 @@ class BodyEmitter:
         if self._scratch is None:
             self._scratch = self.allocate("[64 x i8]", 64)
         return self._scratch
-
-    def address_slots(self) -> str:
-        """Memory for one vector of addresses."""
-        if self._address_slots is None:
-            self._address_slots = self.allocate(f"[{self.lanes} x ptr]", 64)
-        return self._address_slots
 
     # --- values
 

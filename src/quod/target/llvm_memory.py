@@ -112,22 +112,7 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value) -> list[str
         addresses = body.fresh(
             f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
         )
-    return _spread(body, addresses)
-
-
-def _spread(body: BodyEmitter, addresses: str) -> list[str]:
-    """The lanes of a vector of addresses, through memory.
-
-    Extracting them would take the two ports that vector arithmetic needs; loads have their own.
-    The accesses are volatile so that LLVM does not turn them back into extractions.
-    """
-    place = body.address_slots()
-    body.line(f"store volatile {body.vector('ptr')} {addresses}, ptr {place}, align 64")
-    lanes = []
-    for lane in range(body.lanes):
-        slot = _offset_address(body, place, "ptr", lane)
-        lanes.append(body.fresh(f"load volatile ptr, ptr {slot}, align 8"))
-    return lanes
+    return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
 
 
 def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
