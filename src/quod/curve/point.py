@@ -1,4 +1,4 @@
-"""Points of short Weierstrass curves with a = 0 inside kernels.
+"""Points of short Weierstrass curves, y^2 = x^3 + a*x + b, inside kernels.
 
 Extended Jacobian coordinates (XYZZ: x = X/ZZ, y = Y/ZZZ, ZZ^3 = ZZZ^2) from Sutherland's entries
 of the Explicit-Formulas Database: add-2008-s, madd-2008-s, dbl-2008-s-1, mdbl-2008-s-1. Every
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quod.curve.groups import Group
+from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -59,6 +60,14 @@ def _flatten(
         return kind(*rebuild(flat))
 
     return values, (kind.__name__, key), rebuild_point
+
+
+def plus_a_times(
+    f: FieldArithmetic[Any], group: Group, total: CoordinateElement, scale: CoordinateElement
+) -> CoordinateElement:
+    """total + a * scale, with a of the curve's equation; no work where a = 0."""
+    a = group.parameters.a
+    return total if a in (0, (0, 0)) else total + f.constant(a) * scale
 
 
 class PointArithmetic:
@@ -155,7 +164,7 @@ class PointArithmetic:
         w = u * v
         s = p.x * v
         square = f.square(p.x)
-        m = square + square + square
+        m = plus_a_times(f, self.group, square + square + square, f.square(p.zz))
         x = f.square(m) - (s + s)
         y = m * (s - x) - w * p.y
         # A point of order two (y = 0) doubles to infinity.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quod.curve.groups import Group
-from quod.curve.point import CoordinateElement
+from quod.curve.point import CoordinateElement, plus_a_times
 from quod.field.extension import QuadraticElement, coordinate_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -339,7 +339,8 @@ class _Accumulator:
             y_words = f.load_words_at(points, offset + self.group.coordinate_words)
             y2 = self.signed(y_words, negated)
             square = f.square(x1)
-            slope = f.fit((square + square + square) * own)
+            rise = plus_a_times(f, self.group, square + square + square, f.one())
+            slope = f.fit(rise * own)
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
             zero = f.carried(f.zero())
