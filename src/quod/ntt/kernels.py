@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from quod.field.moduli import BN254_FR
 from quod.kernel.registry import register
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import quotient_scalars, reverse_bits, scale_by_powers
+from quod.ntt.steps import Direction
 from quod.ntt.twiddles import fill_column_table, to_limbs
 
-_FORWARD = PassShape("ascending", "adjacent", trivial=False, scaled=False)
-_INVERSE = PassShape("descending", "adjacent", trivial=False, scaled=False)
+_FIELD = BN254_FR
+_SHAPES = {
+    direction: PassShape(direction, "adjacent", trivial=False, scaled=False)
+    for direction in get_args(Direction)
+}
 
-register("ntt_ascending_pass", transform_pass, modulus=BN254_FR, shape=_FORWARD)
-register("ntt_descending_pass", transform_pass, modulus=BN254_FR, shape=_INVERSE)
-register("ntt_reverse_bits", reverse_bits, words=BN254_FR.words // 2)
-register("ntt_scale_by_powers", scale_by_powers, modulus=BN254_FR)
-register("ntt_fill_column_table", fill_column_table, modulus=BN254_FR)
-register("ntt_to_limbs", to_limbs, modulus=BN254_FR)
-register("groth16_quotient_scalars", quotient_scalars, modulus=BN254_FR)
+for _direction, _shape in _SHAPES.items():
+    register(
+        f"ntt_{_direction}_pass.{_FIELD.name}", transform_pass, modulus=_FIELD, shape=_shape
+    )  # fmt: skip
+register("ntt_reverse_bits", reverse_bits, words=_FIELD.words // 2)
+for _definition in (scale_by_powers, fill_column_table, to_limbs, quotient_scalars):
+    register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)

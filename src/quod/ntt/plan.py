@@ -29,7 +29,7 @@ Data = Buffer | np.ndarray[Any, Any]
 
 MOST_LOG2_SIZE = 32
 
-_STATIC_FROM = 12
+STATIC_FROM = 12
 """log2 of the size from which a pass is compiled for its number of rows."""
 
 _GROUPS_A_THREAD = 8
@@ -54,7 +54,9 @@ class NttPlan:
 
     def __post_init__(self) -> None:
         if self.family not in get_args(RootFamily):
-            raise InputError(f"roots of unity are those of snarkjs or arkworks, not {self.family}")
+            raise InputError(
+                f"roots of unity are those of snarkjs or arkworks, not {self.family!r}"
+            )
         most = min(curve_of(self.modulus).two_adicity, MOST_LOG2_SIZE)
         if not 0 <= self.log2_size <= most:
             raise InputError(
@@ -79,7 +81,8 @@ class NttPlan:
 
         `data` holds `batch` arrays of `size` elements one after another, in Montgomery form (uint32
         of shape (batch * size, words) or any shape of as many words); they are replaced.
-        InputError for a wrong length or ordering, or for a coset of zero.
+        InputError for a wrong length or ordering, or for a coset of zero; DeviceError if
+        `peak_bytes` are more than the device's memory budget.
         """
         self._check(data, batch, ordering)
         shift = self._shift(coset)
@@ -110,7 +113,7 @@ class NttPlan:
         """Interpolates: undoes `forward` with the same coset; `ordering` names what comes in first.
 
         Without `scaled` the result is `size` times too large, which saves a product an element.
-        InputError as for `forward`.
+        Errors as for `forward`.
         """
         self._check(data, batch, ordering)
         shift = self._shift(coset)
@@ -159,6 +162,8 @@ class NttPlan:
         if ordering not in get_args(Ordering):
             raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
         check_data(data, self.modulus, self.log2_size, batch)
+        what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
+        self.device.check_budget(what, self.peak_bytes(batch=batch))
 
     def _shift(self, coset: int | None) -> int:
         shift = 1 if coset is None else coset % self.modulus.value
@@ -208,7 +213,7 @@ class NttPlan:
             place.lanes(columns, self.device.lanes),
             trivial=tables.domain.shift == 1,
             scaled=last and tables.scale != 1,
-            log_rows=place.log_rows if self.log2_size >= _STATIC_FROM else None,
+            log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
         )
         scratch = memory_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
         self.device.launch(
@@ -275,5 +280,5 @@ def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None
 
 def part_of(data: Data, start: int, stop: int) -> Buffer:
     """Bytes `start` to `stop` of the data, sharing its memory."""
-    buffer = Buffer(data) if isinstance(data, np.ndarray) else data
+    buffer = Buffer.wrap(data) if isinstance(data, np.ndarray) else data
     return buffer.slice(start, stop)

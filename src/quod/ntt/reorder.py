@@ -111,5 +111,6 @@ def quotient_scalars(
     f = prime_field(k, modulus)
     i = k.minimum(k.global_id().cast(types.u64), count - 1)
     product = f.load(a, i) * f.load(b, i)
-    pairs = [(product, f.load(weights, 0)), (f.load(c, i), f.load(weights, 1))]
-    f.store(out, i, f.sum_of_products(pairs))
+    terms = [(product, f.load(weights, 0)), (f.load(c, i), f.load(weights, 1))]
+    first, second = f.multiply_many(terms)
+    f.store(out, i, first + second)

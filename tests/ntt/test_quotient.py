@@ -1,0 +1,82 @@
+"""The quotient of Groth16 against polynomials in plain integers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from quod.curve.parameters import (
+    BN254,
+    CURVES,
+    PairingCurve,
+    RootFamily,
+    quotient_coset_shift,
+    root_of_unity,
+)
+from quod.device.cpu import CpuDevice
+from quod.field.array import from_integers, words_to_integers
+from quod.ntt import NttPlan, coset_quotient
+from tests.ntt.test_transforms import FAMILIES
+from tests.reference import ntt as reference
+
+
+def evaluate(coefficients: list[int], x: int, p: int) -> int:
+    total = 0
+    for coefficient in reversed(coefficients):
+        total = (total * x + coefficient) % p
+    return total
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("log2_size", [0, 1, 3, 6])
+def test_values_on_the_coset(
+    device: CpuDevice, curve: PairingCurve, family: RootFamily, log2_size: int
+) -> None:
+    p, size = curve.fr.value, 1 << log2_size
+    generator = random.Random(log2_size)
+    rows = [[generator.randrange(p) for _ in range(size)] for _ in range(3)]
+    evaluations = from_integers(curve.fr, itertools.chain(*rows))
+    out = np.zeros((size, curve.fr.words), np.uint32)
+    coset_quotient(NttPlan(device, curve.fr, log2_size, family), evaluations, out)
+
+    polynomials = [reference.ntt(curve, row, family=family, inverse=True) for row in rows]
+    x = quotient_coset_shift(curve, family, log2_size)
+    expected = []
+    for _ in range(size):
+        a, b, c = (evaluate(polynomial, x, p) for polynomial in polynomials)
+        expected.append((a * b - c) % p)
+        x = x * root_of_unity(curve, family, log2_size) % p
+    assert words_to_integers(curve.fr, out) == expected
+
+
+def test_the_result_may_take_the_place_of_a(device: CpuDevice) -> None:
+    plan = NttPlan(device, BN254.fr, 7)
+    generator = random.Random(1)
+    values = [generator.randrange(BN254.fr.value) for _ in range(3 << 7)]
+    first, second = (from_integers(BN254.fr, values) for _ in range(2))
+    out = np.zeros((1 << 7, BN254.fr.words), np.uint32)
+    coset_quotient(plan, first, out)
+    coset_quotient(plan, second, second[: 1 << 7])
+    assert np.array_equal(out, second[: 1 << 7])
+
+
+def test_a_satisfied_circuit_leaves_no_remainder(device: CpuDevice) -> None:
+    """Where c = a*b on the domain, (a*b - c)/Z is a polynomial of degree below size - 1."""
+    log2_size, fr = 5, BN254.fr
+    p, size = fr.value, 1 << log2_size
+    generator = random.Random(2)
+    a, b = ([generator.randrange(p) for _ in range(size)] for _ in range(2))
+    c = [x * y % p for x, y in zip(a, b, strict=True)]
+    evaluations = from_integers(fr, [*a, *b, *c])
+    out = np.zeros((size, fr.words), np.uint32)
+    coset_quotient(NttPlan(device, fr, log2_size), evaluations, out)
+    shift = quotient_coset_shift(BN254, "snarkjs", log2_size)
+    vanishing = pow(pow(shift, size, p) - 1, -1, p)
+    values = [value * vanishing % p for value in words_to_integers(fr, out)]
+    coefficients = reference.ntt(BN254, values, family="snarkjs", inverse=True, shift=shift)
+    assert coefficients[-1] == 0
+    assert any(coefficients)

@@ -1,0 +1,145 @@
+"""Transforms against the plain-integer model: every size, order, coset, family, field, batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
+from quod.device.cpu import CpuDevice
+from quod.ntt import Ordering, ntt, plan
+from tests.reference import ntt as reference
+
+ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
+FAMILIES: tuple[RootFamily, ...] = get_args(RootFamily)
+COSETS = (None, 7)
+
+
+def check(
+    device: CpuDevice,
+    curve: PairingCurve,
+    values: Sequence[int],
+    *,
+    family: RootFamily = "snarkjs",
+    inverse: bool = False,
+    ordering: Ordering = "NN",
+    coset: int | None = None,
+    batch: int = 1,
+) -> None:
+    """Compares a batch of transforms with as many of the model."""
+    found = ntt(
+        values, curve.fr, inverse=inverse, family=family, ordering=ordering, coset=coset,
+        batch=batch, device=device,
+    )  # fmt: skip
+    size = len(values) // batch
+    expected: list[int] = []
+    for start in range(0, len(values), size):
+        expected += reference.ntt(
+            curve, values[start : start + size], family=family, inverse=inverse,
+            shift=1 if coset is None else coset, ordering=ordering,
+        )  # fmt: skip
+    assert found == expected
+
+
+def uniform(curve: PairingCurve, count: int, seed: int) -> list[int]:
+    generator = random.Random(seed)
+    return [generator.randrange(curve.fr.value) for _ in range(count)]
+
+
+def combinations() -> list[tuple[Ordering, bool, int | None]]:
+    """Everything that is not the size or the field."""
+    return [
+        (ordering, inverse, coset)
+        for ordering in ORDERINGS
+        for inverse in (False, True)
+        for coset in COSETS
+    ]
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("log2_size", range(11))
+def test_every_size_order_and_coset(device: CpuDevice, curve: PairingCurve, log2_size: int) -> None:
+    values = uniform(curve, 1 << log2_size, log2_size)
+    for ordering, inverse, coset in combinations():
+        check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 6, 9])
+def test_both_families_of_roots(
+    device: CpuDevice, curve: PairingCurve, family: RootFamily, log2_size: int
+) -> None:
+    values = uniform(curve, 1 << log2_size, 100 + log2_size)
+    for inverse in (False, True):
+        check(device, curve, values, family=family, inverse=inverse)
+        check(device, curve, values, family=family, inverse=inverse, ordering="NR", coset=5)
+
+
+def test_the_families_differ_where_their_roots_do() -> None:
+    values = uniform(BLS12_381, 8, 1)
+    found = [ntt(values, BLS12_381.fr, family=family) for family in FAMILIES]
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("batch", [2, 5, 8, 11])
+@pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 5, 6, 8])
+def test_batches(device: CpuDevice, log2_size: int, batch: int) -> None:
+    values = uniform(BN254, batch << log2_size, batch)
+    for ordering, inverse, coset in combinations():
+        check(
+            device, BN254, values, ordering=ordering, inverse=inverse, coset=coset, batch=batch
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("split", [[4, 3, 3], [5, 6], [3, 1, 2, 3], [8, 2], [10]])
+def test_passes_of_any_number_of_levels(
+    device: CpuDevice, split: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large transforms have passes that small ones do not; here small ones are split like them."""
+    if split == [10]:
+        # One pass over a single transform, in which lanes repeat it.
+        assert device.lanes in (1, 8)
+    monkeypatch.setattr(plan, "split", lambda log2_size, *, wide: split)
+    values = uniform(BLS12_381, 1 << sum(split), 3)
+    for ordering, inverse, coset in combinations():
+        check(device, BLS12_381, values, ordering=ordering, inverse=inverse, coset=coset)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_passes_compiled_for_their_rows(
+    device: CpuDevice, curve: PairingCurve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From some size on, the number of rows is fixed in a pass; here it is from the start."""
+    monkeypatch.setattr(plan, "STATIC_FROM", 0)
+    values = uniform(curve, 1 << 9, 4)
+    for inverse in (False, True):
+        check(device, curve, values, ordering="NR", inverse=inverse, coset=3)
+        check(device, curve, values, ordering="RN", inverse=inverse)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("kind", ["zero", "one", "largest", "first", "last", "alternating"])
+def test_hostile_values(device: CpuDevice, curve: PairingCurve, kind: str) -> None:
+    """Values that carry through every limb, or none, at every level."""
+    largest, size = curve.fr.value - 1, 1 << 7
+    values = {
+        "zero": [0] * size,
+        "one": [1] * size,
+        "largest": [largest] * size,
+        "first": [largest] + [0] * (size - 1),
+        "last": [0] * (size - 1) + [largest],
+        "alternating": [0, largest] * (size // 2),
+    }[kind]
+    for ordering, inverse, coset in combinations():
+        check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
+
+
+def test_a_coset_is_taken_modulo_the_prime(device: CpuDevice) -> None:
+    values = uniform(BN254, 16, 5)
+    shift = 11 - 3 * BN254.fr.value
+    found = ntt(values, BN254.fr, coset=shift, device=device)
+    assert found == ntt(values, BN254.fr, coset=11, device=device)
