@@ -1,0 +1,130 @@
+"""Pairings on a device: the reference's values, py_ecc's, bilinearity, the vectors of EIP-2537."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from py_ecc import bls12_381 as ecc_bls12_381
+from py_ecc import bn128 as ecc_bn254
+
+from quod.curve.affine import g1_group, g2_group
+from quod.curve.pairing import (
+    ONE,
+    pairing,
+    pairing_product,
+    pairing_product_is_one,
+    pairing_product_words,
+)
+from quod.curve.parameters import (
+    BLS12_381,
+    BN254,
+    CURVES,
+    G1Point,
+    G2Point,
+    PairingCurve,
+)
+from quod.device.cpu import CpuDevice
+from tests.reference import pairing as reference
+from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
+from tests.reference.field import fields_of
+from tests.reference.test_field import to_py_ecc
+
+each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
+
+
+def multiples(curve: PairingCurve, logs: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
+    """Pairs (a*G1, b*G2), None for infinity."""
+    g1, g2 = g1_group(curve), g2_group(curve)
+    return [(g1.multiply(a, g1.generator), g2.multiply(b, g2.generator)) for a, b in logs]
+
+
+@each_curve
+def test_values_of_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
+    source = random.Random(curve.name)
+    r = curve.fr.value
+    for logs in [(1, 1), (r - 1, 1), (2, r - 2), (source.randrange(r), source.randrange(r))]:
+        ((p, q),) = multiples(curve, [logs])
+        assert pairing(device, curve, p, q) == reference.pairing(curve, p, q)
+
+
+@each_curve
+def test_product_of_more_pairs_than_a_workgroup_takes(
+    device: CpuDevice, curve: PairingCurve
+) -> None:
+    source = random.Random(3)
+    r = curve.fr.value
+    logs = [(source.randrange(r), source.randrange(r)) for _ in range(10)]
+    logs.append((-sum(a * b for a, b in logs) % r, 1))
+    pairs = multiples(curve, logs)
+    assert pairing_product_is_one(device, curve, pairs)
+    fq12 = fields_of(curve).fq12
+    for left_out in (0, 7, 8, 10):
+        others = pairs[:left_out] + pairs[left_out + 1 :]
+        assert not pairing_product_is_one(device, curve, others)
+        a, b = logs[left_out]
+        base = pairing(device, curve, curve.g1.generator, curve.g2.generator)
+        assert pairing_product(device, curve, others) == fq12.pow(base, -a * b % r)
+
+
+@each_curve
+def test_infinity(device: CpuDevice, curve: PairingCurve) -> None:
+    g1, g2 = curve.g1.generator, curve.g2.generator
+    for pair in [(None, g2), (g1, None), (None, None)]:
+        assert pairing(device, curve, *pair) == ONE
+    assert pairing_product_is_one(device, curve, [])
+    # Beside other pairs it changes nothing.
+    mixed = [(g1, None), (g1, g2), (None, g2), *multiples(curve, [(-2, 1), (1, 1)])]
+    assert pairing_product_is_one(device, curve, mixed)
+    assert not pairing_product_is_one(device, curve, mixed[:-1])
+
+
+@each_curve
+def test_opposite_pairs_cancel(device: CpuDevice, curve: PairingCurve) -> None:
+    for logs in ([(5, 7), (-5, 7)], [(5, 7), (5, -7)], [(6, 1), (-2, 3)]):
+        assert pairing_product_is_one(device, curve, multiples(curve, logs))
+    assert not pairing_product_is_one(device, curve, multiples(curve, [(5, 7), (5, 7)]))
+
+
+@pytest.mark.parametrize(
+    ("curve", "ecc"), [(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)], ids=["bn254", "bls12_381"]
+)
+def test_values_of_py_ecc(device: CpuDevice, curve: PairingCurve, ecc: Any) -> None:
+    """On BLS12-381 py_ecc leaves out the inversion that the negative x asks for."""
+    expected = [
+        int(c) for c in ecc.pairing(ecc.multiply(ecc.G2, 3), ecc.multiply(ecc.G1, 5)).coeffs
+    ]
+    ((p, q),) = multiples(curve, [(5, 3)])
+    value = pairing(device, curve, p, q)
+    if curve.x < 0:
+        value = fields_of(curve).fq12.inv(value)
+    assert to_py_ecc(curve, value) == expected
+
+
+class DevicePairings(ReferenceGroups):
+    """The reference's groups, a device's pairings."""
+
+    def __init__(self, device: CpuDevice) -> None:
+        self.device = device
+
+    def pairing_check(self, pairs: Sequence[tuple[G1Point, G2Point]]) -> bool:
+        return pairing_product_is_one(self.device, BLS12_381, pairs)
+
+
+@pytest.mark.fixtures
+def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
+    vectors = load_vectors(shared_fixtures / "eip2537", "pairing_check_bls")
+    assert len({vector.expected for vector in vectors}) == 2
+    check_vectors(DevicePairings(device), vectors)
+
+
+def test_shapes_are_checked(device: CpuDevice) -> None:
+    p, q = np.zeros((2, 2, 8), np.uint32), np.zeros((2, 2, 2, 8), np.uint32)
+    assert pairing_product_words(device, BN254, p, q).shape == (12, 8)
+    for bad in [(p[:1], q), (p, q[:, :1]), (p, np.zeros((2, 2, 2, 12), np.uint32))]:
+        with pytest.raises(ValueError, match="do not have shapes"):
+            pairing_product_words(device, BN254, *bad)
