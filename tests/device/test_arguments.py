@@ -94,9 +94,7 @@ def test_numbers_that_do_not_fit(position: int, value: Any, message: str) -> Non
 
 def test_the_number_of_arguments() -> None:
     signature = Signature("scale", kernels.scale.parameters, stored=[3])
-    assert refused(signature, 1, 2) == (
-        "kernel scale takes 4 arguments (n, factor, a, out), not 2"
-    )
+    assert refused(signature, 1, 2) == ("kernel scale takes 4 arguments (n, factor, a, out), not 2")
 
 
 def test_read_only_memory() -> None:

@@ -36,8 +36,9 @@ STRATEGIES = ("ifma", "scalar")
 _SHARED_BYTES = 4 << 20
 # A caller's own thread may have a small stack.
 _INLINE_SHARED_BYTES = 32 << 10
-# Waking workers takes some 40 us; a launch that is known to be shorter than this runs at once.
-_INLINE_SECONDS = 100e-6
+# Handing work to workers takes 10 to 40 us; a launch that is known to be shorter than this runs on
+# the caller's thread.
+_INLINE_SECONDS = 50e-6
 
 
 class CpuDevice:
@@ -194,17 +195,18 @@ class CpuDevice:
             return
         workers = min(self.threads, groups)
         job = Job(kernel.entry, slots, arguments, groups, workers)
-        expected = kernel.seconds_per_group
+        size = kernel.size_class(groups, arguments)
+        expected = kernel.expected_seconds(size)
         if (
             expected is not None
-            and expected * groups < _INLINE_SECONDS
+            and expected < _INLINE_SECONDS
             and kernel.shared_bytes <= _INLINE_SHARED_BYTES
         ):
             job.run_share()
         else:
             self._pool.run(job, workers, cancellation)
         if not job.cancelled:
-            kernel.observe(job.seconds, groups)
+            kernel.observe(size, job.seconds)
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's.

@@ -8,6 +8,7 @@ sources, the kernel and its static arguments. With it a later process neither tr
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,11 @@ from quod.kernel.machine import Machine
 from quod.target import llvm
 from quod.target.pointers import stored_parameters
 
+SizeClass = tuple[int, ...]
+
 _LENGTH = struct.Struct("<I")
+_SIZE_CLASSES = 256
+_KEY = re.compile(rb"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,7 @@ class _Compiled:
 class CpuKernel:
     """A kernel compiled for this processor.
 
-    `static` are the arguments that were fixed when it was traced. `seconds_per_group` is what
-    launches so far took, None before the first.
+    `static` are the arguments that were fixed when it was traced.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class CpuKernel:
         self.static = dict(static)
         self.stored = frozenset(compiled.stored)
         self.shared_bytes = compiled.shared_bytes
-        self.seconds_per_group: float | None = None
+        self._seconds: dict[SizeClass, float] = {}
         self.entry = code.entry
         self._code = code
         self._signature = Signature(self.name, self.parameters, compiled.stored)
@@ -71,10 +75,22 @@ class CpuKernel:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
         return self._signature.pack(arguments)
 
-    def observe(self, seconds: float, groups: int) -> None:
+    @staticmethod
+    def size_class(groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
+        """Launches that take about as long: their numbers have as many bits."""
+        lengths = [argument.bit_length() for argument in arguments if isinstance(argument, int)]
+        return (groups.bit_length(), *lengths)
+
+    def expected_seconds(self, size: SizeClass) -> float | None:
+        """What launches of this size took; None before the first."""
+        return self._seconds.get(size)
+
+    def observe(self, size: SizeClass, seconds: float) -> None:
         """Notes what a launch took: a rise counts at once, a fall by and by."""
-        found, before = seconds / groups, self.seconds_per_group
-        self.seconds_per_group = found if before is None else max(found, (found + before) / 2)
+        if len(self._seconds) >= _SIZE_CLASSES:
+            self._seconds.clear()
+        before = self._seconds.get(size)
+        self._seconds[size] = seconds if before is None else max(seconds, (seconds + before) / 2)
 
 
 def build(
@@ -83,8 +99,8 @@ def build(
     """The kernel, from the cache or compiled now; KernelError if it cannot be."""
     trace_key = _trace_key(definition, machine, static)
     if trace_key is not None:
-        reference = cache.get(trace_key)
-        stored = None if reference is None else cache.get(reference.decode())
+        reference = cache.get(trace_key) or b""
+        stored = cache.get(reference.decode()) if _KEY.fullmatch(reference) else None
         if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
             return kernel
     kernel_ir = definition.trace(machine, **static)

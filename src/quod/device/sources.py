@@ -15,9 +15,12 @@ _FOLDERS = ("kernel", "target", "field", "curve", "msm", "ntt", "circuit", "grot
 
 
 def own_place(file: str) -> str | None:
-    """A source file's path inside the package; None if it is not part of it."""
+    """A source file's path inside the package; None if `digest` does not see it."""
     path = Path(file).resolve()
-    return path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else None
+    if not path.is_relative_to(_ROOT):
+        return None
+    place = path.relative_to(_ROOT)
+    return place.as_posix() if place.parts[0] in _FOLDERS else None
 
 
 @functools.cache

@@ -1,0 +1,379 @@
+"""Compiling through the cache: cold, warm, damaged, refused, and what keys depend on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import CpuDevice, cpu_compiler, llvm_jit, sources
+from quod.device.cache import CompileCache
+from quod.errors import KernelError
+from quod.field import kernels as field_kernels
+from quod.field.moduli import BN254_FR
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, Builder, KernelDefinition, Pointer, kernel
+from tests.device import kernels
+
+SPEC = FieldSpec(BN254_FR)
+
+
+def device_with(folder: Path, **options: Any) -> CpuDevice:
+    return CpuDevice(cache=CompileCache(folder), threads=1, **options)
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that were compiled, and the kernels that were traced as ``trace NAME``."""
+    seen: list[str] = []
+    compile_to_object, trace = llvm_jit.compile_to_object, KernelDefinition.trace
+
+    def noting_compile(text: str, **options: Any) -> bytes:
+        seen.append(text)
+        return compile_to_object(text, **options)
+
+    def noting_trace(self: KernelDefinition, *arguments: Any, **static: Any) -> Any:
+        seen.append(f"trace {self.name}")
+        return trace(self, *arguments, **static)
+
+    monkeypatch.setattr(llvm_jit, "compile_to_object", noting_compile)
+    monkeypatch.setattr(KernelDefinition, "trace", noting_trace)
+    return seen
+
+
+def multiply_works(device: CpuDevice) -> bool:
+    a = BN254_FR.to_montgomery(3).to_bytes(32, "little")
+    words = np.frombuffer(a, np.uint32)
+    out = np.zeros(8, np.uint32)
+    device.launch(device.compile(field_kernels.field_multiply, spec=SPEC), 1, 1, words, words, out)
+    return BN254_FR.from_montgomery(int.from_bytes(out.tobytes(), "little")) == 9
+
+
+def test_one_device_compiles_a_kernel_once(tmp_path: Path, compilations: list[str]) -> None:
+    device = device_with(tmp_path)
+    first = device.compile(kernels.scale)
+    assert device.compile(kernels.scale) is first
+    assert len(compilations) == 2
+    assert device.compile(kernels.scale, lanes=1) is not None
+    a, b = (device.compile(kernels.raise_to, amount=n) for n in (1, 2))
+    assert a is not b
+    # Equal and of equal hash, but not the same.
+    assert device.compile(kernels.raise_to, amount=True) is not a
+
+
+def test_a_later_device_neither_traces_nor_compiles_own_kernels(
+    tmp_path: Path, compilations: list[str]
+) -> None:
+    assert multiply_works(device_with(tmp_path))
+    assert compilations[0] == "trace field_multiply"
+    assert len(compilations) == 2
+    assert multiply_works(device_with(tmp_path))
+    assert len(compilations) == 2
+
+
+def test_kernels_of_others_are_traced_again_but_not_compiled(
+    tmp_path: Path, compilations: list[str]
+) -> None:
+    for _ in range(2):
+        device_with(tmp_path).compile(kernels.scale)
+    assert [text.startswith("trace") for text in compilations] == [True, False, True]
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "garbage"])
+def test_a_damaged_entry_is_rebuilt(tmp_path: Path, damage: str, compilations: list[str]) -> None:
+    assert multiply_works(device_with(tmp_path))
+    for path in entries(tmp_path):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 16
+        damaged = {
+            "flip": data, "truncate": data[: len(data) // 2], "empty": b"", "garbage": b"x" * 99
+        }[damage]  # fmt: skip
+        path.write_bytes(damaged)
+    assert multiply_works(device_with(tmp_path))
+    assert len(compilations) == 4
+    assert multiply_works(device_with(tmp_path))
+    assert len(compilations) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"\x05\0\0\0{}", b"\xff\xff\xff\xff", b"\x02\0\0\0{}"])
+def test_a_sound_entry_without_code_in_it_is_rebuilt(
+    tmp_path: Path, content: bytes, compilations: list[str]
+) -> None:
+    assert multiply_works(device_with(tmp_path))
+    cache = CompileCache(tmp_path)
+    for path in entries(tmp_path):
+        cache.put(path.name, content)
+    assert multiply_works(device_with(tmp_path))
+    assert len(compilations) == 4
+
+
+def test_code_that_cannot_be_linked_is_rebuilt(tmp_path: Path, compilations: list[str]) -> None:
+    assert multiply_works(device_with(tmp_path))
+    cache = CompileCache(tmp_path)
+    (code_path,) = (path for path in entries(tmp_path) if path.stat().st_size > 1000)
+    content = cache.get(code_path.name)
+    assert content is not None
+    cache.put(code_path.name, content.replace(b"field_multiply", b"field_multiplx"))
+    assert multiply_works(device_with(tmp_path))
+    assert len(compilations) == 4
+
+
+def test_an_unusable_folder_costs_time_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert multiply_works(device_with(tmp_path / "file"))
+    assert multiply_works(device_with(tmp_path / "file" / "below"))
+
+
+@kernel
+def wrong(k: Builder, out: Pointer[U32]) -> None:
+    """Is refused while it is traced."""
+    if k.global_id() == 0:
+        out[0] = 1
+
+
+def test_a_kernel_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_with(tmp_path)
+    for _ in range(2):
+        with pytest.raises(KernelError, match=r"test_compile\.py"):
+            device.compile(wrong)
+    assert entries(tmp_path) == []
+    monkeypatch.setattr(cpu_compiler.llvm, "emit", lambda *_, **__: "define void @scale( {")
+    for _ in range(2):
+        with pytest.raises(KernelError) as caught:
+            device.compile(kernels.scale)
+    (text,) = entries(tmp_path)
+    assert text.parent.name == "refused"
+    assert text.name.startswith("scale-")
+    assert text.read_text() == "define void @scale( {"
+    message = str(caught.value)
+    assert message.startswith(f"kernel scale ({kernels.scale.location}): LLVM refuses")
+    assert message.endswith(f"the text is in {text}")
+    assert "\n" not in message
+    monkeypatch.undo()
+    assert device.compile(kernels.scale).name == "scale"
+
+
+def test_static_arguments_that_cannot_be_hashed(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match=r"static argument of kernel raise_to cannot be hashed"):
+        device_with(tmp_path).compile(kernels.raise_to, amount=[1])
+
+
+def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_with(tmp_path)
+    quick = device.compile(kernels.scale)
+    held, begun = threading.Event(), threading.Event()
+    build, built = cpu_compiler.build, []
+
+    def slow(definition: KernelDefinition, *arguments: Any) -> Any:
+        built.append(definition.name)
+        begun.set()
+        held.wait(10)
+        return build(definition, *arguments)
+
+    monkeypatch.setattr(cpu_compiler, "build", slow)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(device.compile, kernels.halve) for _ in range(4)]
+        assert begun.wait(10)
+        assert device.compile(kernels.scale) is quick
+        held.set()
+        assert len({id(future.result()) for future in waiting}) == 1
+    assert built == ["halve"]
+
+
+# --- what the keys depend on
+
+
+def key(
+    definition: KernelDefinition = field_kernels.field_add,
+    lanes: int = 1,
+    **static: Any,
+) -> str | None:
+    machine = CpuDevice(strategy="scalar").machine(lanes)
+    return cpu_compiler._trace_key(definition, machine, static)
+
+
+def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
+    found = {
+        key(spec=SPEC),
+        key(lanes=8, spec=SPEC),
+        key(field_kernels.field_subtract, spec=SPEC),
+        key(spec=FieldSpec(BN254_FR, 2, -1)),
+        key(spec=SPEC, other=1),
+        key(spec=SPEC, other="1"),
+        key(),
+    }
+    assert None not in found
+    assert len(found) == 7
+    assert key(spec=SPEC) == key(spec=FieldSpec(BN254_FR))
+
+
+def test_trace_keys_tell_kernels_of_one_name_apart() -> None:
+    definition = field_kernels.field_add
+    location = definition.location
+    place = Path(location.file)
+    elsewhere = [
+        type(location)(str(place.parent.parent / "msm" / place.name), location.line),
+        type(location)(location.file, location.line + 1),
+    ]
+    definitions = [
+        KernelDefinition(definition.name, definition.function, definition.parameters, at)
+        for at in (location, *elsewhere)
+    ]
+    assert len({key(each) for each in definitions}) == 3
+
+
+def test_there_is_no_trace_key_where_the_text_is_not_determined() -> None:
+    assert key(kernels.scale) is None  # not of the package
+    assert key(spec=object()) is None  # shown by its address
+    assert key(spec=(SPEC, len, lambda: 0)) is None
+    amount = 3
+
+    def body(k: Builder, a: Pointer[U32]) -> None:
+        a[0] = amount
+
+    own = field_kernels.field_add.location
+    captured = kernel(body)
+    assert key(KernelDefinition("body", captured.function, captured.parameters, own)) is None
+
+
+def test_the_toolchain_and_the_processor_are_part_of_the_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = key(spec=SPEC)
+    host = llvm_jit.host_processor()
+    for change in ({"name": "generic"}, {"description": ""}, {"triple": "riscv64"}):
+        other = llvm_jit.HostProcessor(
+            **{
+                "name": host.name,
+                "features": host.features,
+                "description": host.description,
+                "triple": host.triple,
+                **change,
+            }
+        )
+        monkeypatch.setattr(llvm_jit, "host_processor", lambda other=other: other)
+        assert key(spec=SPEC) != before
+
+
+# --- the digest of the sources
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    root = tmp_path / "package"
+    for folder in ("kernel", "field/deeper"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "one.py").write_text("one = 1\n")
+        (root / folder / "two.py").write_text("two = 2\n")
+    return root
+
+
+FOLDERS = ("kernel", "field", "absent")
+
+
+def test_edits_change_the_digest(package: Path) -> None:
+    seen = [sources.digest_of(package, FOLDERS)]
+
+    def changed() -> bool:
+        seen.append(sources.digest_of(package, FOLDERS))
+        return seen[-1] not in seen[:-1]
+
+    file = package / "field" / "deeper" / "one.py"
+    before = file.stat()
+    file.write_text("one = 7\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    assert changed()
+    file.rename(file.with_name("three.py"))
+    assert changed()
+    (package / "kernel" / "new.py").write_text("")
+    assert changed()
+    (package / "kernel" / "two.py").unlink()
+    assert changed()
+    (package / "kernel" / "notes.txt").write_text("no code")
+    assert not changed()
+    (package / "other").mkdir()
+    (package / "other" / "one.py").write_text("no kernels here")
+    assert not changed()
+
+
+def test_files_cannot_trade_content(package: Path) -> None:
+    before = sources.digest_of(package, FOLDERS)
+    one, two = package / "kernel" / "one.py", package / "kernel" / "two.py"
+    a, b = one.read_text(), two.read_text()
+    one.write_text(b)
+    two.write_text(a)
+    assert sources.digest_of(package, FOLDERS) != before
+
+
+def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
+    root = Path(sources.__file__).parent.parent
+    for folder in ("kernel", "target", "field", "curve", "msm", "ntt", "circuit", "groth16"):
+        assert sources.own_place(str(root / folder / "a.py")) == f"{folder}/a.py"
+    assert sources.own_place(str(root / "cli" / "a.py")) is None
+    assert sources.own_place(str(root / "a.py")) is None
+    assert sources.own_place(__file__) is None
+
+
+def test_a_package_in_an_archive_is_hashed_as_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "quod.zip"
+    archive.write_bytes(b"one")
+    first = sources.digest_of(archive / "quod", FOLDERS)
+    archive.write_bytes(b"two")
+    assert sources.digest_of(archive / "quod", FOLDERS) != first
+
+
+def test_the_digest_is_cheap() -> None:
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        sources.digest_of(Path(sources.__file__).parent.parent, sources._FOLDERS)
+        times.append(time.perf_counter() - begin)
+    # About 2 ms where nothing else runs.
+    assert min(times) < 0.02
+
+
+STARTING = """
+import time
+import numpy, llvmlite.binding
+from quod.device import open_device
+from quod.field import kernels
+from quod.field.moduli import BN254_FR
+from quod.field.spec import FieldSpec
+begin = time.perf_counter()
+device = open_device()
+for name in ("field_add", "field_subtract", "field_multiply", "field_square", "field_sum"):
+    device.compile(getattr(kernels, name), spec=FieldSpec(BN254_FR))
+print(time.perf_counter() - begin)
+"""
+
+
+def test_a_fresh_process_has_its_kernels_in_milliseconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))
+
+    def seconds() -> float:
+        done = subprocess.run([sys.executable, "-c", STARTING], check=True, capture_output=True)
+        return float(done.stdout)
+
+    cold, warm = seconds(), min(seconds() for _ in range(3))
+    # About 5 ms, most of it for opening LLVM, where nothing else runs.
+    assert warm < 0.05
+    assert warm < cold / 4

@@ -1,0 +1,401 @@
+"""Launches on the CPU: threads, interrupts, stacks, overhead."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from quod.device import CpuDevice
+from quod.device.workers import Cancellation, Job, WorkerPool
+from quod.errors import DeviceError
+from tests.device import kernels
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 7, 64, 1000, 65_537])
+def test_every_workgroup_runs_once(threads: int, count: int) -> None:
+    device = CpuDevice(threads=threads)
+    kernel = device.compile(kernels.increment)
+    a = np.arange(count + 8, dtype=np.uint32)
+    for _ in range(4):
+        device.launch(kernel, -(-count // device.lanes), count, a)
+    assert (a[:count] == np.arange(count) + 4).all()
+    assert (a[count:] == np.arange(count, count + 8)).all()
+    device.close()
+
+
+def test_the_number_of_workgroups_is_checked(device: CpuDevice) -> None:
+    kernel = device.compile(kernels.increment)
+    a = np.zeros(8, np.uint32)
+    for groups in (-1, 1 << 32):
+        with pytest.raises(DeviceError, match=f"launched with {groups} workgroups"):
+            device.launch(kernel, groups, 8, a)
+
+
+def test_threads_launch_at_the_same_time() -> None:
+    device = CpuDevice(threads=3)
+    rounds, count = 60, 5000
+
+    def work(seed: int) -> bool:
+        choose = np.random.default_rng(seed)
+        kernel = device.compile(kernels.raise_to, amount=seed % 5)
+        for _ in range(rounds):
+            size = int(choose.integers(1, count))
+            a = choose.integers(0, 1 << 31, count, np.uint32)
+            expected = a.copy()
+            expected[:size] += seed % 5
+            device.launch(kernel, -(-size // device.lanes), size, a)
+            if not (a == expected).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(16)))
+    device.close()
+
+
+def test_no_more_threads_compute_than_were_asked_for() -> None:
+    device = CpuDevice(threads=2)
+    kernel = device.compile(kernels.spin)
+    before = threading.active_count()
+
+    def launch() -> None:
+        device.launch(kernel, 64, 200_000, np.zeros(64, np.uint32))
+
+    callers = [threading.Thread(target=launch) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    names = [thread.name for thread in threading.enumerate()]
+    assert sum(name.startswith("quod-worker") for name in names) <= before + 2
+    for caller in callers:
+        caller.join()
+    assert threading.active_count() <= before + 2
+    device.close()
+
+
+def workers_alive() -> int:
+    return sum(thread.name.startswith("quod-worker") for thread in threading.enumerate())
+
+
+def wait_until(condition: object, seconds: float = 5) -> bool:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_workers_end_with_the_device() -> None:
+    assert wait_until(lambda: gc.collect() >= 0)
+    before = workers_alive()
+    device = CpuDevice(threads=3)
+    device.launch(device.compile(kernels.spin), 8, 1000, np.zeros(8, np.uint32))
+    assert workers_alive() == before + 3
+    device.close()
+    assert wait_until(lambda: workers_alive() <= before)
+    device.launch(device.compile(kernels.spin), 8, 1_000_000, np.zeros(8, np.uint32))
+    assert workers_alive() == before + 3
+    del device
+    gc.collect()
+    assert wait_until(lambda: workers_alive() <= before)
+
+
+def test_memory_is_let_go_when_a_launch_is_over() -> None:
+    device = CpuDevice(threads=2)
+    a = np.zeros(1 << 16, np.uint32)
+    gone = weakref.ref(a)
+    device.launch(device.compile(kernels.increment), 1 << 13, 1 << 16, a)
+    del a
+    assert wait_until(lambda: gone() is None)
+    device.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_starts_workers_of_its_own() -> None:
+    script = """
+import os, sys
+import numpy as np
+from quod.device import CpuDevice
+from tests.device import kernels
+device = CpuDevice(threads=2)
+kernel = device.compile(kernels.spin)
+out = np.zeros(64, np.uint32)
+device.launch(kernel, 64, 10_000, out)
+child = os.fork()
+again = np.zeros(64, np.uint32)
+device.launch(kernel, 64, 10_000, again)
+assert (out == again).all()
+if child == 0:
+    os._exit(7)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60)
+    assert done.returncode == 7
+
+
+def test_shared_memory_of_three_megabytes() -> None:
+    words = 3 << 18
+    expected = (sum(range(words)) * 5 + 5) % 2**32
+    for threads in (1, 2):
+        device = CpuDevice(threads=threads)
+        kernel = device.compile(kernels.sum_in_shared, words=words)
+        assert kernel.shared_bytes == 3 << 20
+        results: list[np.ndarray] = []
+
+        begin = threading.Event()
+
+        def launch(
+            device: CpuDevice = device,
+            results: list[np.ndarray] = results,
+            begin: threading.Event = begin,
+        ) -> None:
+            begin.wait()
+            # Several times: a launch known to be short would run on this thread otherwise.
+            for _ in range(3):
+                out = np.zeros(4, np.uint32)
+                device.launch(device.compile(kernels.sum_in_shared, words=words), 4, 5, out)
+                results.append(out)
+
+        before = threading.stack_size(256 << 10)
+        caller = threading.Thread(target=launch)
+        caller.start()
+        threading.stack_size(before)
+        begin.set()
+        caller.join()
+        assert [out.tolist() for out in results] == 3 * [4 * [expected]]
+        device.close()
+
+
+def test_a_kernel_with_shared_memory_never_runs_on_the_callers_thread() -> None:
+    device = CpuDevice(threads=1)
+    kernel = device.compile(kernels.sum_in_shared, words=3 << 18)
+    kernel.observe(kernel.size_class(1, (1,)), 0.0)
+    ran_on: list[str] = []
+    entry = kernel.entry
+
+    def noting(*arguments: int) -> None:
+        ran_on.append(threading.current_thread().name)
+        entry(*arguments)
+
+    kernel.entry = noting
+    device.launch(kernel, 1, 1, np.zeros(1, np.uint32))
+    small = device.compile(kernels.increment)
+    small.observe(small.size_class(1, (1,)), 0.0)
+    entry, small.entry = small.entry, noting
+    device.launch(small, 1, 1, np.zeros(1, np.uint32))
+    assert ran_on == ["quod-worker-0", threading.current_thread().name]
+    device.close()
+
+
+def test_too_much_shared_memory_is_refused() -> None:
+    from quod.errors import KernelError
+
+    with pytest.raises(KernelError, match="shared"):
+        CpuDevice().compile(kernels.sum_in_shared, words=(4 << 18) + 1)
+
+
+# --- interrupts
+
+INTERRUPTED = """
+import sys, threading, time
+import numpy as np
+from quod.device import CpuDevice
+from tests.device import kernels
+mode, threads, rounds, groups = sys.argv[1], *map(int, sys.argv[2:])
+device = CpuDevice(threads=threads)
+kernel = device.compile(kernels.spin)
+out = np.zeros(groups, np.uint32)
+print("ready", flush=True)
+try:
+    if mode == "stream":
+        recording = device.stream().record()
+        recording.launch(kernel, groups, rounds, out)
+        recording.launch(kernel, groups, rounds, out)
+        recording.finish().submit().wait()
+    else:
+        device.launch(kernel, groups, rounds, out)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic(), flush=True)
+    if mode == "again":
+        first = np.zeros(64, np.uint32)
+        device.launch(kernel, 64, 1000, first)
+        assert first.all()
+        print("launched", time.monotonic(), flush=True)
+    sys.exit(130)
+"""
+
+
+def interrupt(
+    mode: str, threads: int, rounds: int, groups: int, signals: int = 1
+) -> tuple[float, list[str], int]:
+    """Sends SIGINT half a second into a launch.
+
+    Gives the seconds until the process has ended, what it printed, and its exit code.
+    """
+    arguments = [mode, *map(str, (threads, rounds, groups))]
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *arguments], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        for _ in range(signals - 1):
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        return time.monotonic() - begin, out.splitlines(), process.returncode
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("mode", ["launch", "stream"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_ends_a_long_launch_promptly(mode: str, threads: int) -> None:
+    # Some milliseconds a workgroup; hours for all of them.
+    seconds, lines, code = interrupt(mode, threads, 1_000_000, 3_000_000)
+    assert code == 130
+    assert lines[0].startswith("interrupted")
+    assert seconds < 1.5
+
+
+def test_an_interrupt_does_not_wait_long_for_one_long_workgroup() -> None:
+    seconds, _, code = interrupt("launch", 2, (1 << 32) - 1, 2)
+    assert code == 130
+    assert seconds < 2.5
+
+
+def test_an_interrupt_without_a_handler_kills_the_process() -> None:
+    script = INTERRUPTED.replace("except KeyboardInterrupt", "except ZeroDivisionError")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "launch", "2", "1000000", "3000000"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == -signal.SIGINT
+
+
+def test_the_next_launch_waits_for_what_an_interrupt_left_behind() -> None:
+    # One workgroup of a second or more on one thread: the interrupt may come back before its end.
+    _, lines, code = interrupt("again", 1, 500_000_000, 1)
+    assert code == 130
+    assert [line.split()[0] for line in lines] == ["interrupted", "launched"]
+    interrupted, launched = (float(line.split()[1]) for line in lines)
+    assert launched > interrupted
+
+
+class _Entry:
+    """Stands for native code: takes workgroups from the counter, as long as there are any."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, slots: int, counter: int, groups: int, chunk: int) -> None:
+        import ctypes
+
+        shared = ctypes.c_int64.from_address(counter)
+        while True:
+            with self._lock:
+                first, shared.value = shared.value, shared.value + chunk
+                if first >= groups:
+                    return
+                self.begun += 1
+            time.sleep(self.seconds)
+
+
+def job_of(entry: _Entry, groups: int, workers: int) -> Job:
+    import ctypes
+
+    return Job(entry, (ctypes.c_uint64 * 1)(), (), groups, workers)
+
+
+def test_a_job_can_be_cancelled_before_during_and_after() -> None:
+    pool = WorkerPool(2)
+    for when in ("before", "during", "after"):
+        entry, cancellation = _Entry(0.005), Cancellation()
+        job = job_of(entry, 100, 2)
+        if when == "before":
+            cancellation.cancel()
+        if when == "during":
+            threading.Timer(0.05, cancellation.cancel).start()
+        pool.run(job, 2, cancellation)
+        if when == "after":
+            cancellation.cancel()
+        assert job.wait(0)
+        assert job.cancelled == (when != "after")
+        assert {"before": entry.begun == 0, "during": 0 < entry.begun < 100}.get(
+            when, entry.begun == 100
+        )
+    pool.close()
+
+
+def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
+    pool = WorkerPool(2)
+    blocked = _Entry(0.5)
+    occupied = threading.Thread(target=pool.run, args=(job_of(blocked, 1, 1), 1))
+    occupied.start()
+    assert wait_until(lambda: blocked.begun == 1)
+    quick = _Entry(0.001)
+    begin = time.monotonic()
+    pool.run(job_of(quick, 4, 2), 2)
+    assert quick.begun == 4
+    assert time.monotonic() - begin < 0.3
+    occupied.join()
+    pool.close()
+
+
+def test_launches_learn_how_long_they_take(device: CpuDevice) -> None:
+    kernel = device.compile(kernels.spin)
+    out = np.zeros(8, np.uint32)
+    short, long = kernel.size_class(1, (1000, out)), kernel.size_class(8, (1_000_000, out))
+    assert short != long
+    assert kernel.size_class(1, (1023, out)) == short
+    device.launch(kernel, 1, 1000, out)
+    device.launch(kernel, 8, 1_000_000, out)
+    expected = kernel.expected_seconds(short), kernel.expected_seconds(long)
+    assert expected[0] is not None
+    assert expected[1] is not None
+    assert 0 < 10 * expected[0] < expected[1] < 10
+    kernel.observe(short, 1.0)
+    assert kernel.expected_seconds(short) == 1.0
+    kernel.observe(short, 0.5)
+    assert kernel.expected_seconds(short) == 0.75
+    for number in range(1000):
+        kernel.observe((number,), 1.0)
+    assert kernel.expected_seconds((999,)) == 1.0
+
+
+def test_a_short_launch_costs_little() -> None:
+    device = CpuDevice()
+    kernel = device.compile(kernels.increment)
+    a = np.zeros(64, np.uint32)
+    times = []
+    for _ in range(300):
+        begin = time.perf_counter()
+        device.launch(kernel, 1, 1, a)
+        times.append(time.perf_counter() - begin)
+    # Some 8 us where nothing else runs.
+    assert min(times) < 100e-6
+    device.close()

@@ -1,0 +1,64 @@
+"""Memory budgets: what the errors say, and when there are none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quod.device import CpuDevice
+from quod.device.memory import bytes_text, check_budget
+from quod.errors import DeviceError
+
+GIB = 1 << 30
+
+
+def test_sizes_for_people() -> None:
+    assert [bytes_text(n) for n in (0, 1, 1023, 1024, 1536, 5 * GIB, 3000 << 40)] == [
+        "0 bytes", "1 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "5.0 GiB", "3000.0 TiB",
+    ]  # fmt: skip
+
+
+def test_what_fits_passes() -> None:
+    check_budget("an MSM", 100, 100)
+    check_budget("an MSM", 0, 1)
+    CpuDevice(memory_budget=100).check_budget("an MSM", 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "detail"),
+    [
+        ({}, ""),
+        ({"items": 1000, "unit": "points"}, ", in which 250 of 1000 points fit"),
+        (
+            {"items": 1000, "fixed": 2 * GIB, "unit": "points"},
+            ", too little for any of the 1000 points",
+        ),
+        ({"items": 100, "fixed": GIB // 2}, ", in which 14 of 100 items fit"),
+        ({"items": 1000, "fixed": 4 * GIB}, ""),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, int], detail: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        CpuDevice(memory_budget=GIB).check_budget("an MSM", 4 * GIB, **options)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"an MSM needs 4.0 GiB of memory; the budget is 1.0 GiB{detail}; "
+        "give the device a larger memory_budget or split the work"
+    )
+
+
+@given(st.integers(0, 1000), st.integers(1, 50), st.integers(1, 200), st.integers(1, 5000))
+def test_the_items_that_fit_do_fit(fixed: int, each: int, items: int, budget: int) -> None:
+    try:
+        check_budget("a plan", fixed + each * items, budget, fixed=fixed, items=items)
+    except DeviceError as error:
+        words = str(error).partition(", in which ")[2].split()
+        fits = int(words[0]) if words else 0
+        assert fixed + each * fits <= budget or fits == 0
+        assert fixed + each * (fits + 1) > budget
+    else:
+        assert fixed + each * items <= budget
+
+
+def test_the_budget_is_what_is_free() -> None:
+    assert 1 << 20 < CpuDevice().memory_budget < 1 << 50
