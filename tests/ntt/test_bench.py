@@ -1,0 +1,44 @@
+"""quod bench ntt measures transforms and refuses curves that it does not know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quod.cli import entry
+
+ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
+
+
+def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        entry.run(["bench", "ntt", "--curve", "bls12_377", "--log2", "3", "--log2", "7", *ONCE])
+        == 0
+    )
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["parameters"]["log2"] for row in rows} == {3, 7}
+    assert {row["parameters"]["curve"] for row in rows} == {"bls12_377"}
+    assert {row["parameters"]["what"] for row in rows} == {
+        "forward NN",
+        "inverse NR, forward RN on a coset",
+    }
+    for row in rows:
+        assert (row["subject"], row["unit"]) == ("ntt", "ms")
+        # Nothing this small takes a second, and nothing takes less than a call.
+        assert 1e-4 < row["median"] < 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--curve", "bn128"], 3, "'bn128' is not a curve; there are bn254, bls12_381"),
+        (["--log2", "29"], 3, "2^0 to 2^28 points, not 2^29"),
+        (["--device", "cuda:9"], 7, "cuda:9"),
+    ],
+)
+def test_refusals(
+    arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", "ntt", *arguments]) == code
+    assert text in capsys.readouterr().err
