@@ -189,7 +189,7 @@ class BodyEmitter:
         self._lines: list[str] = []
         self._allocations: list[str] = []
         self._count = 0
-        self._scratch: str | None = None
+        self._scratch: dict[int, str] = {}
 
     # --- text
 
@@ -236,11 +236,12 @@ class BodyEmitter:
         self._allocations.append(f"  {name} = alloca {type_text}, align {align}")
         return name
 
-    def scratch(self) -> str:
-        """Memory that inactive instances may read and write."""
-        if self._scratch is None:
-            self._scratch = self.allocate("[64 x i8]", 64)
-        return self._scratch
+    def scratch(self, nbytes: int) -> str:
+        """Memory that inactive instances may read and write, at least so many bytes."""
+        size = -(-nbytes // 64) * 64
+        if size not in self._scratch:
+            self._scratch[size] = self.allocate(f"[{size} x i8]", 64)
+        return self._scratch[size]
 
     # --- values
 

@@ -93,8 +93,8 @@ def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
     return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {at}")
 
 
-def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value) -> list[str]:
-    """One address a lane; an inactive lane's is scratch memory."""
+def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
+    """One address of `count` elements a lane; an inactive lane's is scratch memory."""
     element = _memory_name(_element(pointer))
     stride = body.strides.of(index)
     if body.mask is None and stride is not None and not body.is_varying(pointer):
@@ -107,7 +107,7 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value) -> list[str
     addresses = _vector_addresses(body, pointer, index)
     kind = body.vector("ptr")
     if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(), "ptr")
+        elsewhere = body.splat_text(body.scratch(count * _element(pointer).bytes), "ptr")
         masks = body.vector("i1")
         addresses = body.fresh(
             f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
@@ -260,7 +260,7 @@ _HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
 
 def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
     """Each lane's consecutive words as short vectors, transposed to one vector a word."""
-    addresses = _lane_addresses(body, *op.operands)
+    addresses = _lane_addresses(body, *op.operands, len(op.results))
     full = f"<8 x {name}>"
     for start, size in _chunks(len(op.results)):
         results = op.results[start : start + size]
@@ -362,7 +362,7 @@ def _varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
 def _store_rows(
     body: BodyEmitter, pointer: Value, index: Value, values: list[Value], name: str
 ) -> None:
-    addresses = _lane_addresses(body, pointer, index)
+    addresses = _lane_addresses(body, pointer, index, len(values))
     full = f"<8 x {name}>"
     for start, size in _chunks(len(values)):
         words = [body.get(value, varying=True) for value in values[start : start + size]]
@@ -411,7 +411,7 @@ def _atomic_add(body: BodyEmitter, op: Op) -> None:
     addresses = _varying_addresses(body, pointer, index)
     pointers = body.vector("ptr")
     if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(), "ptr")
+        elsewhere = body.splat_text(body.scratch(_element(pointer).bytes), "ptr")
         masks = body.vector("i1")
         addresses = body.fresh(
             f"select {masks} {body.mask}, {pointers} {addresses}, {pointers} {elsewhere}"
@@ -431,7 +431,7 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     body.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     if body.is_varying(pointer) or body.is_varying(index):
-        addresses = _lane_addresses(body, pointer, index)
+        addresses = _lane_addresses(body, pointer, index, 1)
     else:
         addresses = [_scalar_address(body, pointer, index)]
     element = _memory_name(_element(pointer))
