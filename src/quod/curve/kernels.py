@@ -1,0 +1,210 @@
+"""Kernels over arrays of points of a short Weierstrass group, one point an instance.
+
+Arrays are affine (`quod.curve.array`) or extended, X, Y, ZZ and ZZZ as `quod.curve.point` stores
+them; sums and multiples come out extended, and `curve_normalise` makes many affine at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from quod.curve.groups import GROUPS, Group
+from quod.curve.membership import curve_check
+from quod.curve.point import ExtendedPoint, PointArithmetic
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.registry import register
+from quod.kernel.structure import flatten
+from quod.kernel.value import Value
+
+_WINDOW_BITS = 4
+
+
+@kernel
+def curve_add(
+    k: Builder, count: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, group: Group
+) -> None:
+    """out[i] = a[i] + b[i], from affine to extended points."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    with k.if_(i < count):
+        left = curve.extend(curve.load_affine(a, i))
+        curve.store_extended(out, i, curve.add_affine(left, curve.load_affine(b, i)))
+
+
+@kernel
+def curve_double(
+    k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, group: Group
+) -> None:
+    """out[i] = 2 * a[i], from affine to extended points."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    with k.if_(i < count):
+        curve.store_extended(out, i, curve.double(curve.extend(curve.load_affine(a, i))))
+
+
+@kernel
+def curve_negate(
+    k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, group: Group
+) -> None:
+    """out[i] = -a[i], affine."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    f = curve.field
+    with k.if_(i < count):
+        offset = i.cast(types.u64) * group.point_words
+        y_offset = offset + group.coordinate_words
+        f.store_words_at(out, offset, f.load_words_at(a, offset))
+        y = f.from_words(f.load_words_at(a, y_offset), linear=True)
+        f.store_words_at(out, y_offset, f.to_words(-y))
+
+
+@kernel
+def curve_multiply(
+    k: Builder,
+    count: U32,
+    points: Pointer[U64],
+    scalars: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    scalar_words: int,
+) -> None:
+    """out[i] = scalars[i] * points[i], from affine to extended points.
+
+    A scalar is any integer of `scalar_words` 64-bit words. Digits of four bits; each instance has a
+    table of the multiples that they stand for.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    mask = (1 << _WINDOW_BITS) - 1
+    table = _Table(k, curve, mask)
+    digits = 64 // _WINDOW_BITS
+    with k.if_(i < count):
+        point = curve.load_affine(points, i)
+        with k.range(0, mask, carry=curve.carried(curve.infinity())) as filling:
+            multiple = curve.carried(curve.add_affine(filling.carried, point))
+            table.store(filling.index, multiple)
+            filling.next(multiple)
+        with k.range(0, scalar_words * digits, carry=curve.carried(curve.infinity())) as loop:
+            place = (scalar_words * digits - 1) - loop.index
+            word = scalars[
+                i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
+            ]  # fmt: skip
+            shift = ((place % digits) * _WINDOW_BITS).cast(types.u64)
+            digit = (word >> shift & mask).cast(types.u32)
+            total = loop.carried
+            for _ in range(_WINDOW_BITS):
+                total = curve.double(total)
+            multiple = table.load(k.maximum(digit, 1) - 1)
+            multiple = replace(multiple, infinity=multiple.infinity | (digit == 0))
+            loop.next(curve.carried(curve.add(total, multiple)))
+        curve.store_extended(out, i, loop.results)
+
+
+class _Table:
+    """Extended points in shared memory, a row for each instance, in limbs as they are."""
+
+    def __init__(self, k: Builder, curve: PointArithmetic, size: int) -> None:
+        self._k = k
+        template = curve.carried(curve.infinity())
+        values, _, self._rebuild = flatten(template)
+        self._parts = len(values)
+        self._memory = k.shared(types.u64, size * self._parts * k.workgroup_size)
+
+    def _place(self, row: Value, part: int) -> Value:
+        return (row * self._parts + part) * self._k.workgroup_size + self._k.local_id()
+
+    def store(self, row: Value, point: ExtendedPoint) -> None:
+        values, _, _ = flatten(point)
+        for part, value in enumerate(values):
+            if value.type == types.bool_:
+                one = self._k.constant(1, types.u64)
+                value = self._k.select(value, one, 0)
+            self._memory[self._place(row, part)] = value
+
+    def load(self, row: Value) -> ExtendedPoint:
+        values = [self._memory[self._place(row, part)] for part in range(self._parts)]
+        # The last value is whether the point is infinity.
+        result: ExtendedPoint = self._rebuild([*values[:-1], values[-1] != 0])
+        return result
+
+
+@kernel
+def curve_sum(
+    k: Builder,
+    instances: U32,
+    count: U32,
+    points: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    extended: bool,
+) -> None:
+    """out[i] = the sum of points i, i + instances, i + 2 * instances, ... as an extended point."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    with k.if_(i < instances):
+        nothing = curve.carried(curve.infinity())
+        with k.range(0, (count - i + (instances - 1)) // instances, carry=nothing) as loop:
+            index = i + loop.index * instances
+            if extended:
+                total = curve.add(loop.carried, curve.load_extended(points, index))
+            else:
+                total = curve.add_affine(loop.carried, curve.load_affine(points, index))
+            loop.next(curve.carried(total))
+        curve.store_extended(out, i, loop.results)
+
+
+@kernel
+def curve_normalise(
+    k: Builder,
+    instances: U32,
+    count: U32,
+    points: Pointer[U64],
+    prefixes: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """Extended points to affine ones, with one inversion an instance (Montgomery's trick).
+
+    Instance i takes points i, i + instances, ...; `prefixes` has room for a coordinate a point.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    f = curve.field
+    with k.if_(i < instances):
+        terms = (count - i + (instances - 1)) // instances
+        with k.range(0, terms, carry=f.carried(f.one())) as forward:
+            index = i + forward.index * instances
+            f.store(prefixes, index, forward.carried)
+            point = curve.load_extended(points, index)
+            forward.next(f.carried(forward.carried * _or_one(curve, point)))
+        inverse = f.carried(f.inverse(forward.results))
+        with k.range(0, terms, carry=inverse) as backward:
+            index = i + (terms - 1 - backward.index) * instances
+            point = curve.load_extended(points, index)
+            own = backward.carried * f.load(prefixes, index)
+            scale = own * point.zz
+            words = (*f.to_words(point.x * f.square(scale)), *f.to_words(point.y * own))
+            zero = k.constant(0, types.u64)
+            f.k.store(
+                out,
+                index.cast(types.u64) * group.point_words,
+                *(k.select(point.infinity, zero, word) for word in words),
+            )
+            backward.next(f.carried(backward.carried * _or_one(curve, point)))
+
+
+def _or_one(curve: PointArithmetic, point: ExtendedPoint) -> Any:
+    """ZZZ of a point, and 1 for infinity, so that the product of many can be inverted."""
+    f = curve.field
+    return f.select(point.infinity, f.carried(f.one()), f.carried(point.zzz))
+
+
+for _group in GROUPS.values():
+    for _short, _definition, _static in (
+        ("add", curve_add, {}),
+        ("double", curve_double, {}),
+        ("negate", curve_negate, {}),
+        ("multiply", curve_multiply, {"scalar_words": 4}),
+        ("sum", curve_sum, {"extended": False}),
+        ("normalise", curve_normalise, {}),
+        ("check", curve_check, {"subgroup": True}),
+    ):
+        register(f"curve.{_short}[{_group.name}]", _definition, group=_group, **_static)

@@ -1,0 +1,165 @@
+"""Operations on host arrays of points, by a device.
+
+Arrays are as in `quod.curve.array`: affine, Montgomery form, uint32 of shape (n, *group.shape),
+infinity all zero. Every function takes every point of the curve; none but `first_bad_point` and the
+membership tests looks whether a point is on it. InputError for arrays of other shapes or types.
+Multiples of one point by many scalars are in `quod.msm.fixed_base`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve import kernels
+from quod.curve.array import check_points_array
+from quod.curve.groups import Group
+from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field.array import Words, canonical
+from quod.kernel import KernelDefinition
+
+# Points from which on an instance shares an inversion.
+_SHARING = 64
+
+# Partial sums that a lane of each thread makes.
+_SUMS_A_LANE = 8
+
+
+def add(device: CpuDevice, group: Group, a: Words, b: Words) -> Words:
+    """a[i] + b[i]."""
+    a, b = _points(group, a), _points(group, b)
+    if len(a) != len(b):
+        raise InputError(f"{len(a)} points cannot be added to {len(b)}")
+    return _extended(device, group, kernels.curve_add, len(a), a, b)
+
+
+def double(device: CpuDevice, group: Group, points: Words) -> Words:
+    """2 * points[i]."""
+    points = _points(group, points)
+    return _extended(device, group, kernels.curve_double, len(points), points)
+
+
+def negate(device: CpuDevice, group: Group, points: Words) -> Words:
+    """-points[i]."""
+    points = _points(group, points)
+    out = np.empty_like(points)
+    _launch(device, device.compile(kernels.curve_negate, group=group), len(points), points, out)
+    return out
+
+
+def multiply(device: CpuDevice, group: Group, points: Words, scalars: Words) -> Words:
+    """scalars[i] * points[i].
+
+    Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, which
+    are not reduced, so that points need not be in the subgroup.
+    """
+    points = _points(group, points)
+    if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:
+        raise InputError(
+            f"scalars are uint32 words of shape (n, words), not {scalars.dtype} of {scalars.shape}"
+        )
+    if len(scalars) not in (1, len(points)):
+        raise InputError(f"{len(points)} points need as many scalars, not {len(scalars)}")
+    words = -(-scalars.shape[1] // 2)
+    padded = np.zeros((len(points), 2 * words), np.uint32)
+    padded[:, : scalars.shape[1]] = scalars
+    return _extended(
+        device, group, kernels.curve_multiply, len(points), points, padded, scalar_words=words
+    )
+
+
+def sum_points(device: CpuDevice, group: Group, points: Words) -> Words:
+    """The sum of all points, of shape group.shape."""
+    points = _points(group, points)
+    if not len(points):
+        return np.zeros(group.shape, np.uint32)
+    count, source, extended = len(points), points, False
+    # The sums of a first launch are summed by one lane.
+    for instances, lanes in (
+        (min(count, _SUMS_A_LANE * device.lanes * device.threads), device.lanes),
+        (1, 1),
+    ):
+        sums = np.empty((instances, 4 * group.field.words), np.uint32)
+        kernel = device.compile(kernels.curve_sum, lanes=lanes, group=group, extended=extended)
+        device.launch(kernel, -(-instances // lanes), instances, count, source, sums)
+        count, source, extended = instances, sums, True
+    total: Words = normalise(device, group, source)[0]
+    return total
+
+
+def normalise(device: CpuDevice, group: Group, extended: Words) -> Words:
+    """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
+    count = len(extended)
+    out = np.empty((count, *group.shape), np.uint32)
+    if not count:
+        return out
+    prefixes = np.empty((count, group.field.words), np.uint32)
+    # Enough instances for every lane of every thread, sharing inversions where there are more.
+    instances = min(count, max(device.lanes * device.threads, count // _SHARING))
+    kernel = device.compile(kernels.curve_normalise, group=group)
+    device.launch(
+        kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
+    )  # fmt: skip
+    return out
+
+
+def is_on_curve(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve, with coordinates below the modulus; infinity is."""
+    return np.equal(_check(device, group, points, subgroup=False), ON_CURVE)
+
+
+def is_in_subgroup(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve and in the subgroup of prime order; infinity is."""
+    return np.equal(_check(device, group, points, subgroup=True), ON_CURVE)
+
+
+def first_bad_point(
+    device: CpuDevice, group: Group, points: Words, *, subgroup: bool
+) -> tuple[int, str] | None:
+    """The first point off the curve or, with `subgroup`, outside the subgroup, and why; or None."""
+    found = _check(device, group, points, subgroup=subgroup)
+    bad = np.flatnonzero(found)
+    if not len(bad):
+        return None
+    place = int(bad[0])
+    if found[place] == OFF_CURVE:
+        return place, "is not on the curve"
+    return place, "is not in the subgroup of prime order"
+
+
+def _check(device: CpuDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
+    points = _points(group, points)
+    found = np.zeros(len(points), np.uint32)
+    kernel = device.compile(curve_check, group=group, subgroup=subgroup)
+    _launch(device, kernel, len(points), points, found)
+    below = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
+    found[~below.all(axis=1)] = OFF_CURVE
+    return found
+
+
+def _points(group: Group, points: Words) -> Words:
+    check_points_array(group, points)
+    return np.ascontiguousarray(points)
+
+
+def _extended(
+    device: CpuDevice,
+    group: Group,
+    definition: KernelDefinition,
+    count: int,
+    *arrays: Words,
+    **static: Any,
+) -> Words:
+    """The affine results of a kernel that makes extended points."""
+    results = np.empty((count, 4 * group.field.words), np.uint32)
+    kernel = device.compile(definition, group=group, **static)
+    _launch(device, kernel, count, *arrays, results)
+    return normalise(device, group, results)
+
+
+def _launch(device: CpuDevice, kernel: Any, count: int, *arrays: Words) -> None:
+    device.launch(kernel, -(-count // device.lanes), count, *arrays)

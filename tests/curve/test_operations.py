@@ -1,0 +1,266 @@
+"""Operations on arrays of points against plain integers."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import py_arkworks_bls12381 as arkworks
+import pytest
+
+from quod.curve import operations
+from quod.curve.affine import g1_group, g2_group, phi, psi
+from quod.curve.array import Point, from_points, to_points
+from quod.curve.groups import GROUPS, Group
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
+
+ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
+
+
+def law_of(group: Group) -> ShortWeierstrass[Any]:
+    return g1_of(group.curve) if group.degree == 1 else g2_of(group.curve)
+
+
+@cache
+def lifted(group: Group, count: int) -> tuple[Point, ...]:
+    """Points of the curve with small x; most are outside the subgroup where it is not all."""
+    law = law_of(group)
+    found: list[Point] = []
+    x = 0
+    while len(found) < count:
+        point = law.lift_x(x if group.degree == 1 else (x, x // 3))
+        if point is not None:
+            found.append(point)
+        x += 1
+    return tuple(found)
+
+
+@cache
+def samples(group: Group) -> tuple[Point, ...]:
+    """Infinity, points in and outside the subgroup, of orders two and three, and images under the
+    endomorphism, which share coordinates up to sign."""
+    law = law_of(group)
+    generator = group.parameters.generator
+    p = law.mul(0x123456789ABCDEF, generator)
+    found = [None, generator, p, law.neg(p), law.add(p, p), *lifted(group, 3)]
+    if group.degree == 1:
+        image = phi(group.curve, p)
+        found += [image, law.neg(image)]
+    else:
+        found += [psi(group.curve, p)]
+    if group.name == "bls12_377.g1":
+        found += [(group.coordinates.value - 1, 0), (0, 1), (0, group.coordinates.value - 1)]
+    assert all(law.contains(point) for point in found)
+    return tuple(found)
+
+
+@ALL
+def test_addition_of_every_pair(device: CpuDevice, group: Group) -> None:
+    law = law_of(group)
+    pairs = [(p, q) for p in samples(group) for q in samples(group)]
+    left, right = (from_points(group, side) for side in zip(*pairs))
+    found = operations.add(device, group, left, right)
+    assert to_points(group, found) == [law.add(p, q) for p, q in pairs]
+
+
+@ALL
+def test_doubles_and_opposites(device: CpuDevice, group: Group) -> None:
+    law = law_of(group)
+    given = from_points(group, samples(group))
+    doubled = operations.double(device, group, given)
+    assert to_points(group, doubled) == [law.add(p, p) for p in samples(group)]
+    opposite = operations.negate(device, group, given)
+    assert to_points(group, opposite) == [law.neg(p) for p in samples(group)]
+    assert not operations.add(device, group, given, opposite).any()
+    # Canonical: the words are those of the integers below the modulus.
+    assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in samples(group)]))
+
+
+def hostile_scalars(group: Group) -> list[int]:
+    r = group.scalars.value
+    rng = random.Random(group.name)
+    return [0, 1, 2, 3, 15, 16, 17, 1 << 64, r - 1, r, r + 1, (1 << 256) - 1, rng.randrange(r)]
+
+
+def words(scalars: list[int], count: int) -> np.ndarray[Any, Any]:
+    data = b"".join(scalar.to_bytes(4 * count, "little") for scalar in scalars)
+    return np.frombuffer(data, "<u4").reshape(-1, count)
+
+
+@ALL
+def test_multiples(device: CpuDevice, group: Group) -> None:
+    """Each scalar with another point, the scalars not reduced."""
+    law = law_of(group)
+    scalars = hostile_scalars(group)
+    own = (samples(group) * 2)[1 : len(scalars) + 1]
+    found = operations.multiply(device, group, from_points(group, own), words(scalars, 8))
+    assert to_points(group, found) == [law.mul(k, p) for k, p in zip(scalars, own)]
+
+
+def test_scalars_of_any_width(device: CpuDevice) -> None:
+    """The cofactor of BLS12-381 G2, of 508 bits, brings every point into the subgroup."""
+    group = GROUPS["bls12_381.g2"]
+    own = lifted(group, 9)
+    cofactor = group.parameters.cofactor
+    found = operations.multiply(device, group, from_points(group, own), words([cofactor], 17))
+    assert to_points(group, found) == [law_of(group).mul(cofactor, p) for p in own]
+    assert operations.is_in_subgroup(device, group, found).all()
+    assert not operations.is_in_subgroup(device, group, from_points(group, own)).any()
+
+
+@ALL
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 200])
+def test_sums(device: CpuDevice, group: Group, count: int) -> None:
+    law = law_of(group)
+    own = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
+    expected = None
+    for point in own:
+        expected = law.add(expected, point)
+    found = operations.sum_points(device, group, from_points(group, own))
+    assert found.shape == group.shape
+    assert to_points(group, found[None]) == [expected]
+
+
+@ALL
+def test_many_points_share_inversions(device: CpuDevice, group: Group) -> None:
+    """More points than there are instances, infinity among them at every place."""
+    own = samples(group)
+    law = law_of(group)
+    table = [law.add(p, p) for p in own]
+    count = 3001
+    for stride in (1, 7):
+        places = [i * stride % len(own) for i in range(count)]
+        given = from_points(group, own)[places]
+        found = operations.double(device, group, given)
+        assert np.array_equal(found, from_points(group, table)[places])
+
+
+def test_arkworks_agrees(device: CpuDevice) -> None:
+    for name, theirs in (("bls12_381.g1", arkworks.G1Point), ("bls12_381.g2", arkworks.G2Point)):
+        group = GROUPS[name]
+        rng = random.Random(name)
+        scalars = [rng.randrange(group.scalars.value) for _ in range(20)]
+        generator = from_points(group, [group.parameters.generator])
+        found = operations.multiply(
+            device, group, np.repeat(generator, len(scalars), axis=0), words(scalars, 8)
+        )
+        size = 48 * group.degree
+        for scalar, point in zip(scalars, to_points(group, found)):
+            product = theirs() * arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little"))
+            raw = bytes(product.to_xy_bytes_be())
+            flat = [int.from_bytes(raw[at : at + 48], "big") for at in range(0, 2 * size, 48)]
+            if group.degree == 2:
+                assert point == ((flat[0], flat[1]), (flat[2], flat[3]))
+            else:
+                assert point == (flat[0], flat[1])
+
+
+# --- membership
+
+
+@ALL
+def test_membership(device: CpuDevice, group: Group) -> None:
+    law = law_of(group)
+    host = g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
+    own = [*samples(group), *lifted(group, 12)]
+    given = from_points(group, own)
+    inside = [law.mul(group.scalars.value, point) is None for point in own]
+    assert [host.in_subgroup(point) for point in own] == inside
+    assert operations.is_on_curve(device, group, given).all()
+    assert operations.is_in_subgroup(device, group, given).tolist() == inside
+    whole_curve = group.parameters.cofactor == 1
+    assert all(inside) == whole_curve
+    assert inside[:5] == [True] * 5
+
+
+@ALL
+def test_points_off_the_curve(device: CpuDevice, group: Group) -> None:
+    good = from_points(group, [group.parameters.generator] * 9)
+    assert operations.first_bad_point(device, group, good, subgroup=True) is None
+    flat = good.reshape(9, -1)
+    assert flat.base is good or flat.base is good.base
+    p = group.coordinates.value
+    flat[3, 0] ^= 1  # x
+    flat[5, -group.coordinates.words] ^= 2  # y
+    flat[7] = 0
+    flat[7, 0] = 1
+    assert operations.is_on_curve(device, group, good).tolist() == [
+        i not in (3, 5, 7) for i in range(9)
+    ]  # fmt: skip
+    expected = (3, "is not on the curve")
+    assert operations.first_bad_point(device, group, good, subgroup=True) == expected
+    # The same point with p added to a coordinate: not canonical.
+    again = from_points(group, [group.parameters.generator] * 3)
+    spare = (1 << 32 * group.coordinates.words) // p
+    if spare > 1:
+        data = again.reshape(3, -1, group.coordinates.words)
+        raised = int.from_bytes(data[1, 0].tobytes(), "little") + p
+        data[1, 0] = np.frombuffer(raised.to_bytes(group.coordinates.bytes, "little"), "<u4")
+        assert operations.is_on_curve(device, group, again).tolist() == [True, False, True]
+        assert not operations.is_in_subgroup(device, group, again)[1]
+
+
+def test_a_point_outside_the_subgroup_is_named(device: CpuDevice) -> None:
+    group = GROUPS["bls12_381.g1"]
+    given = from_points(group, [group.parameters.generator, None, lifted(group, 1)[0]])
+    found = operations.first_bad_point(device, group, given, subgroup=True)
+    assert found == (2, "is not in the subgroup of prime order")
+    assert operations.first_bad_point(device, group, given, subgroup=False) is None
+
+
+# --- what is refused
+
+
+def test_arrays_of_another_kind(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    good = from_points(group, [group.parameters.generator] * 2)
+    for bad in (good.astype(np.uint64), good.reshape(2, -1), good[0]):
+        message = "points of bn254.g1 are uint32 words of shape"
+        with pytest.raises(InputError, match=message):
+            operations.double(device, group, bad)
+        with pytest.raises(InputError, match=message):
+            operations.add(device, group, good, bad)
+        with pytest.raises(InputError, match=message):
+            operations.is_on_curve(device, group, bad)
+    with pytest.raises(InputError, match="2 points cannot be added to 1"):
+        operations.add(device, group, good, good[:1])
+    with pytest.raises(InputError, match="2 points need as many scalars, not 3"):
+        operations.multiply(device, group, good, words([1, 2, 3], 8))
+    with pytest.raises(InputError, match=r"scalars are uint32 words of shape \(n, words\)"):
+        operations.multiply(device, group, good, words([1, 2], 8).astype(np.int64))
+
+
+def test_nothing(device: CpuDevice) -> None:
+    for group in GROUPS.values():
+        none = from_points(group, [])
+        assert none.shape == (0, *group.shape)
+        assert to_points(group, none) == []
+        for found in (
+            operations.add(device, group, none, none),
+            operations.double(device, group, none),
+            operations.negate(device, group, none),
+            operations.multiply(device, group, none, words([1], 8)),
+        ):
+            assert found.shape == (0, *group.shape)
+        assert operations.is_on_curve(device, group, none).shape == (0,)
+        assert operations.first_bad_point(device, group, none, subgroup=True) is None
+
+
+# --- conversions
+
+
+@ALL
+def test_conversions(group: Group) -> None:
+    assert to_points(group, from_points(group, samples(group))) == list(samples(group))
+    # Coordinates are taken modulo q.
+    q = group.coordinates.value
+    x, y = group.parameters.generator
+    shifted = (x + q, y - q) if group.degree == 1 else ((x[0] + q, x[1]), (y[0], y[1] - q))
+    assert to_points(group, from_points(group, [shifted])) == [(x, y)]
+    zero = (0, 0) if group.degree == 1 else ((0, 0), (0, q))
+    with pytest.raises(InputError, match=r"point 1 is \(0, 0\), which is not on"):
+        from_points(group, [(x, y), zero])
