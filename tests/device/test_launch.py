@@ -67,7 +67,7 @@ def test_threads_launch_at_the_same_time() -> None:
 def test_no_more_threads_compute_than_were_asked_for() -> None:
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)
-    before = threading.active_count()
+    before = workers()
 
     def launch() -> None:
         device.launch(kernel, 64, 200_000, np.zeros(64, np.uint32))
@@ -75,16 +75,14 @@ def test_no_more_threads_compute_than_were_asked_for() -> None:
     callers = [threading.Thread(target=launch) for _ in range(4)]
     for caller in callers:
         caller.start()
-    names = [thread.name for thread in threading.enumerate()]
-    assert sum(name.startswith("quod-worker") for name in names) <= before + 2
     for caller in callers:
         caller.join()
-    assert threading.active_count() <= before + 2
+    assert len(workers() - before) == 2
     device.close()
 
 
-def workers_alive() -> int:
-    return sum(thread.name.startswith("quod-worker") for thread in threading.enumerate())
+def workers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("quod-worker")}
 
 
 def wait_until(condition: object, seconds: float = 5) -> bool:
@@ -97,19 +95,23 @@ def wait_until(condition: object, seconds: float = 5) -> bool:
     return True
 
 
+def started_by(device: CpuDevice, rounds: int) -> set[threading.Thread]:
+    before = workers()
+    device.launch(device.compile(kernels.spin), 8, rounds, np.zeros(8, np.uint32))
+    return workers() - before
+
+
 def test_workers_end_with_the_device() -> None:
-    assert wait_until(lambda: gc.collect() >= 0)
-    before = workers_alive()
     device = CpuDevice(threads=3)
-    device.launch(device.compile(kernels.spin), 8, 1000, np.zeros(8, np.uint32))
-    assert workers_alive() == before + 3
+    first = started_by(device, 1000)
+    assert len(first) == 3
     device.close()
-    assert wait_until(lambda: workers_alive() <= before)
-    device.launch(device.compile(kernels.spin), 8, 1_000_000, np.zeros(8, np.uint32))
-    assert workers_alive() == before + 3
+    assert wait_until(lambda: not any(thread.is_alive() for thread in first))
+    second = started_by(device, 1_000_000)
+    assert len(second) == 3
     del device
     gc.collect()
-    assert wait_until(lambda: workers_alive() <= before)
+    assert wait_until(lambda: not any(thread.is_alive() for thread in second))
 
 
 def test_memory_is_let_go_when_a_launch_is_over() -> None:
@@ -349,6 +351,22 @@ def test_a_job_can_be_cancelled_before_during_and_after() -> None:
             when, entry.begun == 100
         )
     pool.close()
+
+
+def test_pieces_are_short() -> None:
+    """A worker takes as many workgroups at a time as take about 20 ms, if that is known."""
+    import ctypes
+
+    slots = (ctypes.c_uint64 * 1)()
+    taken: list[int] = []
+
+    def entry(slots: int, counter: int, groups: int, chunk: int) -> None:
+        taken.append(chunk)
+
+    for expected in (None, 1e-9, 0.0, 1.0, 1000.0, 1e9):
+        Job(entry, slots, (), 1_000_000, 2, expected).run_share()
+    Job(entry, slots, (), 100, 2, None).run_share()
+    assert taken == [32, 7812, 7812, 7812, 20, 1, 1]
 
 
 def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:

@@ -194,9 +194,9 @@ class CpuDevice:
         if groups == 0:
             return
         workers = min(self.threads, groups)
-        job = Job(kernel.entry, slots, arguments, groups, workers)
         size = kernel.size_class(groups, arguments)
         expected = kernel.expected_seconds(size)
+        job = Job(kernel.entry, slots, arguments, groups, workers, expected)
         if (
             expected is not None
             and expected < _INLINE_SECONDS

@@ -94,13 +94,15 @@ class Dependencies:
     def __init__(self) -> None:
         self._accesses: dict[tuple[int, int], _Access] = {}
         self._barrier: int | None = None
+        # The steps that no later one waits for yet.
+        self._last: set[int] = set()
 
     def add(
         self, step: int, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
     ) -> tuple[int, ...]:
         """Notes what a step uses; gives the steps that it must wait for, in order."""
         found: set[int] = set()
-        read_spans, write_spans = list(map(span, reads)), list(map(span, writes))
+        read_spans, write_spans = _spans(reads), _spans(writes)
         for wanted in read_spans:
             found |= {a.writer for a in self._overlapping(wanted) if a.writer is not None}
         for wanted in write_spans:
@@ -118,6 +120,7 @@ class Dependencies:
         found.discard(step)
         if self._barrier is not None and not any(n > self._barrier for n in found):
             found.add(self._barrier)
+        self._last = (self._last - found) | {step}
         return tuple(sorted(found))
 
     def _overlapping(self, wanted: tuple[int, int]) -> list[_Access]:
@@ -126,15 +129,15 @@ class Dependencies:
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """A step that waits for all before it and that all behind it wait for."""
-        before = () if self._barrier is None else (self._barrier,)
-        found = {*before}
-        for access in self._accesses.values():
-            found |= access.readers
-            if access.writer is not None:
-                found.add(access.writer)
+        before = tuple(sorted(self._last))
         self._accesses.clear()
-        self._barrier = step
-        return tuple(sorted(found))
+        self._barrier, self._last = step, {step}
+        return before
+
+
+def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
+    """Where memory is; empty memory is nowhere."""
+    return [(start, stop) for start, stop in map(span, memory) if start < stop]
 
 
 @dataclass(frozen=True, eq=False)

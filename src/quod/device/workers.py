@@ -24,8 +24,11 @@ STACK_BYTES = 16 << 20
 
 # How long an interrupted launch waits for workers to come back from the workgroups they hold.
 GRACE_SECONDS = 1.0
-# Pieces a worker takes, on average: many for balance, few to touch the shared counter seldom.
+# Pieces a worker takes: many for balance, few to touch the shared counter seldom. A cancelled
+# worker finishes its piece, so none may take long.
 _CHUNKS_PER_WORKER = 64
+_CHUNK_SECONDS = 0.02
+_CHUNK_GROUPS_AT_FIRST = 32
 _PAST_THE_END = 1 << 62
 
 _stack_size_lock = threading.Lock()
@@ -34,19 +37,25 @@ _stack_size_lock = threading.Lock()
 class Job:
     """One launch, from when workers may take workgroups of it until the last one is done.
 
+    `expected_seconds` is the time that all workers together are thought to need, if that is known.
     Keeps `arguments`, and with them the memory that workers write, alive as long as it is known to
     a worker.
     """
 
     def __init__(
         self, entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], arguments: object,
-        groups: int, workers: int,
+        groups: int, workers: int, expected_seconds: float | None = None,
     ) -> None:  # fmt: skip
         self._entry = entry
         self._slots = slots
         self._arguments = arguments
         self._groups = groups
-        self._chunk = max(1, groups // (_CHUNKS_PER_WORKER * workers))
+        chunk = groups // (_CHUNKS_PER_WORKER * workers)
+        if expected_seconds is None:
+            chunk = min(chunk, _CHUNK_GROUPS_AT_FIRST)
+        elif expected_seconds > 0:
+            chunk = min(chunk, int(groups * _CHUNK_SECONDS / expected_seconds))
+        self._chunk = max(1, chunk)
         self._counter = ctypes.c_int64(0)
         self._lock = threading.Lock()
         self._done = threading.Lock()

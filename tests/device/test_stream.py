@@ -1,0 +1,521 @@
+"""Streams: the order of calls, by type and at run time; replays, events, failures, overlap."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quod.device import Buffer, CpuDevice
+from quod.device.event import Completion, Event
+from quod.device.recording import Dependencies, Mark, Recording
+from quod.device.stream import IdleStream, RecordingStream, SubmittedStream
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError
+from tests.device import kernels
+
+COUNT = 1000
+
+
+def groups_of(device: CpuDevice) -> int:
+    return -(-COUNT // device.lanes)
+
+
+def words(count: int = COUNT) -> Buffer:
+    return Buffer.zeros(4 * count)
+
+
+def values(buffer: Buffer) -> list[int]:
+    found: list[int] = buffer.view().tolist()
+    return found
+
+
+def test_work_runs_when_it_is_submitted_and_again(device: CpuDevice) -> None:
+    scale, increment = device.compile(kernels.scale), device.compile(kernels.increment)
+    source, a, b = np.arange(COUNT, dtype=np.uint32), words(), words()
+    out = np.zeros(COUNT, np.uint32)
+    recording = device.stream().record()
+    recording.upload(source, a)
+    recording.launch(scale, groups_of(device), COUNT, 3, a, b)
+    recording.launch(increment, groups_of(device), COUNT, b)
+    recording.copy(b, a)
+    recording.fill(b, 7)
+    recording.download(a, out)
+    recorded = recording.finish()
+    assert not out.any()
+    stream = recorded.submit().wait()
+    assert (out == 3 * source + 1).all()
+    assert set(values(b)) == {7}
+    source += 5
+    stream = stream.replay(recorded.recording).submit().wait()
+    assert (out == 3 * source + 1).all()
+    assert isinstance(stream, IdleStream)
+
+
+def test_an_empty_recording(device: CpuDevice) -> None:
+    recorded = device.stream().record().finish()
+    assert recorded.recording.steps == ()
+    recorded.submit().wait()
+
+
+# --- the order of calls
+
+
+def in_state(device: CpuDevice, state: str) -> Any:
+    stream: Any = device.stream()
+    for verb in ("record", "finish", "submit"):
+        if stream.state == state:
+            return stream
+        stream = getattr(stream, verb)()
+    assert stream.state == state
+    return stream
+
+
+VERBS = {
+    "idle": ["record", "replay"],
+    "recording": [
+        "launch", "copy", "fill", "upload", "download", "event", "wait_for", "finish",
+    ],
+    "recorded": ["submit"],
+    "submitted": ["wait", "cancel", "is_done"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", VERBS)
+def test_a_call_of_another_state_names_both(device: CpuDevice, state: str) -> None:
+    stream = in_state(device, state)
+    for home, verbs in VERBS.items():
+        for verb in verbs:
+            if home == state:
+                assert hasattr(stream, verb)
+                continue
+            with pytest.raises(DeviceError) as caught:
+                getattr(stream, verb)
+            message = f"{verb} is for a stream that is {home}; this one is {state}"
+            assert str(caught.value) == message
+    with pytest.raises(AttributeError, match="a stream has no attribute 'nothing'"):
+        _ = stream.nothing
+
+
+@pytest.mark.parametrize(
+    ("state", "leave", "calls"),
+    [
+        ("idle", "record", ["record", "replay"]),
+        ("recording", "finish", ["finish", "event"]),
+        ("recorded", "submit", ["submit"]),
+        ("submitted", "wait", ["wait", "cancel"]),
+    ],
+)
+def test_a_stream_that_moved_on_cannot_be_used(
+    device: CpuDevice, state: str, leave: str, calls: list[str]
+) -> None:
+    recording = Recording(device.name, ())
+    stream = in_state(device, state)
+    getattr(stream, leave)()
+    for verb in calls:
+        arguments: tuple[object, ...] = {"replay": (recording,), "event": ("e",)}.get(verb, ())
+        with pytest.raises(DeviceError) as caught:
+            getattr(stream, verb)(*arguments)
+        assert str(caught.value) == (
+            f"this stream is not {state} any more: {leave}() moved it on; "
+            "use the object that it returned"
+        )
+    if state == "submitted":
+        with pytest.raises(DeviceError, match="not submitted any more"):
+            _ = stream.is_done
+
+
+ORDERS = """
+from quod.device import CpuDevice
+
+device = CpuDevice()
+idle = device.stream()
+recording = idle.record()
+recorded = recording.finish()
+submitted = recorded.submit()
+again = submitted.wait().record()
+{line}
+"""
+
+
+@pytest.mark.slow
+def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    wrong = {
+        "idle.submit()": '"IdleStream" has no attribute "submit"',
+        "idle.launch()": '"IdleStream" has no attribute "launch"',
+        "recording.submit()": '"RecordingStream" has no attribute "submit"',
+        "recording.wait()": '"RecordingStream" has no attribute "wait"',
+        "recorded.launch()": '"RecordedStream" has no attribute "launch"',
+        "submitted.record()": '"SubmittedStream" has no attribute "record"',
+        "again.finish().wait()": '"RecordedStream" has no attribute "wait"',
+        "": "",
+    }
+    for number, line in enumerate(wrong):
+        (tmp_path / f"order{number}.py").write_text(ORDERS.format(line=line))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(tmp_path)], capture_output=True, text=True
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert len(errors) == len(wrong) - 1, done.stdout
+    for number, message in enumerate(wrong.values()):
+        found = [line for line in errors if f"order{number}.py" in line]
+        assert [message in line for line in found] == ([True] if message else [])
+
+
+def test_recordings_belong_to_a_device(device: CpuDevice) -> None:
+    stream = device.stream()
+    with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
+        stream.replay(Recording("cuda", ()))
+    stream.record()
+
+
+# --- arguments
+
+
+def test_arguments_are_checked_while_recording(device: CpuDevice) -> None:
+    kernel = device.compile(kernels.scale)
+    recording = device.stream().record()
+    read_only = np.frombuffer(bytes(16), np.uint32)
+    with pytest.raises(DeviceError, match="takes 4 arguments"):
+        recording.launch(kernel, 1, 1)
+    with pytest.raises(DeviceError, match="out of kernel scale is read-only"):
+        recording.launch(kernel, 1, 1, 1, read_only, read_only)
+    with pytest.raises(DeviceError, match="read-only and cannot be copied to"):
+        recording.download(words(4), read_only)
+    with pytest.raises(DeviceError, match="read-only and cannot be copied to"):
+        recording.fill(Buffer.wrap(read_only))
+    with pytest.raises(DeviceError, match="copy has 16 bytes to copy to memory of 20"):
+        recording.copy(words(4), words(5))
+    with pytest.raises(DeviceError, match="contiguous"):
+        recording.upload(np.zeros(8, np.uint32)[::2], words(4))
+    for nbytes, word in ((5, 0), (4, -1), (4, 1 << 32)):
+        with pytest.raises(DeviceError, match="sets 32-bit words"):
+            recording.fill(Buffer.zeros(nbytes), word)
+    assert recording.finish().recording.steps == ()
+
+
+# --- dependencies
+
+
+def test_dependencies_follow_from_memory(device: CpuDevice) -> None:
+    scale, increment = device.compile(kernels.scale), device.compile(kernels.increment)
+    groups = groups_of(device)
+    a, b, c = words(), words(), words()
+    recording = device.stream().record()
+    recording.fill(a, 1)  # 0
+    recording.fill(b, 2)  # 1
+    recording.launch(scale, groups, COUNT, 3, a, c)  # 2: reads 0
+    recording.launch(increment, groups, COUNT, b)  # 3: after 1
+    recording.launch(increment, groups, COUNT, a)  # 4: writes what 2 reads
+    recording.copy(b, c)  # 5: reads 3, overwrites 2
+    event = recording.event("half")  # 6: all
+    recording.fill(a, 9)  # 7: behind the event
+    recording.download(c.slice(0, 8), np.zeros(2, np.uint32))  # 8
+    recording.fill(c.slice(8, 16))  # 9: another part of c
+    recording.fill(c)  # 10
+    recorded = recording.finish()
+    after = [step.after for step in recorded.recording.steps]
+    assert after[:7] == [(), (), (0,), (1,), (0, 2), (2, 3), (4, 5)]
+    assert after[7:] == [(6,), (6,), (6,), (8, 9)]
+    recorded.submit().wait()
+    assert event.is_done
+    assert set(values(b)) == {3}
+    assert set(values(a)) == {9}
+
+
+Access = tuple[bool, int, int]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.integers(0, 12)), max_size=3),
+        max_size=25,
+    ),
+    st.data(),
+)
+@settings(max_examples=200, deadline=None)
+def test_steps_that_conflict_are_ordered(steps: list[list[Access]], data: st.DataObject) -> None:
+    """Against the definition: two steps conflict if they share memory and one writes it."""
+    memory = Buffer.zeros(64)
+    dependencies = Dependencies()
+    after: list[set[int]] = []
+    barriers: set[int] = set()
+    for number, step in enumerate(steps):
+        if data.draw(st.integers(0, 9)) == 0:
+            after.append(set(dependencies.add_barrier(number)))
+            barriers.add(number)
+            continue
+        reads = [memory.slice(at, at + size) for write, at, size in step if not write]
+        writes = [memory.slice(at, at + size) for write, at, size in step if write]
+        after.append(set(dependencies.add(number, reads, writes)))
+    reached: list[set[int]] = []
+    for direct in after:
+        reached.append(direct | {far for near in direct for far in reached[near]})
+    for late, step in enumerate(steps):
+        for early in range(late):
+            conflict = any(
+                (write or other_write) and max(at, other_at) < min(at + size, other_at + other)
+                for write, at, size in step
+                for other_write, other_at, other in steps[early]
+            )
+            if conflict or early in barriers or late in barriers:
+                assert early in reached[late]
+
+
+def test_a_recording_can_be_described(device: CpuDevice) -> None:
+    a, b = words(16), words(16)
+    recording = device.stream().record()
+    recording.fill(a, 3)
+    recording.launch(
+        device.compile(kernels.raise_to, amount=5), 2, 4, a.slice(16, 32), label="raise"
+    )
+    recording.upload(np.zeros(16, np.uint32), b)
+    recording.event("ready")
+    recording.copy(a, b)
+    described = recording.finish().recording.describe()
+    assert json.loads(json.dumps(described)) == described
+    assert described["schema"] == "quod-recording-1"
+    assert described["memory"] == [{"bytes": 64}, {"bytes": 64}, {"bytes": 64}]
+    whole = {"memory": 0, "offset": 0, "bytes": 64}
+    assert described["steps"] == [
+        {"label": "fill", "after": [], "op": "fill", "target": whole, "word": 3},
+        {
+            "label": "raise",
+            "after": [0],
+            "op": "launch",
+            "kernel": "raise_to",
+            "lanes": device.lanes,
+            "static": {"amount": "5"},
+            "groups": 2,
+            "arguments": [
+                {"value": 4, "type": "u32"},
+                {"memory": 0, "offset": 16, "bytes": 16},
+            ],
+        },
+        {
+            "label": "upload",
+            "after": [],
+            "op": "upload",
+            "source": {"memory": 1, "offset": 0, "bytes": 64},
+            "target": {"memory": 2, "offset": 0, "bytes": 64},
+        },
+        {"label": "ready", "after": [1, 2], "op": "event", "event": "ready"},
+        {
+            "label": "copy",
+            "after": [3],
+            "op": "copy",
+            "source": whole,
+            "target": {"memory": 2, "offset": 0, "bytes": 64},
+        },
+    ]
+
+
+# --- running beside the caller
+
+
+def long_work(device: CpuDevice, rounds: int = 20_000_000) -> tuple[SubmittedStream, np.ndarray]:
+    out = np.zeros(4, np.uint32)
+    recording = device.stream().record()
+    recording.launch(device.compile(kernels.spin), 4, rounds, out)
+    return recording.finish().submit(), out
+
+
+def test_the_host_goes_on_meanwhile() -> None:
+    device = CpuDevice(threads=1)
+    begin = time.monotonic()
+    submitted, out = long_work(device)
+    assert time.monotonic() - begin < 0.1
+    assert not submitted.is_done
+    submitted.wait()
+    assert out.all()
+    device.close()
+
+
+def test_streams_run_beside_one_another(device: CpuDevice) -> None:
+    kernel = device.compile(kernels.increment)
+    memory = [words() for _ in range(6)]
+    submitted = []
+    for buffer in memory:
+        recording = device.stream().record()
+        for _ in range(20):
+            recording.launch(kernel, groups_of(device), COUNT, buffer)
+        submitted.append(recording.finish().submit())
+    for stream in submitted:
+        stream.wait()
+    assert all(set(values(buffer)) == {20} for buffer in memory)
+
+
+def test_cancelling() -> None:
+    device = CpuDevice(threads=1)
+    out = np.zeros(1_000_000, np.uint32)
+    recording = device.stream().record()
+    for label in ("first", "second"):
+        recording.launch(device.compile(kernels.spin), 1_000_000, 1_000_000, out, label=label)
+    event = recording.event("end")
+    submitted = recording.finish().submit()
+    time.sleep(0.05)
+    assert not event.wait(0)
+    begin = time.monotonic()
+    submitted.cancel()
+    with pytest.raises(DeviceError, match="the work of the stream was stopped at first"):
+        submitted.wait()
+    assert time.monotonic() - begin < 2
+    with pytest.raises(DeviceError, match="event end belongs to ended before it"):
+        event.wait()
+    device.close()
+
+
+def test_an_error_in_the_work_is_raised_by_wait(device: CpuDevice) -> None:
+    recording = device.stream().record()
+    recording.launch(device.compile(kernels.increment), 1 << 40, 8, words())
+    recording.event("never")
+    with pytest.raises(DeviceError, match="launched with 1099511627776 workgroups"):
+        recording.finish().submit().wait()
+
+
+# --- events
+
+
+def test_events_order_streams() -> None:
+    device = CpuDevice(threads=2)
+    scale = device.compile(kernels.scale)
+    spin = device.compile(kernels.spin)
+    waste, a, b = words(64), words(), words()
+    a.view()[:] = 1
+    for _ in range(5):
+        b.view()[:] = 0
+        producer = device.stream().record()
+        producer.launch(spin, 8, 100_000, waste)
+        producer.launch(scale, groups_of(device), COUNT, 3, a, b)
+        event = producer.event("b is set")
+        consumer = device.stream().record()
+        consumer.wait_for(event)
+        out = np.zeros(COUNT, np.uint32)
+        consumer.download(b, out)
+        produced = producer.finish().submit()
+        consumed = consumer.finish().submit()
+        consumed.wait()
+        assert set(out.tolist()) == {3}
+        produced.wait()
+    device.close()
+
+
+def test_events_have_times_and_are_passed_anew_by_each_replay(device: CpuDevice) -> None:
+    recording = device.stream().record()
+    first = recording.event("first")
+    recording.launch(device.compile(kernels.spin), 1, 100_000, words(8))
+    second = recording.event("second")
+    recording.wait_for(first)  # of its own: in order anyway
+    assert not first.is_done
+    for event in (first, second):
+        with pytest.raises(DeviceError, match="has not been submitted yet"):
+            event.wait()
+    recorded = recording.finish()
+    marks = [step for step in recorded.recording.steps if isinstance(step, Mark)]
+    assert [mark.event for mark in marks] == [first, second]
+    stream = recorded.submit().wait()
+    before = first.time_ns, second.time_ns
+    assert before[0] < before[1] < time.perf_counter_ns()
+    assert first.wait(0)
+    stream.replay(recorded.recording).submit().wait()
+    assert first.time_ns > before[1]
+
+
+def test_waiting_for_an_event_that_nothing_leads_to(device: CpuDevice) -> None:
+    other = device.stream().record()
+    event = other.event("early")
+    recording = device.stream().record()
+    recording.wait_for(event)
+    recorded = recording.finish()
+    with pytest.raises(DeviceError, match="event early belongs to a recording that has not been"):
+        recorded.submit()
+
+
+def test_a_failure_reaches_the_streams_that_wait_for_it(device: CpuDevice) -> None:
+    failing = device.stream().record()
+    failing.launch(device.compile(kernels.increment), 1 << 40, 8, words())
+    event = failing.event("never")
+    waiting = device.stream().record()
+    waiting.wait_for(event)
+    failed = failing.finish().submit()
+    with pytest.raises(DeviceError, match="could not wait for never: the work that it belongs"):
+        waiting.finish().submit().wait()
+    with pytest.raises(DeviceError, match="launched with"):
+        failed.wait()
+    with pytest.raises(DeviceError, match="event never has not been passed"):
+        _ = event.time_ns
+
+
+def test_a_wait_for_an_event_can_be_cancelled(device: CpuDevice) -> None:
+    event = Event("far")
+    event.arm()
+    recording = device.stream().record()
+    recording.wait_for(event)
+    submitted = recording.finish().submit()
+    time.sleep(0.02)
+    assert not submitted.is_done
+    submitted.cancel()
+    with pytest.raises(DeviceError, match="stopped at wait for far"):
+        submitted.wait()
+
+
+def test_a_completion_counts_once() -> None:
+    completion, called = Completion(), []
+    completion.call_when_done(lambda: called.append(1))
+    completion.complete()
+    time_ns = completion.time_ns
+    completion.complete(failed=True)
+    completion.call_when_done(lambda: called.append(2))
+    assert (completion.time_ns, completion.failed, called) == (time_ns, False, [1, 2])
+
+
+# --- timelines
+
+
+def test_steps_are_stages(device: CpuDevice) -> None:
+    timeline = Timeline()
+    a = words()
+    recording = device.stream("reader").record()
+    recording.fill(a, 1)
+    increment = device.compile(kernels.increment)
+    for _ in range(3):
+        recording.launch(increment, groups_of(device), COUNT, a, label="raise", bytes=8 * COUNT)
+    recorded = recording.finish()
+    with timeline.stage("all") as parent:
+        recorded.submit(timeline, parent=parent).wait()
+    rows = timeline.table()
+    assert [(row.name, row.depth, row.count, row.bytes) for row in rows] == [
+        ("all", 0, 1, 0),
+        ("fill", 1, 1, 4 * COUNT),
+        ("raise", 1, 3, 3 * 8 * COUNT),
+    ]
+    tracks = {stage.name: stage.track for stage in timeline.rows()}
+    assert tracks["raise"] == tracks["fill"] == "reader"
+    assert tracks["all"] == threading.current_thread().name
+
+
+def test_the_docstring_runs(device: CpuDevice) -> None:
+    from quod.device import stream as module
+
+    assert module.__doc__ is not None
+    code = "\n".join(re.findall(r"^    (.*)$", module.__doc__, re.MULTILINE))
+    n, a, b = COUNT, words(), words()
+    a.view()[:] = range(COUNT)
+    kernel, groups = device.compile(kernels.scale), groups_of(device)
+    code = code.replace("groups, n, a, b", "groups, n, 2, a, b")
+    names: dict[str, Any] = {"device": device, "kernel": kernel, "groups": groups}
+    exec(code, names | {"n": n, "a": a, "b": b})
+    assert values(b) == [2 * i for i in range(COUNT)]
+    assert "RecordingStream" in dir(module)
+    assert RecordingStream.state == "recording"
