@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections import OrderedDict
@@ -83,6 +84,7 @@ def _build(device: CpuDevice, domain: Domain, log_rows: list[int]) -> list[Buffe
     return tables
 
 
+@functools.lru_cache(64)
 def _factors(domain: Domain, scale: int) -> Words:
     """The scale, 1, then the powers of the roots of order 4 and 8 up to half their order."""
     p = domain.modulus.value

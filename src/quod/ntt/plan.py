@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer
@@ -72,7 +74,7 @@ class NttPlan:
     @property
     def root(self) -> int:
         """The root of unity w of the forward transform."""
-        return root_of_unity(curve_of(self.modulus), self.family, self.log2_size)
+        return _root(self.modulus, self.family, self.log2_size)
 
     def forward(
         self, data: Data, *, batch: int = 1, ordering: Ordering = "NN", coset: int | None = None
@@ -251,8 +253,9 @@ class NttPlan:
             lanes = 1
         middle = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words // 2)
-        order = bit_reversal(middle - (middle >> 1))
-        self.device.launch(compiled, batch << middle, data, order, self.log2_size, 1 << middle)
+        self.device.launch(
+            compiled, batch << middle, data, _reversed_halves(middle), self.log2_size, 1 << middle
+        )
 
 
 def curve_of(modulus: Modulus) -> PairingCurve:
@@ -262,6 +265,16 @@ def curve_of(modulus: Modulus) -> PairingCurve:
             return curve
     names: Sequence[str] = [curve.fr.name for curve in CURVES.values()]
     raise InputError(f"transforms are over {', '.join(names)}, not over {modulus.name}")
+
+
+@functools.cache
+def _root(modulus: Modulus, family: RootFamily, log2_size: int) -> int:
+    return root_of_unity(curve_of(modulus), family, log2_size)
+
+
+@functools.cache
+def _reversed_halves(middle_bits: int) -> NDArray[np.uint32]:
+    return bit_reversal(middle_bits - (middle_bits >> 1))
 
 
 def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None:

@@ -7,6 +7,7 @@ on, each limb a 64-bit word.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 
@@ -82,7 +84,12 @@ def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> No
 
 def limb_count(device: CpuDevice, modulus: Modulus) -> int:
     """64-bit limbs of an element on this device."""
-    return prime_field(Builder(device.machine(device.lanes)), modulus).limb_count
+    return _limb_count(device.machine(device.lanes), modulus)
+
+
+@functools.cache
+def _limb_count(machine: Machine, modulus: Modulus) -> int:
+    return prime_field(Builder(machine), modulus).limb_count
 
 
 def array_bytes(device: CpuDevice, modulus: Modulus, entries: int) -> int:

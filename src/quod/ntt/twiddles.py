@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
@@ -156,7 +157,7 @@ def column_table_bytes(device: CpuDevice, modulus: Modulus, log_rows: int, log_c
     return (records_before(log_rows) << log_columns) * limb_count(device, modulus) * 8
 
 
-def bit_reversal(bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def bit_reversal(bits: int) -> NDArray[np.uint32]:
     """The index with its `bits` bits reversed, for each index below 2**bits."""
     table = np.zeros(1, np.uint32)
     for _ in range(bits):
