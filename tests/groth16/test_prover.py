@@ -321,6 +321,26 @@ def test_a_good_key_passes_the_check(made: Make, device: CpuDevice, curve: str) 
     assert "check h" in [row.name for row in timeline.table()]
 
 
+@pytest.mark.parametrize("padding", [1, 2, 4])
+def test_sections_may_begin_anywhere_in_the_file(
+    made: Make, device: CpuDevice, padding: int, tmp_path: Path
+) -> None:
+    """A contribution with a name of odd length, in a section before the others."""
+    own = made("bn254")
+    found = circom.sections(own.zkey.read_bytes())
+    contribution = bytes(10 * 32 + 64 + 4) + padding.to_bytes(4, "little") + bytes(padding)
+    found[10] = found[10][:64] + (1).to_bytes(4, "little") + contribution
+    moved = bytearray(b"zkey" + (1).to_bytes(4, "little") + len(found).to_bytes(4, "little"))
+    for number in (10, *range(1, 10)):
+        section = found[number]
+        moved += number.to_bytes(4, "little") + len(section).to_bytes(8, "little") + section
+    (tmp_path / "moved.zkey").write_bytes(moved)
+    key = ProvingKey.from_zkey(tmp_path / "moved.zkey", device=device)
+    key.check()
+    expected = ProvingKey.from_zkey(own.zkey, device=device).prove(own.wtns, seed=3)
+    assert key.prove(own.wtns, seed=3) == expected
+
+
 # --- how it is used
 
 

@@ -17,7 +17,7 @@ from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.device import DeviceChoice, resolve_device
-from quod.groth16.points import first_bad_point
+from quod.groth16.points import aligned, finite_points, first_bad_point
 from quod.groth16.proof import Proof
 from quod.groth16.sparse import SparseRows
 from quod.groth16.verifier import VerifyingKey
@@ -36,10 +36,11 @@ class Bases:
     """
 
     def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
-        finite = points.any(axis=tuple(range(1, points.ndim)))
+        points = aligned(points)
+        finite = np.flatnonzero(finite_points(device, group, points))
         self.chosen: NDArray[np.intp] | slice
-        if np.count_nonzero(finite) < (1 - _WORTH_COPYING) * len(points):
-            self.chosen = np.flatnonzero(finite) + first
+        if len(finite) < (1 - _WORTH_COPYING) * len(points):
+            self.chosen = finite + first
             points = points[finite]
         else:
             self.chosen = slice(first, first + len(points))

@@ -7,10 +7,12 @@ of shape (n, *group.shape), Montgomery form, infinity all zero; scalars are cano
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.curve.affine import AffineGroup, g1_group, g2_group
 from quod.curve.array import Point, from_points, to_points
@@ -130,6 +132,18 @@ def _or_one(field: FieldArithmetic[Any], point: ExtendedPoint) -> Any:
     return field.select(
         point.infinity, field.carried(field.one()), field.carried(point.zzz)
     )  # fmt: skip
+
+
+@kernel
+def find_finite(
+    k: Builder, count: U32, points: Pointer[U64], finite: Pointer[U32], *, group: Group
+) -> None:
+    """finite[i] = 0 for the point at infinity, all zero, and something else for any other."""
+    i = k.global_id()
+    with k.if_(i < count):
+        words = k.load(points, i.cast(types.u64) * group.point_words, group.point_words)
+        combined = functools.reduce(operator.or_, words)
+        finite[i] = (combined | combined >> 32).cast(types.u32)
 
 
 @kernel
@@ -267,6 +281,14 @@ def _multiply(device: CpuDevice, group: Group, points: Words, scalars: Sequence[
     return out
 
 
+def finite_points(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Which of the points, (n, *group.shape), are not infinity."""
+    found = np.empty(len(points), dtype=np.uint32)
+    compiled = device.compile(find_finite, group=group)
+    device.launch(compiled, -(-len(points) // device.lanes), len(points), points, found)
+    return found != 0
+
+
 def first_bad_point(
     device: CpuDevice, group: Group, points: Words, *, subgroup: bool
 ) -> tuple[int, str] | None:
@@ -277,8 +299,7 @@ def first_bad_point(
     count = len(points)
     found = np.zeros(count, dtype=np.uint32)
     compiled = device.compile(check_points, group=group, subgroup=subgroup)
-    points = np.ascontiguousarray(points)
-    device.launch(compiled, -(-count // device.lanes), count, points, found)
+    device.launch(compiled, -(-count // device.lanes), count, aligned(points), found)
     bad = np.flatnonzero(found)
     if not len(bad):
         return None
@@ -301,3 +322,9 @@ def sum_of_multiples(
 def affine_group(group: Group) -> AffineGroup[Any]:
     """The group law on plain points."""
     return g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
+
+
+def aligned(array: Words) -> Words:
+    """The array itself, or a copy where it begins at an odd place of a file."""
+    array = np.ascontiguousarray(array)
+    return array.copy() if array.ctypes.data % array.itemsize else array

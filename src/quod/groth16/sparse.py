@@ -25,6 +25,7 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
+from quod.groth16.points import aligned
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
 Coefficients = NDArray[Any]
@@ -97,8 +98,11 @@ class SparseRows:
         `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are ordered
         by constraint and matrix, as snarkjs writes them, and are copied into that order if not.
         """
-        row = coefficients["matrix"] * np.uint32(domain_size) + coefficients["constraint"]
-        order = coefficients["constraint"].astype(np.uint64) * 2 + coefficients["matrix"]
+        matrix, constraint = coefficients["matrix"], coefficients["constraint"]
+        # In 32 bits where they do: this is done for every key that is opened.
+        number = np.uint32 if domain_size <= 1 << 30 else np.uint64
+        row = matrix * number(domain_size) + constraint
+        order = constraint * number(2) + matrix
         return cls._of(modulus, coefficients, order, row, 2 * domain_size, _SIGNAL)
 
     @classmethod
@@ -126,10 +130,15 @@ class SparseRows:
         start = np.concatenate(([0], heads)) if len(order) else heads
         stop = np.append(start[1:], len(order)) if len(order) else heads
         # Longest first: no thread is left alone with a long row at the end.
-        by_length = np.argsort(start - stop, kind="stable")
-        flat = np.require(coefficients, requirements=["C"]).view(np.uint32)
-        if flat.ctypes.data % flat.itemsize:  # a section may begin anywhere in a file
-            flat = flat.copy()
+        lengths = stop - start
+        longest = int(lengths.max(initial=0))
+        shortness = longest - lengths
+        by_length = np.argsort(
+            # Few bits are sorted by radix.
+            shortness.astype(np.uint16) if longest < 1 << 16 else shortness,
+            kind="stable",
+        )
+        flat = aligned(np.ascontiguousarray(coefficients).view(np.uint32))
         return cls(
             modulus,
             height,
