@@ -17,7 +17,7 @@ from quod.field.moduli import MODULI, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
 
-CHAINS = 3
+CHAINS = 4
 STEPS = 2000
 GROUPS = 8
 
@@ -33,7 +33,8 @@ def field_products(
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
     carried = tuple(field.carried(element) for element in elements)
     with k.range(0, steps, carry=carried) as loop:
-        loop.next(tuple(field.carried(element * factor) for element in loop.carried))
+        products = field.multiply_many([(element, factor) for element in loop.carried])
+        loop.next(tuple(field.carried(product) for product in products))
     for chain, element in enumerate(loop.results):
         field.store(x, first + (1 + chain), element)
 
