@@ -17,77 +17,14 @@ from quod.curve.parameters import Fq2Element
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
-from quod.msm import reduce, slices
-from quod.msm.accumulate import CHAINS, accumulate, most_rows
+from quod.msm import reduce
 from quod.msm.bases import Array, MsmBases
 from quod.msm.digits import SCALAR_WORDS, count_digits, digits, place_buckets, scatter_digits
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
+from quod.msm.sums import PointSums
 
 AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
-
-# Rows under which the inversion that they share costs too much.
-_FEW_ROWS = 64
-
-
-class _Sums:
-    """Points that passes of additions append to, and which of them each owner's sum is."""
-
-    def __init__(self, device: CpuDevice, plan: MsmPlan, owners: int) -> None:
-        self._device = device
-        self._plan = plan
-        self.numbers = np.empty(owners, np.uint32)
-        self.points: Array = np.empty(0, np.uint64)
-
-    def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:
-        """Sums every segment of entries, which stand for points of `source`."""
-        owners = np.arange(len(starts), dtype=np.uint32)
-        first = 0
-        while len(starts):
-            is_long = lengths > np.uint32(self._plan.longest)
-            pieces = -(-lengths[is_long].astype(np.int64) // self._plan.piece)
-            room = len(lengths) + int(pieces.sum())
-            cut = self._cut(starts, lengths, owners, first, room)
-            (total, long_count), tables, longs = cut
-            if first == 0:
-                # A further pass adds up three or more slices to one, so that all of them together
-                # have at most half as many as the long segments have now.
-                room = total + int(pieces.sum())
-                self.points = np.empty(room * self._plan.group.point_words, np.uint64)
-                points = source
-            else:
-                points = self.points
-                entries = np.arange(first, dtype=np.uint32)
-            if total:
-                self._accumulate(total, tables, entries, points)
-            starts, lengths, owners = (table[:long_count] for table in longs)
-            first += total
-
-    def _cut(
-        self, starts: Array, lengths: Array, owners: Array, first: int, room: int
-    ) -> tuple[tuple[int, int], list[Array], list[Array]]:
-        device, longest, piece = self._device, self._plan.longest, self._plan.piece
-        histogram = np.zeros(longest + 1, np.uint32)
-        tables = [np.empty(room, np.uint32) for _ in range(3)]
-        longs = [np.empty(len(starts), np.uint32) for _ in range(3)]
-        totals = np.zeros(2, np.uint32)
-        cut = device.compile(slices.cut_segments, lanes=1)
-        device.launch(
-            cut, 1, len(starts), longest, piece, first, starts, lengths, owners, histogram, *tables,
-            self.numbers, *longs, totals,
-        )  # fmt: skip
-        return (int(totals[0]), int(totals[1])), tables, longs
-
-    def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
-        device = self._device
-        # Several workgroups a thread, so that threads end together, if they are not too small.
-        most = most_rows(self._plan.group)
-        share = -(-total // (device.lanes * device.threads))
-        rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
-        rows = -(-rows // CHAINS) * CHAINS
-        groups = -(-total // (rows * device.lanes))
-        kernel = device.compile(accumulate, group=self._plan.group, max_rows=most)
-        device.launch(kernel, groups, total, rows, *tables, entries, points, self.points)
 
 
 class _Execution:
@@ -100,7 +37,6 @@ class _Execution:
         self.timeline = or_null(timeline)
 
     def run(self, scalars: Array) -> Array:
-        """From scalars of shape (batch, count, 8) to points of shape (batch, point_words)."""
         plan, device = self.plan, self.device
         with self.timeline.stage("digits"):
             stored = self._digits(scalars)
@@ -108,7 +44,7 @@ class _Execution:
             entries, starts, lengths = self._sort(stored)
         del stored
         with self.timeline.stage("accumulate"):
-            buckets = _Sums(device, plan, len(starts))
+            buckets = self._sums(len(starts))
             source = self.bases.points.reshape(-1).view(np.uint64)
             buckets.add_up(source, entries, starts, lengths)
         del entries
@@ -148,7 +84,13 @@ class _Execution:
         device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
         return entries, starts, lengths
 
-    def _reduce(self, buckets: _Sums) -> Array:
+    def _sums(self, owners: int) -> PointSums:
+        plan = self.plan
+        return PointSums(
+            self.device, plan.group, owners, longest=plan.longest, piece=plan.piece
+        )  # fmt: skip
+
+    def _reduce(self, buckets: PointSums) -> Array:
         plan, device, group = self.plan, self.device, self.plan.group
         windows = plan.all_windows
         segments = windows * (plan.rows + plan.columns)
@@ -158,7 +100,7 @@ class _Execution:
         device.launch(
             kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
         )  # fmt: skip
-        lines = _Sums(device, plan, segments)
+        lines = self._sums(segments)
         lines.add_up(buckets.points, entries, starts, lengths)
         count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)

@@ -6,6 +6,7 @@ from quod.curve.groups import GROUPS
 from quod.kernel.registry import register
 from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
+from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
 
 # Windows of 13 bits over the 255-bit scalars of BLS12-381, as 2**16 of them have.
@@ -20,6 +21,7 @@ register(
 register("msm.count_digits", digits.count_digits)
 register("msm.place_buckets", digits.place_buckets)
 register("msm.scatter_digits", digits.scatter_digits)
+register("msm.list_table_entries", list_table_entries)
 register("msm.cut_segments", slices.cut_segments)
 register("msm.list_rows_and_columns", reduce.list_rows_and_columns)
 for _group in GROUPS.values():

@@ -1,0 +1,184 @@
+"""Multiples of one point by many scalars, as key generation needs them.
+
+With a table of d * 2**(window_bits * w) * P for every window w and digit d, a multiple is a sum of
+one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92): here a slice of entries for
+the additions in affine coordinates that an MSM's buckets use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from quod.curve import operations
+from quod.curve.array import Point, check_scalars_array, from_points
+from quod.curve.groups import Group
+from quod.device.cpu import CpuDevice
+from quod.field.array import Words
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.value import U16, U32, Pointer
+from quod.msm.accumulate import SIGN_BIT
+from quod.msm.bases import Array
+from quod.msm.digits import digits, window_count
+from quod.msm.precompute import double_repeatedly
+from quod.msm.slices import NO_POINT
+from quod.msm.sums import PointSums
+
+# Wider windows would make a table that no cache holds.
+_MAX_WINDOW_BITS = 13
+
+# What an addition takes: to a multiple, to make an entry of the table, and to make a seed of it.
+_MULTIPLE, _ENTRY, _SEED = 6, 25, 800
+
+# Scalars at a time, so that their digits and entries take little memory.
+_CHUNK = 1 << 17
+
+
+@kernel
+def list_table_entries(
+    k: Builder,
+    count: U32,
+    windows: U32,
+    half: U32,
+    stored: Pointer[U16],
+    entries: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+) -> None:
+    """The table's entries that each scalar's multiple is the sum of.
+
+    Digit w of scalar i is stored[w * count + i]; its entry is entry |digit| - 1 of the window's
+    `half`. Made for one lane: an instance is one scalar.
+    """
+    i = k.global_id()
+    start = i * windows
+    with k.range(0, windows, carry=start) as loop:
+        place = loop.carried
+        digit = stored[loop.index * count + i]
+        negative = digit >= 0x8000
+        size = k.select(negative, 0x10000 - digit, digit)
+        with k.if_(size != 0):
+            sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
+            entries[place] = (loop.index * half + (size - 1)) | sign
+        loop.next(place + k.minimum(size, 1))
+    starts[i] = start
+    lengths[i] = loop.results - start
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A table: its windows and the width of their signed digits."""
+
+    window_bits: int
+    windows: int
+
+    @property
+    def half(self) -> int:
+        """Entries a window."""
+        return 1 << (self.window_bits - 1)
+
+    def cost(self, count: int) -> float:
+        """About how many products `count` multiples take, the table included."""
+        table = self.half * _ENTRY + 2 * sqrt(self.half) * _SEED
+        return self.windows * (count * _MULTIPLE + table)
+
+
+class FixedBase:
+    """A table of multiples of one point, the group's generator if none is given.
+
+    `count` is how many scalars there will be in all; it decides how large the table is.
+    """
+
+    def __init__(
+        self, device: CpuDevice, group: Group, count: int, point: Point | None = None
+    ) -> None:
+        self.device = device
+        self.group = group
+        self._shape = _shape_for(group, count)
+        base = from_points(group, [group.parameters.generator if point is None else point])
+        self._table = _table(device, group, base, self._shape)
+
+    def multiply(self, scalars: Words) -> Words:
+        """scalars[i] * point, affine of shape (n, *group.shape).
+
+        `scalars` are integers below the order, uint32 of shape (n, words), not in Montgomery form;
+        InputError for others.
+        """
+        check_scalars_array(self.group, scalars)
+        results = np.zeros((len(scalars), *self.group.shape), np.uint32)
+        for start in range(0, len(scalars), _CHUNK):
+            chunk = np.ascontiguousarray(scalars[start : start + _CHUNK])
+            results[start : start + len(chunk)] = self._multiply(chunk)
+        return results
+
+    def _multiply(self, scalars: Words) -> Words:
+        device, group, shape, count = self.device, self.group, self._shape, len(scalars)
+        stored = np.empty(shape.windows * count, np.uint16)
+        overflow = np.zeros(1, np.uint32)
+        kernel = device.compile(
+            digits, window_bits=shape.window_bits, windows=shape.windows,
+            maximum=group.scalars.value - 1, masked=False,
+        )  # fmt: skip
+        words = scalars.reshape(-1).view(np.uint64)
+        none = np.zeros(1, np.uint8)
+        device.launch(kernel, -(-count // device.lanes), count, words, none, stored, overflow)
+        entries = np.empty(shape.windows * count, np.uint32)
+        starts, lengths = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        kernel = device.compile(list_table_entries, lanes=1)
+        device.launch(
+            kernel, count, count, shape.windows, shape.half, stored, entries, starts, lengths
+        )  # fmt: skip
+        sums = PointSums(device, group, count, longest=shape.windows, piece=shape.windows)
+        sums.add_up(self._table, entries, starts, lengths)
+        results = np.zeros((count, group.point_words), np.uint64)
+        there = sums.numbers != NO_POINT
+        results[there] = sums.points.reshape(-1, group.point_words)[sums.numbers[there]]
+        return results.view(np.uint32).reshape(count, *group.shape)
+
+
+def multiply_generator(device: CpuDevice, group: Group, scalars: Words) -> Words:
+    """scalars[i] * G; see `FixedBase.multiply`."""
+    return FixedBase(device, group, len(scalars)).multiply(scalars)
+
+
+def _shape_for(group: Group, count: int) -> _Shape:
+    shapes = (
+        _Shape(bits, window_count(group.scalars.value - 1, bits))
+        for bits in range(3, _MAX_WINDOW_BITS + 1)
+    )
+    return min(shapes, key=lambda shape: shape.cost(count))
+
+
+def _table(device: CpuDevice, group: Group, base: Words, shape: _Shape) -> Array:
+    """The 64-bit words of all entries, from multiples by the low and by the high bits of digits."""
+    powers = np.empty((shape.windows, *group.shape), np.uint32)
+    powers[0] = base[0]
+    kernel = device.compile(double_repeatedly, lanes=1, group=group)
+    device.launch(kernel, 1, 1, shape.windows, shape.window_bits, powers)
+    lows = 1 << shape.window_bits // 2
+    highs = max(1, shape.half // lows)
+    lows = shape.half // highs
+
+    def multiples(factors: range) -> Words:
+        """By window and then by factor."""
+        scalars = np.zeros((len(factors), 2), np.uint32)
+        scalars[:, 0] = factors
+        return operations.multiply(
+            device,
+            group,
+            np.repeat(powers, len(factors), axis=0),
+            np.tile(scalars, (shape.windows, 1)),
+        )
+
+    low = multiples(range(1, lows + 1)).reshape(shape.windows, 1, lows, *group.shape)
+    high = multiples(range(0, highs * lows, lows)).reshape(shape.windows, highs, 1, *group.shape)
+    whole = (shape.windows, highs, lows, *group.shape)
+    left, right = (
+        np.broadcast_to(part, whole).reshape(-1, *group.shape) for part in (low, high)
+    )  # fmt: skip
+    table: Array = operations.add(device, group, left, right).reshape(-1).view(np.uint64)
+    return table

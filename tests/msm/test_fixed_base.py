@@ -1,0 +1,92 @@
+"""Multiples of one point by many scalars."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from quod.curve.array import from_points, to_points
+from quod.curve.groups import GROUPS, Group
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.field.array import integers_to_words
+from quod.msm.fixed_base import FixedBase, _shape_for, multiply_generator
+from tests.msm.inputs import points, reference
+
+ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
+
+
+def hostile_scalars(group: Group) -> list[int]:
+    """Each digit the smallest, the largest, with and without carry, for every width."""
+    r = group.scalars.value
+    found = [0, 1, 2, 3, r - 1, r - 2, r // 2, r // 2 + 1]
+    for bits in range(3, 14):
+        half = 1 << (bits - 1)
+        for digit in (half - 1, half, half + 1):
+            found.append(sum(digit << shift for shift in range(0, 256, bits)) % r)
+    rng = random.Random(group.name)
+    return found + [rng.randrange(r) for _ in range(20)]
+
+
+@ALL
+def test_multiples_of_the_generator(device: CpuDevice, group: Group) -> None:
+    scalars = hostile_scalars(group)
+    law, generator = reference(group), group.parameters.generator
+    found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
+    assert to_points(group, found) == [law.mul(scalar, generator) for scalar in scalars]
+
+
+@pytest.mark.parametrize("count", [1, 10**3, 10**5, 10**7])
+def test_every_size_of_table(device: CpuDevice, count: int) -> None:
+    group = GROUPS["bn254.g1"]
+    scalars = hostile_scalars(group)
+    law, (point,) = reference(group), points(group, 1)
+    table = FixedBase(device, group, count, point)
+    found = table.multiply(integers_to_words(group.scalars, scalars))
+    assert to_points(group, found) == [law.mul(scalar, point) for scalar in scalars]
+
+
+def test_tables_grow_with_the_scalars() -> None:
+    group = GROUPS["bls12_381.g1"]
+    widths = [_shape_for(group, 10**power).window_bits for power in range(8)]
+    assert widths == sorted(widths)
+    assert widths[0] <= 4
+    assert widths[-1] == 13
+
+
+def test_many_scalars_in_chunks(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quod.msm.fixed_base._CHUNK", 64)
+    group = GROUPS["bn254.g1"]
+    count = 200
+    first, step = 0x1234567, 0x89ABCDEF0123
+    scalars = [(first + step * i) % group.scalars.value for i in range(count)]
+    scalars[64:128] = [0] * 64  # a chunk of zeros only
+    law, generator = reference(group), group.parameters.generator
+    found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
+    difference = law.mul(step, generator)
+    expected = [law.mul(first, generator)]
+    for _ in range(count - 1):
+        expected.append(law.add(expected[-1], difference))
+    expected[64:128] = [None] * 64
+    assert np.array_equal(found, from_points(group, expected))
+
+
+def test_no_scalars(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g2"]
+    found = multiply_generator(device, group, integers_to_words(group.scalars, []))
+    assert found.shape == (0, *group.shape)
+
+
+def test_refused_scalars(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    table = FixedBase(device, group, 1)
+    good = integers_to_words(group.scalars, [1, 2, 3])
+    bad = good.copy()
+    order = group.scalars.value.to_bytes(32, "little")
+    bad[1] = np.frombuffer(order, "<u4")
+    with pytest.raises(InputError, match=r"element 1 is not below the modulus of bn254\.fr"):
+        table.multiply(bad)
+    with pytest.raises(InputError, match=r"shape \(n, 8\), not uint64 of \(3, 8\)"):
+        table.multiply(good.astype(np.uint64))
