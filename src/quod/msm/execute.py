@@ -37,7 +37,6 @@ class _Execution:
         self.timeline = or_null(timeline)
 
     def run(self, scalars: Array) -> Array:
-        plan, device = self.plan, self.device
         with self.timeline.stage("digits"):
             stored = self._digits(scalars)
         with self.timeline.stage("sort"):
