@@ -13,9 +13,14 @@ from quod.device import Buffer, CpuDevice
 from quod.device.arguments import Signature
 from quod.errors import DeviceError
 from quod.kernel import types
+from quod.target.pointers import PointerUses
 from tests.device import kernels
 
 NUMBERS = ("a", "b", "c", "d", "e", "f")
+
+
+def uses(*stored: int, atomic: tuple[int, ...] = ()) -> PointerUses:
+    return PointerUses(stored, atomic)
 
 
 def words(count: int) -> np.ndarray[Any, Any]:
@@ -28,8 +33,8 @@ def refused(signature: Signature, *arguments: Any) -> str:
     return str(caught.value)
 
 
-ONE_POINTER = Signature("f", {"a": types.pointer(types.u64)}, stored=[])
-STORED = Signature("f", {"a": types.pointer(types.u32)}, stored=[0])
+ONE_POINTER = Signature("f", {"a": types.pointer(types.u64)}, uses())
+STORED = Signature("f", {"a": types.pointer(types.u32)}, uses(0))
 
 
 def test_numbers_arrive(device: CpuDevice) -> None:
@@ -56,7 +61,7 @@ def test_slots_hold_the_numbers(
     a: int, b: int, c: int, d: int, e: float, f: float, g: bool
 ) -> None:
     names = ["u32", "u64", "i32", "i64", "f32", "f64", "bool"]
-    signature = Signature("f", {name: types.parse_type(name) for name in names}, stored=[])
+    signature = Signature("f", {name: types.parse_type(name) for name in names}, uses())
     slots = np.frombuffer(signature.pack((a, b, c, d, e, f, g)), np.uint64)
     assert slots[0] == a
     assert slots[1] == b
@@ -85,7 +90,7 @@ def test_slots_hold_the_numbers(
 )
 def test_numbers_that_do_not_fit(position: int, value: Any, message: str) -> None:
     definition = kernels.numbers
-    signature = Signature("numbers", definition.parameters, stored=[6])
+    signature = Signature("numbers", definition.parameters, uses(6))
     arguments: list[Any] = [0, 0, 0, 0.0, 0.0, False, np.zeros(6)]
     arguments[position] = value
     expected = f"argument {NUMBERS[position]} of kernel numbers {message}"
@@ -93,7 +98,7 @@ def test_numbers_that_do_not_fit(position: int, value: Any, message: str) -> Non
 
 
 def test_the_number_of_arguments() -> None:
-    signature = Signature("scale", kernels.scale.parameters, stored=[3])
+    signature = Signature("scale", kernels.scale.parameters, uses(3))
     assert refused(signature, 1, 2) == ("kernel scale takes 4 arguments (n, factor, a, out), not 2")
 
 
@@ -104,7 +109,7 @@ def test_read_only_memory() -> None:
     assert refused(STORED, array) == message
     assert refused(STORED, Buffer.wrap(array)) == message
     assert refused(STORED, np.frombuffer(bytes(16), np.uint32)) == message
-    Signature("f", {"a": types.pointer(types.u32)}, stored=[]).pack((array,))
+    Signature("f", {"a": types.pointer(types.u32)}, uses()).pack((array,))
 
 
 def test_which_parameters_are_stored_to_is_known_also_from_the_cache(
@@ -138,6 +143,9 @@ def test_memory_layout() -> None:
     assert refused(ONE_POINTER, shifted) == (
         "argument a of kernel f begins at an address that is not a multiple of 4; copy it"
     )
+    atomic = Signature("f", {"a": types.pointer(types.u64)}, uses(0, atomic=(0,)))
+    assert refused(atomic, words(5)[1:]).endswith("is not a multiple of 8; copy it")
+    atomic.pack((words(6)[2:],))
     # A file's section may begin at any multiple of four bytes.
     ONE_POINTER.pack((words(5)[1:],))
     ONE_POINTER.pack((Buffer.wrap(words(5)[1:]),))
@@ -160,7 +168,7 @@ def test_memory_layout() -> None:
     ],
 )
 def test_kinds_of_elements(element: types.Type, good: list[str], bad: list[str]) -> None:
-    signature = Signature("f", {"a": types.pointer(element)}, stored=[])
+    signature = Signature("f", {"a": types.pointer(element)}, uses())
     for dtype in good:
         signature.pack((np.zeros(8, dtype),))
     for dtype in bad:

@@ -1,11 +1,11 @@
 """Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
 
 A pointer takes a `Buffer` or a NumPy array, in place. The array must be contiguous in C order, in
-the machine's byte order, aligned to 4 bytes (or to its element if that is smaller) and, where the
-kernel stores through the pointer, writeable. Its items must be as wide as the pointer's elements
-and of the same kind (whole number, float, bool), with one exception: integers may be read as
-integers of another width if they come out even, so a kernel over `u64` takes the packed 32-bit
-words of field elements.
+the machine's byte order, and writeable if the kernel stores through the pointer. It must begin at
+a multiple of 4 bytes, or of its element's size if that is less or the kernel adds to it
+atomically. Its items must be as wide as the pointer's elements and of the same kind (whole number,
+float, bool), with one exception: integers may be read as integers of another width if they come
+out even, so a kernel over `u64` takes the packed 32-bit words of field elements.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from quod.device.buffer import Buffer
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
+from quod.target.pointers import PointerUses
 
 Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
 
@@ -36,14 +37,13 @@ _ADDRESS_ALIGNMENT = 4
 
 
 class Signature:
-    """The parameters of one kernel, and which of them it stores through (by index)."""
+    """The parameters of one kernel and what it does through them."""
 
-    def __init__(self, kernel: str, parameters: Mapping[str, Type], stored: Sequence[int]) -> None:
+    def __init__(self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses) -> None:
         self.kernel = kernel
         self.parameters = dict(parameters)
-        self.stored = frozenset(stored)
         self._rows = [
-            (name, type_, isinstance(type_, PointerType), index in self.stored)
+            (name, type_, index in uses.stored, _alignment(type_, atomic=index in uses.atomic))
             for index, (name, type_) in enumerate(self.parameters.items())
         ]
         formats = [_FORMATS.get(type_.name, "Q") for type_ in self.parameters.values()]
@@ -62,10 +62,12 @@ class Signature:
             )
         values: list[int | float] = []
         for row, argument in zip(self._rows, arguments, strict=True):
-            name, type_, is_pointer, stored = row
+            name, type_, stored, alignment = row
             try:
                 values.append(
-                    _address(argument, type_, stored) if is_pointer else _number(argument, type_)
+                    _address(argument, type_, stored, alignment)
+                    if isinstance(type_, PointerType)
+                    else _number(argument, type_)
                 )
             except _Unfit as error:
                 raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
@@ -78,8 +80,12 @@ class _Unfit(Exception):
     pass
 
 
-def _address(argument: Argument, type_: Type, stored: bool) -> int:
-    assert isinstance(type_, PointerType)
+def _alignment(type_: Type, *, atomic: bool) -> int:
+    element = type_.element.bytes if isinstance(type_, PointerType) else 1
+    return element if atomic else min(element, _ADDRESS_ALIGNMENT)
+
+
+def _address(argument: Argument, type_: PointerType, stored: bool, alignment: int) -> int:
     if isinstance(argument, Buffer):
         address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
     elif isinstance(argument, np.ndarray):
@@ -96,8 +102,8 @@ def _address(argument: Argument, type_: Type, stored: bool) -> int:
     element = type_.element.bytes
     if nbytes % element:
         raise _Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
-    if address % min(element, _ADDRESS_ALIGNMENT) and nbytes:
-        raise _Unfit(f"begins at an address that is not a multiple of {min(element, 4)}; copy it")
+    if address % alignment and nbytes:
+        raise _Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
     return address
 
 

@@ -22,7 +22,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
 from quod.target import llvm
-from quod.target.pointers import stored_parameters
+from quod.target.pointers import PointerUses, pointer_uses
 
 SizeClass = tuple[int, ...]
 
@@ -36,18 +36,25 @@ class _Compiled:
     """Machine code and what a launch must know of the kernel."""
 
     code: bytes
-    stored: tuple[int, ...]
+    uses: PointerUses
     shared_bytes: int
 
     def pack(self) -> bytes:
-        facts = json.dumps({"stored": self.stored, "shared_bytes": self.shared_bytes}).encode()
+        facts = json.dumps(
+            {
+                "stored": self.uses.stored,
+                "atomic": self.uses.atomic,
+                "shared_bytes": self.shared_bytes,
+            }
+        ).encode()
         return _LENGTH.pack(len(facts)) + facts + self.code
 
     @classmethod
     def unpack(cls, data: bytes) -> _Compiled:
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         facts = json.loads(data[_LENGTH.size : start])
-        return cls(data[start:], tuple(facts["stored"]), facts["shared_bytes"])
+        uses = PointerUses(tuple(facts["stored"]), tuple(facts["atomic"]))
+        return cls(data[start:], uses, facts["shared_bytes"])
 
 
 class CpuKernel:
@@ -64,12 +71,12 @@ class CpuKernel:
         self.parameters = definition.parameters
         self.lanes = machine.workgroup_size
         self.static = dict(static)
-        self.stored = frozenset(compiled.stored)
+        self.stored = frozenset(compiled.uses.stored)
         self.shared_bytes = compiled.shared_bytes
         self._seconds: dict[SizeClass, float] = {}
         self.entry = code.entry
         self._code = code
-        self._signature = Signature(self.name, self.parameters, compiled.stored)
+        self._signature = Signature(self.name, self.parameters, compiled.uses)
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
@@ -124,7 +131,7 @@ def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> _Compi
         place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
         where = "" if place is None else f"; the text is in {place}"
         raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
-    compiled = _Compiled(code, tuple(stored_parameters(kernel)), kernel.shared_bytes)
+    compiled = _Compiled(code, pointer_uses(kernel), kernel.shared_bytes)
     cache.put(key, compiled.pack())
     return compiled
 

@@ -64,6 +64,11 @@ def _element(pointer: Value) -> Type:
     return pointer.type.element
 
 
+def _alignment(element: Type) -> int:
+    """What an address is sure to be a multiple of: arrays of words may begin at any word."""
+    return min(4, element.bytes)
+
+
 def _memory_name(element: Type) -> str:
     from quod.target.llvm import scalar_name
 
@@ -177,7 +182,7 @@ def _offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> 
 def _load(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     element = _element(pointer)
-    name, align = _memory_name(element), element.bytes
+    name, align = _memory_name(element), _alignment(element)
     if not (body.is_varying(pointer) or body.is_varying(index)):
         address = _scalar_address(body, pointer, index)
         for offset, result in enumerate(op.results):
@@ -260,7 +265,8 @@ _HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
 
 def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
     """Each lane's consecutive words as short vectors, transposed to one vector a word."""
-    addresses = _lane_addresses(body, *op.operands, len(op.results))
+    pointer, index = op.operands
+    addresses = _lane_addresses(body, pointer, index, len(op.results))
     full = f"<8 x {name}>"
     for start, size in _chunks(len(op.results)):
         results = op.results[start : start + size]
@@ -268,7 +274,7 @@ def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
         for address in addresses:
             place = _offset_address(body, address, name, start)
             kind = f"<{size} x {name}>"
-            rows.append(body.fresh(f"load {kind}, ptr {place}, align 8"))
+            rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
         if size == 4:
             words = _transpose_4(body, full, f"<4 x {name}>", rows)
         elif size == 2:
@@ -314,7 +320,7 @@ def _transpose_2(body: BodyEmitter, full: str, row: str, rows: list[str]) -> lis
 def _store(body: BodyEmitter, op: Op) -> None:
     pointer, index, *values = op.operands
     element = _element(pointer)
-    name, align = _memory_name(element), element.bytes
+    name, align = _memory_name(element), _alignment(element)
     address_varies = body.is_varying(pointer) or body.is_varying(index)
     if not address_varies and not any(map(body.is_varying, values)):
         address = _scalar_address(body, pointer, index)
@@ -374,7 +380,7 @@ def _store_rows(
             rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(8)]
         for address, row in zip(addresses, rows, strict=True):
             place = _offset_address(body, address, name, start)
-            body.line(f"store <{size} x {name}> {row}, ptr {place}, align 8")
+            body.line(f"store <{size} x {name}> {row}, ptr {place}, align 4")
 
 
 def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:

@@ -1,16 +1,25 @@
-"""Which of a kernel's memory parameters it may store to."""
+"""Which of a kernel's memory parameters it stores to, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
 
-def stored_parameters(kernel: Kernel) -> list[int]:
-    """Indices of the parameters through which the kernel may store or add, in order.
+@dataclass(frozen=True)
+class PointerUses:
+    """Indices of parameters, in order: stored through in any way, and added to atomically."""
+
+    stored: tuple[int, ...]
+    atomic: tuple[int, ...]
+
+
+def pointer_uses(kernel: Kernel) -> PointerUses:
+    """What a kernel may do through the pointers among its parameters.
 
     A pointer may come to be through pointer arithmetic, loops, branches and calls; where it can be
     that of several parameters, all of them count.
@@ -26,16 +35,20 @@ def stored_parameters(kernel: Kernel) -> list[int]:
     while changed:
         changed = False
         for source, target in edges:
-            found, known = roots.get(source), roots.setdefault(target, set())
-            if found and not found <= known:
-                known |= found
+            sources, known = roots.get(source), roots.setdefault(target, set())
+            if sources and not sources <= known:
+                known |= sources
                 changed = True
     stored: set[int] = set()
+    atomic: set[int] = set()
     for block in (kernel.block, *(function.block for function in functions.values())):
         for op in walk(block):
             if op.name in ("store", "atomic_add"):
-                stored |= roots.get(op.operands[0], set())
-    return sorted(stored)
+                found = roots.get(op.operands[0], set())
+                stored |= found
+                if op.name == "atomic_add":
+                    atomic |= found
+    return PointerUses(tuple(sorted(stored)), tuple(sorted(atomic)))
 
 
 def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
