@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 from quod.curve.affine import AffineGroup
-from quod.curve.array import from_points, to_points
+from quod.curve.array import from_points
 from quod.curve.groups import GROUPS, Group
 from quod.device.cpu import CpuDevice
 from quod.errors import InputError
-from quod.field.array import integers_to_words
-from quod.groth16 import points
 from quod.groth16.points import (
-    GeneratorTable,
     affine_group,
-    first_bad_point,
+    aligned,
+    finite_points,
     multiples,
     sum_of_multiples,
 )
@@ -64,28 +62,6 @@ def test_a_scalar_that_is_not_reduced_is_refused(device: CpuDevice) -> None:
 
 
 @ALL_GROUPS
-@pytest.mark.parametrize("window_bits", [4, 8])
-def test_multiples_of_the_generator(
-    device: CpuDevice, group: Group, window_bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if window_bits == 8 and group.name not in ("bn254.g1", "bls12_381.g2"):
-        pytest.skip("the wide table takes long to make; two groups show it")
-    monkeypatch.setattr(points, "_WINDOWS", ((0, window_bits),))
-    law, generator = affine_group(group), group.parameters.generator
-    # More than one instance's share, not a multiple of it, with infinity among them.
-    scalars = [*hostile_scalars(group), *range(60), 0]
-    table = GeneratorTable(device, group, len(scalars))
-    found = table.multiply(integers_to_words(group.scalars, scalars))
-    assert to_points(group, found) == [law.multiply(scalar, generator) for scalar in scalars]
-
-
-def test_no_multiples_of_the_generator(device: CpuDevice) -> None:
-    group = GROUPS["bn254.g1"]
-    found = GeneratorTable(device, group, 0).multiply(np.zeros((0, 8), dtype=np.uint32))
-    assert found.shape == (0, *group.shape)
-
-
-@ALL_GROUPS
 @pytest.mark.parametrize("count", [0, 1, 7, 40])
 def test_sums_of_multiples(device: CpuDevice, group: Group, count: int) -> None:
     law, generator = affine_group(group), group.parameters.generator
@@ -97,41 +73,21 @@ def test_sums_of_multiples(device: CpuDevice, group: Group, count: int) -> None:
 
 
 @ALL_GROUPS
-def test_good_points_pass(device: CpuDevice, group: Group) -> None:
-    law, generator = affine_group(group), group.parameters.generator
-    good = [law.multiply(scalar, generator) for scalar in hostile_scalars(group)]
-    array = from_points(group, good)
-    assert first_bad_point(device, group, array, subgroup=True) is None
-    assert first_bad_point(device, group, array[:0], subgroup=True) is None
+def test_which_points_are_finite(device: CpuDevice, group: Group) -> None:
+    array = from_points(group, [group.parameters.generator, None] * 9)
+    # One bit anywhere is enough, and the last point is infinity.
+    flat = array.reshape(18, -1)
+    flat[1, 0], flat[3, -1], flat[5, flat.shape[1] // 2] = 1, 1 << 31, 4
+    expected = [True] * 7 + [False, True] * 5 + [False]
+    assert finite_points(device, group, array).tolist() == expected
+    assert finite_points(device, group, array[:0]).tolist() == []
 
 
-@ALL_GROUPS
-def test_a_point_off_the_curve_is_found(device: CpuDevice, group: Group) -> None:
-    array = from_points(group, [group.parameters.generator] * 11)
-    array[9].reshape(-1)[0] ^= 1
-    array[10].reshape(-1)[-1] ^= 1
-    for subgroup in (False, True):
-        found = first_bad_point(device, group, array, subgroup=subgroup)
-        assert found == (9, "is not on the curve")
-
-
-@ALL_GROUPS
-def test_half_a_zero_is_no_infinity(device: CpuDevice, group: Group) -> None:
-    array = from_points(group, [group.parameters.generator] * 2)
-    array[0, 0] = 0
-    assert first_bad_point(device, group, array, subgroup=False) == (0, "is not on the curve")
-
-
-@ALL_GROUPS
-def test_a_point_outside_the_subgroup_is_found(device: CpuDevice, group: Group) -> None:
-    if group.parameters.cofactor == 1:
-        pytest.skip("every point of this curve is in the group")
-    law = affine_group(group)
-    bad = point_outside_the_subgroup(law)
-    # Its multiple by r has an order that divides the cofactor: low order, no component in G.
-    low = law.multiply(law.order, bad)
-    for point in (bad, low, law.add(low, group.parameters.generator)):
-        array = from_points(group, [group.parameters.generator, point])
-        assert first_bad_point(device, group, array, subgroup=False) is None
-        found = first_bad_point(device, group, array, subgroup=True)
-        assert found == (1, "is not in the subgroup of prime order")
+def test_aligned() -> None:
+    array = np.arange(12, dtype=np.uint32)
+    assert aligned(array) is array
+    moved = np.frombuffer(b"\0" + array.tobytes(), dtype=np.uint32, offset=1)
+    found = aligned(moved)
+    assert found.ctypes.data % 4 == 0
+    assert (found == array).all()
+    assert (aligned(array[::2]) == array[::2]).all()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
+from quod.curve.operations import first_bad_point
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
@@ -17,7 +18,7 @@ from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.device import DeviceChoice, resolve_device
-from quod.groth16.points import aligned, finite_points, first_bad_point
+from quod.groth16.points import aligned, finite_points
 from quod.groth16.proof import Proof
 from quod.groth16.sparse import SparseRows
 from quod.groth16.verifier import VerifyingKey
@@ -130,7 +131,7 @@ class ProvingKey:
             points: Words = getattr(self.zkey, name)
             with timeline.stage(f"check {name}", bytes=points.nbytes):
                 rows = points.reshape(-1, *group.shape)
-                bad = first_bad_point(self.device, group, rows, subgroup=subgroup)
+                bad = first_bad_point(self.device, group, aligned(rows), subgroup=subgroup)
             if bad is not None:
                 index, reason = bad
                 which = name if points.ndim == len(group.shape) else f"point {index} of {name}"

@@ -39,8 +39,8 @@ from quod.field.moduli import Modulus
 from quod.formats import R1cs, coefficient_dtype, write_zkey
 from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
-from quod.groth16.points import GeneratorTable
 from quod.groth16.sparse import SparseRows
+from quod.msm.fixed_base import FixedBase
 
 INSECURE_MARK = b"QUOD INSECURE TEST KEY\0\0"
 """With what the circuit hash of a key made here begins: 24 bytes, then 40 of BLAKE2b."""
@@ -112,7 +112,7 @@ def generate_key(
     for degree, names in ((1, ("a", "b_g1", "ic", "c", "h")), (2, ("b_g2",))):
         group = GROUPS[f"{curve.name}.g{degree}"]
         with timeline.stage(f"points of G{degree}"):
-            table = GeneratorTable(chosen, group, sum(len(scalars[name]) for name in names))
+            table = FixedBase(chosen, group, sum(len(scalars[name]) for name in names))
             for name in names:
                 points[name] = table.multiply(scalars[name])
             single = {

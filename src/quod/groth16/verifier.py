@@ -20,6 +20,7 @@ from typing import Any
 
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, Group
+from quod.curve.operations import first_bad_point
 from quod.curve.pairing import Fq12Integers, pairing, pairing_product
 from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
 from quod.errors import InputError, MismatchError
@@ -32,7 +33,6 @@ from quod.formats import (
 from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.points import (
     affine_group,
-    first_bad_point,
     sum_of_multiples,
 )
 from quod.groth16.proof import Proof
