@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from quod.curve import edwards_operations as edwards
+from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS, Group
+from quod.curve.lane_table import LaneTable
 from quod.curve.membership import curve_check
+from quod.curve.parameters import EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
-from quod.kernel.structure import flatten
-from quod.kernel.value import Value
 
 _WINDOW_BITS = 4
 
@@ -74,7 +76,7 @@ def curve_multiply(
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     mask = (1 << _WINDOW_BITS) - 1
-    table = _Table(k, curve, mask)
+    table = LaneTable(k, curve.carried(curve.infinity()), mask)
     digits = 64 // _WINDOW_BITS
     with k.if_(i < count):
         point = curve.load_affine(points, i)
@@ -92,38 +94,10 @@ def curve_multiply(
             total = loop.carried
             for _ in range(_WINDOW_BITS):
                 total = curve.double(total)
-            multiple = table.load(k.maximum(digit, 1) - 1)
-            multiple = replace(multiple, infinity=multiple.infinity | (digit == 0))
-            loop.next(curve.carried(curve.add(total, multiple)))
+            entry: ExtendedPoint = table.load(k.maximum(digit, 1) - 1)
+            entry = replace(entry, infinity=entry.infinity | (digit == 0))
+            loop.next(curve.carried(curve.add(total, entry)))
         curve.store_extended(out, i, loop.results)
-
-
-class _Table:
-    """Extended points in shared memory, a row for each instance, in limbs as they are."""
-
-    def __init__(self, k: Builder, curve: PointArithmetic, size: int) -> None:
-        self._k = k
-        template = curve.carried(curve.infinity())
-        values, _, self._rebuild = flatten(template)
-        self._parts = len(values)
-        self._memory = k.shared(types.u64, size * self._parts * k.workgroup_size)
-
-    def _place(self, row: Value, part: int) -> Value:
-        return (row * self._parts + part) * self._k.workgroup_size + self._k.local_id()
-
-    def store(self, row: Value, point: ExtendedPoint) -> None:
-        values, _, _ = flatten(point)
-        for part, value in enumerate(values):
-            if value.type == types.bool_:
-                one = self._k.constant(1, types.u64)
-                value = self._k.select(value, one, 0)
-            self._memory[self._place(row, part)] = value
-
-    def load(self, row: Value) -> ExtendedPoint:
-        values = [self._memory[self._place(row, part)] for part in range(self._parts)]
-        # The last value is whether the point is infinity.
-        result: ExtendedPoint = self._rebuild([*values[:-1], values[-1] != 0])
-        return result
 
 
 @kernel
@@ -208,3 +182,11 @@ for _group in GROUPS.values():
         ("check", curve_check, {"subgroup": True}),
     ):
         register(f"curve.{_short}[{_group.name}]", _definition, group=_group, **_static)
+register("curve.add[edwards_bls12]", edwards.edwards_add, curve=EDWARDS_BLS12)
+register("curve.double[edwards_bls12]", edwards.edwards_double, curve=EDWARDS_BLS12)
+register("curve.negate[edwards_bls12]", edwards.edwards_negate, curve=EDWARDS_BLS12)
+register(
+    "curve.multiply[edwards_bls12]", edwards.edwards_multiply, curve=EDWARDS_BLS12, scalar_words=4
+)
+register("curve.check[edwards_bls12]", edwards.edwards_check, curve=EDWARDS_BLS12)
+register("curve.to_model[edwards_bls12]", edwards_to_model, model=model_of(EDWARDS_BLS12))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from quod.curve.edwards_model import model_of
 from quod.curve.groups import GROUPS
+from quod.curve.parameters import EDWARDS_BLS12
 from quod.kernel.registry import register
 from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
@@ -24,7 +26,7 @@ register("msm.scatter_digits", digits.scatter_digits)
 register("msm.list_table_entries", list_table_entries)
 register("msm.cut_segments", slices.cut_segments)
 register("msm.list_rows_and_columns", reduce.list_rows_and_columns)
-for _group in GROUPS.values():
+for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
     # As few rows as any machine's shared memory has room for; the CPU takes more.
     register(f"msm.accumulate[{_group.name}]", accumulate, group=_group, max_rows=8)
     register(f"msm.weigh[{_group.name}]", reduce.weigh, group=_group)

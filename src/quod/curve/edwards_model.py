@@ -1,0 +1,151 @@
+"""The short Weierstrass model of a twisted Edwards curve, in which its MSMs are computed.
+
+Affine additions that share inversions take 5 products and a square on a Weierstrass curve; the
+Edwards addition in extended coordinates takes 8. The way is over the Montgomery form, after
+Bernstein and Lange, "Twisted Edwards curves" (AFRICACRYPT 2008), section 3: B*v^2 = u^3 + A*u^2 + u
+with A = 2(a + d)/(a - d), B = 4/(a - d), u = (1 + y)/(1 - y), v = u/x. The model has
+(u + A/3)/B and v/B as coordinates. Where d is not a square and a is, every point has an image: the
+neutral element goes to infinity, (0, -1) to (A/(3B), 0), which has order two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from quod.curve.edwards_point import EdwardsArithmetic
+from quod.curve.groups import Group
+from quod.curve.parameters import EDWARDS_BLS12, EdwardsCurve, G1Parameters, G1Point
+from quod.field.moduli import Modulus
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+
+
+@dataclass(frozen=True, repr=False)
+class EdwardsModel(Group):
+    """The Weierstrass model of the Edwards curve of that name, as a group for kernels."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.curve_name}.weierstrass"
+
+    @property
+    def edwards(self) -> EdwardsCurve:
+        """The curve that this is a model of."""
+        return EDWARDS_CURVES[self.curve_name]
+
+    @property
+    def coordinates(self) -> Modulus:
+        return self.edwards.fq
+
+    @property
+    def scalars(self) -> Modulus:
+        return self.edwards.fr
+
+    @cached_property
+    def montgomery(self) -> tuple[int, int]:
+        """A and B of the Montgomery form."""
+        p, a, d = self.edwards.fq.value, self.edwards.a, self.edwards.d
+        inverse = pow(a - d, -1, p)
+        return 2 * (a + d) * inverse % p, 4 * inverse % p
+
+    @cached_property
+    def parameters(self) -> G1Parameters:
+        p = self.edwards.fq.value
+        big_a, big_b = self.montgomery
+        square, b_square = big_a**2, big_b**2
+        generator = self.from_edwards(self.edwards.generator)
+        assert generator is not None
+        return G1Parameters(
+            a=(3 - square) * pow(3 * b_square, -1, p) % p,
+            b=(2 * square - 9) * big_a * pow(27 * b_square * big_b, -1, p) % p,
+            generator=generator,
+            cofactor=self.edwards.cofactor,
+        )
+
+    def from_edwards(self, point: tuple[int, int]) -> G1Point:
+        """The image of a point of the Edwards curve."""
+        p = self.edwards.fq.value
+        x, y = point[0] % p, point[1] % p
+        if (x, y) == (0, 1):
+            return None
+        big_a, big_b = self.montgomery
+        b_inverse, third = pow(big_b, -1, p), pow(3, -1, p)
+        u = (1 + y) * pow(1 - y, -1, p) % p
+        v = u * pow(x, -1, p) if x else 0
+        return (u + big_a * third) * b_inverse % p, v * b_inverse % p
+
+    def to_edwards(self, point: G1Point) -> tuple[int, int]:
+        """The point of the Edwards curve whose image this is."""
+        if point is None:
+            return 0, 1
+        p = self.edwards.fq.value
+        big_a, big_b = self.montgomery
+        u = (point[0] * big_b - big_a * pow(3, -1, p)) % p
+        v = point[1] * big_b % p
+        x = u * pow(v, -1, p) % p if v else 0
+        return x, (u - 1) * pow(u + 1, -1, p) % p
+
+
+EDWARDS_CURVES = {EDWARDS_BLS12.name: EDWARDS_BLS12}
+
+
+@cache
+def model_of(curve: EdwardsCurve) -> EdwardsModel:
+    """The model of a named curve."""
+    return EdwardsModel(curve.name, 1)
+
+
+@kernel
+def edwards_to_model(
+    k: Builder,
+    instances: U32,
+    count: U32,
+    points: Pointer[U64],
+    prefixes: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    model: EdwardsModel,
+) -> None:
+    """Affine points of an Edwards curve to affine points of its model.
+
+    Instance i takes points i, i + instances, ... with one inversion (Montgomery's trick);
+    `prefixes` has room for an element a point.
+    """
+    f = EdwardsArithmetic(k, model.edwards).field
+    p = model.edwards.fq.value
+    big_a, big_b = model.montgomery
+    b_inverse = pow(big_b, -1, p)
+    shift = big_a * pow(3 * big_b, -1, p) % p
+    i, one = k.global_id(), f.one()
+    with k.if_(i < instances):
+        terms = (count - i + (instances - 1)) // instances
+        with k.range(0, terms, carry=f.carried(one)) as forward:
+            place = (i + forward.index * instances).cast(types.u64)
+            f.store(prefixes, place, forward.carried)
+            x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
+            no_x = f.words_are_zero(f.load_words(points, place * 2))
+            factor = f.select(no_x, f.carried(one), f.carried(x * (one - y)))
+            forward.next(f.carried(forward.carried * factor))
+        inverse = f.carried(f.inverse(forward.results))
+        with k.range(0, terms, carry=inverse) as backward:
+            place = (i + (terms - 1 - backward.index) * instances).cast(types.u64)
+            x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
+            no_x = f.words_are_zero(f.load_words(points, place * 2))
+            factor = f.select(no_x, f.carried(one), f.carried(x * (one - y)))
+            own = backward.carried * f.load(prefixes, place)
+            # (1 + y)/(x*(1 - y)) is v, and times x it is u.
+            v = (one + y) * own
+            new_x = v * x * f.constant(b_inverse) + f.constant(shift)
+            x_words, y_words = f.to_words(new_x), f.to_words(v * f.constant(b_inverse))
+            # Where x = 0, (0, 1) is the neutral element and (0, -1) has order two.
+            neutral = no_x & ~f.is_zero(y + one)
+            two = f.to_words(f.constant(shift))
+            zero = k.constant(0, types.u64)
+            x_words = tuple(
+                k.select(neutral, zero, k.select(no_x, special, word))
+                for special, word in zip(two, x_words, strict=True)
+            )
+            y_words = tuple(k.select(no_x, zero, word) for word in y_words)
+            f.store_words_at(out, place * model.point_words, x_words)
+            f.store_words_at(out, place * model.point_words + model.coordinate_words, y_words)
+            backward.next(f.carried(backward.carried * factor))

@@ -1,0 +1,105 @@
+"""Points of twisted Edwards curves with a = -1 inside kernels.
+
+Extended coordinates (X, Y, Z, T: x = X/Z, y = Y/Z, T = XY/Z) of Hisil, Wong, Carter and Dawson,
+"Twisted Edwards Curves Revisited" (ASIACRYPT 2008): add-2008-hwcd-3 and dbl-2008-hwcd of the
+Explicit-Formulas Database. Where d is not a square they take every pair of points: equal, opposite,
+neutral, of even order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from quod.curve.parameters import EdwardsCurve
+from quod.field.element import Element
+from quod.field.strategy import prime_field
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.value import Operand, Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EdwardsPoint:
+    """X, Y, Z and T."""
+
+    x: Element
+    y: Element
+    z: Element
+    t: Element
+
+    def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
+        values, key, rebuild = flatten((self.x, self.y, self.z, self.t))
+
+        def rebuild_point(flat: Sequence[Value]) -> EdwardsPoint:
+            return EdwardsPoint(*rebuild(flat))
+
+        return values, key, rebuild_point
+
+
+class EdwardsArithmetic:
+    """The group law of one curve in one kernel; affine points in memory are x then y."""
+
+    def __init__(self, k: Builder, curve: EdwardsCurve) -> None:
+        if curve.a != -1 or pow(curve.d, (curve.fq.value - 1) // 2, curve.fq.value) == 1:
+            raise ValueError(f"the formulas take a = -1 and a d that is no square: {curve.name}")
+        self.k = k
+        self.curve = curve
+        self.field = prime_field(k, curve.fq)
+
+    def load(self, pointer: Value, index: Operand) -> EdwardsPoint:
+        """Affine point `index` of an array."""
+        f = self.field
+        place = self.k.operand(index, types.u64).cast(types.u64) * 2
+        x, y = f.load(pointer, place), f.load(pointer, place + 1)
+        return self.carried(EdwardsPoint(x, y, f.one(), x * y))
+
+    def store(self, pointer: Value, index: Operand, p: EdwardsPoint) -> None:
+        """Stores a point in affine form, with an inversion of its own."""
+        f = self.field
+        inverse = f.inverse(f.carried(p.z))
+        place = self.k.operand(index, types.u64).cast(types.u64) * 2
+        f.store(pointer, place, p.x * inverse)
+        f.store(pointer, place + 1, p.y * inverse)
+
+    def carried(self, p: EdwardsPoint) -> EdwardsPoint:
+        """The point with standard bounds, fit to be carried."""
+        return EdwardsPoint(*(self.field.carried(part) for part in (p.x, p.y, p.z, p.t)))
+
+    def neutral(self) -> EdwardsPoint:
+        """(0, 1)."""
+        f = self.field
+        return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
+
+    def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        """p + q."""
+        result: EdwardsPoint = self.k.call(
+            f"add.{self.curve.name}", self._add, self.carried(p), self.carried(q)
+        )
+        return result
+
+    def double(self, p: EdwardsPoint) -> EdwardsPoint:
+        """2p."""
+        result: EdwardsPoint = self.k.call(
+            f"double.{self.curve.name}", self._double, self.carried(p)
+        )
+        return result
+
+    def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        f = self.field
+        a = (p.y - p.x) * (q.y - q.x)
+        b = (p.y + p.x) * (q.y + q.x)
+        c = p.t * f.constant(2 * self.curve.d) * q.t
+        d = p.z * (q.z + q.z)
+        return self._product(b - a, d - c, d + c, b + a)
+
+    def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
+        f = self.field
+        a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
+        e = f.square(p.x + p.y) - a - b
+        g = b - a
+        return self._product(e, g - (c + c), g, -(a + b))
+
+    def _product(self, e: Element, f: Element, g: Element, h: Element) -> EdwardsPoint:
+        return self.carried(EdwardsPoint(e * f, g * h, f * g, e * h))

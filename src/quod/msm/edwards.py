@@ -1,0 +1,53 @@
+"""MSMs over a twisted Edwards curve, in its Weierstrass model."""
+
+from __future__ import annotations
+
+from quod.curve.edwards_model import EdwardsModel, model_of
+from quod.curve.edwards_operations import to_model
+from quod.curve.parameters import EdwardsCurve
+from quod.device.cpu import CpuDevice
+from quod.device.timeline import Timeline
+from quod.errors import InputError
+from quod.msm.bases import Array, MsmBases
+from quod.msm.execute import affine_ints, msm_words
+from quod.msm.options import MsmOptions
+
+
+def edwards_bases(
+    device: CpuDevice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
+) -> MsmBases:
+    """Bases that stay with a device for many MSMs; see `MsmBases`.
+
+    `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
+    `quod.curve.edwards_operations`. They are not checked to be on the curve.
+    """
+    model = model_of(curve)
+    return MsmBases(device, model, to_model(device, model, points), options)
+
+
+def edwards_msm(
+    device: CpuDevice,
+    curve: EdwardsCurve,
+    bases: Array | MsmBases,
+    scalars: Array,
+    options: MsmOptions | None = None,
+    timeline: Timeline | None = None,
+) -> tuple[int, int]:
+    """The sum of scalars[i] * bases[i] as plain affine integers, (0, 1) for the neutral element.
+
+    `scalars` are integers below the order of the subgroup, uint32 words of shape (n, 8); there may
+    be fewer than bases. InputError as for `msm_words`, and for bases of another curve.
+    """
+    resident = (
+        bases if isinstance(bases, MsmBases) else edwards_bases(device, curve, bases)
+    )  # fmt: skip
+    model = resident.group
+    if not isinstance(model, EdwardsModel) or model.edwards != curve:
+        raise InputError(f"bases of {model.name} are none of {curve.name}")
+    point = affine_ints(model, msm_words(resident, scalars, options, timeline))
+    if point is None:
+        return model.to_edwards(None)
+    x, y = point
+    assert isinstance(x, int)
+    assert isinstance(y, int)
+    return model.to_edwards((x, y))
