@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -374,6 +375,15 @@ def test_proofs_may_share_a_key_and_a_witness_may_be_open(made: Make) -> None:
     opened = Witness.open(own.wtns)
     proofs = [key.prove(opened)[0] for _ in range(3)]
     assert all(key.verifying_key.verify(own.circuit.public, proof) for proof in proofs)
+
+
+def test_threads_may_share_a_key(made: Make) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    expected = key.prove(own.wtns, seed=1)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: key.prove(own.wtns, seed=1), range(8)))
+    assert found == [expected] * 8
 
 
 def test_json_round_trip(made: Make, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from os import PathLike
 
@@ -59,7 +60,8 @@ class Bases:
 class ProvingKey:
     """A Groth16 proving key, resident: open it once, prove many times.
 
-    `curve`, `variables`, `public` and `constraints` describe the circuit. One proof at a time.
+    `curve`, `variables`, `public` and `constraints` describe the circuit. Threads may share a key:
+    their proofs are made one after another, each with all of the device.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class ProvingKey:
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`."""
         timeline = or_null(timeline)
+        self._proving = threading.Lock()
         self.zkey = zkey
         self.device = resolve_device(device)
         self.curve = zkey.curve
@@ -159,7 +162,8 @@ class ProvingKey:
         curve, `VerificationError` if the proof does not verify: the witness does not satisfy the
         circuit, or the key is damaged.
         """
-        return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+        with self._proving:
+            return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]
