@@ -1,0 +1,44 @@
+"""The LLVM rules against the op table, and how the target is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from quod.errors import KernelError
+from quod.kernel.ops import OPS
+from quod.kernel.registry import emit, emitters
+from quod.target import llvm, llvm_memory, llvm_rules
+
+# Ops that the emitter itself writes: control flow, calls, and what has no instruction.
+STRUCTURAL = {"if", "for", "while", "call", "const", "yield"}
+
+
+def test_every_op_has_exactly_one_rule() -> None:
+    tables = [set(llvm_rules.RULES), set(llvm_memory.RULES), STRUCTURAL]
+    assert set.union(*tables) == set(OPS)
+    assert sum(map(len, tables)) == len(OPS)
+
+
+def test_the_target_is_registered() -> None:
+    assert emitters["llvm"] is llvm.emit
+    text = emit("examples.saxpy", "llvm")
+    assert text.startswith("; saxpy: 8 lanes")
+    with pytest.raises(KernelError, match="there is no target ptxx"):
+        emit("examples.saxpy", "ptxx")
+
+
+def test_the_target_is_found_by_a_process_that_has_not_loaded_it() -> None:
+    script = """
+import sys
+from quod.kernel.registry import emit
+assert "quod.target.llvm" not in sys.modules
+print(emit("examples.saxpy", "llvm")[:7])
+assert "llvmlite" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "; saxpy"
