@@ -13,8 +13,11 @@ from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
 from quod.curve.affine import g1_group, g2_group
+from quod.curve.array import from_points
+from quod.curve.groups import Group
 from quod.curve.pairing import (
     ONE,
+    miller_loops,
     pairing,
     pairing_product,
     pairing_product_is_one,
@@ -29,6 +32,7 @@ from quod.curve.parameters import (
     PairingCurve,
 )
 from quod.device.cpu import CpuDevice
+from tests.executors import run_everywhere
 from tests.reference import pairing as reference
 from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
 from tests.reference.field import fields_of
@@ -128,3 +132,14 @@ def test_shapes_are_checked(device: CpuDevice) -> None:
     for bad in [(p[:1], q), (p, q[:, :1]), (p, np.zeros((2, 2, 2, 12), np.uint32))]:
         with pytest.raises(ValueError, match="do not have shapes"):
             pairing_product_words(device, BN254, *bad)
+
+
+@pytest.mark.slow
+def test_interpreter_agrees() -> None:
+    """One pair at infinity, and one lane without a pair."""
+    curve = BN254
+    pairs = [*multiples(curve, [(1, 1), (2, 3), (5, -1)]), (None, curve.g2.generator)]
+    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs]).view(np.uint64)
+    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs]).view(np.uint64)
+    out = np.zeros((len(pairs), 12, curve.fq.words // 2), np.uint64)
+    run_everywhere(miller_loops, 1, [len(pairs), p, q, out], curve=curve.name)

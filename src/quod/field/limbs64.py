@@ -92,34 +92,33 @@ class Limbs64(PrimeField):
         return self._sum_of_products([(a, a)])
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        pairs = self._fit_rows(pairs)
+        fitted = self._fit_rows(pairs)
+        if fitted is None:
+            half = len(pairs) // 2
+            return self.add(
+                self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
+            )
         limbs = self.k.call(
-            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
-            [a.limbs for a, _ in pairs], [b.limbs for _, b in pairs], key=self.limb_count,
+            f"sum_of_{len(fitted)}_products.{self.modulus.name}", self._sum_body,
+            [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted], key=self.limb_count,
         )  # fmt: skip
         radix = 1 << self.native_exponent
-        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted)
         bound = (products + (radix - 1) * self.p) // radix + 1
-        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        exponent = fitted[0][0].exponent + fitted[0][1].exponent - self.native_exponent
         return self._made(limbs, bound, exponent)
 
     def _fit_rows(
         self, pairs: Sequence[tuple[Element, Element]]
-    ) -> Sequence[tuple[Element, Element]]:
-        """Pairs whose rows stay within one limb more than their first factors have.
+    ) -> Sequence[tuple[Element, Element]] | None:
+        """Pairs whose rows stay within one limb more than their first factors have, if they can.
 
         What a row leaves is below the sum of the first factors and p, so the row itself is below
         2**64 times that.
         """
-        if self._rows_fit(pairs):
-            return pairs
-        pairs = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
-        if self._rows_fit(pairs):
-            return pairs
-        pairs = [(self._below(a, self.p), b) for a, b in pairs]
-        if not self._rows_fit(pairs):
-            raise TraceError(f"{len(pairs)} products of {self.modulus.name} do not fit one sum")
-        return pairs
+        smaller_first = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
+        reduced = [(self._below(a, self.p), b) for a, b in smaller_first]
+        return next(filter(self._rows_fit, (pairs, smaller_first, reduced)), None)
 
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         return sum(a.bound for a, _ in pairs) + self.p <= 1 << self.native_exponent

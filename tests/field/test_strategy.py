@@ -1,0 +1,129 @@
+"""What a strategy promises beyond the operations: the choice, linear loads, sums, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.device.cpu import CpuDevice
+from quod.field.extension import QuadraticField, coordinate_field
+from quod.field.ifma52 import Ifma52
+from quod.field.limbs64 import Limbs64
+from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, BN254_FQ, MODULI, Modulus
+from quod.field.spec import FieldSpec
+from quod.field.strategy import PrimeField, prime_field
+from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel
+from tests.field.models import hostile_integers, packed, random_integers, unpacked
+
+VECTORS = Machine("llvm", 8, frozenset({"u64", "ifma52"}))
+SCALAR = Machine("llvm", 1, frozenset({"u64", "carry"}))
+EVERY = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+MACHINES = pytest.mark.parametrize("machine", [VECTORS, SCALAR], ids=["vectors", "scalar"])
+
+
+def fields(machine: Machine, modulus: Modulus = BLS12_381_FQ) -> PrimeField:
+    return prime_field(Builder(machine), modulus)
+
+
+def test_the_machine_chooses() -> None:
+    assert isinstance(fields(VECTORS), Ifma52)
+    assert isinstance(fields(SCALAR), Limbs64)
+    assert (fields(VECTORS).limb_count, fields(VECTORS, BN254_FQ).limb_count) == (8, 5)
+    assert (fields(SCALAR).limb_count, fields(SCALAR, BN254_FQ).limb_count) == (6, 4)
+
+
+def test_a_spec_chooses_the_field() -> None:
+    k = Builder(SCALAR)
+    assert isinstance(coordinate_field(k, FieldSpec(BN254_FQ)), Limbs64)
+    extension = coordinate_field(k, FieldSpec(BN254_FQ, 2, -1))
+    assert isinstance(extension, QuadraticField)
+    assert extension.word_count == 8
+    assert FieldSpec(BN254_FQ, 2, -1).words == 16
+    for degree, non_residue in ((3, -1), (2, None), (1, -1)):
+        with pytest.raises(ValueError, match=r"degree|non-residue"):
+            FieldSpec(BN254_FQ, degree, non_residue)
+
+
+@kernel
+def linear_map(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
+) -> None:
+    """out = 5a + 12345(a - b), with a and b in the radix of memory throughout."""
+    f, i = prime_field(k, modulus), k.global_id()
+    with k.if_(i < n):
+        x, y = f.load(a, i, linear=True), f.load(b, i, linear=True)
+        f.store(out, i, f.times(x, 5) + (x - y) * f.constant(12345))
+
+
+@EVERY
+def test_linear_loads(device: CpuDevice, modulus: Modulus) -> None:
+    x = hostile_integers(modulus)
+    y = x[7:] + x[:7]
+    spec = FieldSpec(modulus)
+    a, b = (packed(spec, [(value,) for value in values]) for values in (x, y))
+    out = np.zeros_like(a)
+    compiled = device.compile(linear_map, modulus=modulus)
+    device.launch(compiled, -(-len(x) // device.lanes), len(x), a, b, out)
+    p = modulus.value
+    expected = [((5 * u + 12345 * (u - v)) % p,) for u, v in zip(x, y, strict=True)]
+    assert unpacked(spec, out) == expected
+
+
+@kernel
+def long_sums(
+    k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus, terms: int
+) -> None:
+    """out[i] = the sum of -3 * a[i] * (a[i] + j) over j below `terms`, in one sum of products."""
+    f, i = prime_field(k, modulus), k.global_id()
+    with k.if_(i < n):
+        x = f.load(a, i)
+        pairs = [(f.times(x, -3), x + f.constant(j)) for j in range(terms)]
+        f.store(out, i, f.sum_of_products(pairs))
+
+
+@EVERY
+@pytest.mark.parametrize("terms", [1, 3, 20])
+def test_sums_of_products(device: CpuDevice, modulus: Modulus, terms: int) -> None:
+    """Twenty terms do not fit 64-bit limbs at once, but for the 377 bits of BLS12-377."""
+    x = hostile_integers(modulus) + random_integers(modulus, 50, 1)
+    a = packed(FieldSpec(modulus), [(value,) for value in x])
+    out = np.zeros_like(a)
+    compiled = device.compile(long_sums, modulus=modulus, terms=terms)
+    device.launch(compiled, -(-len(x) // device.lanes), len(x), a, out)
+    expected = [
+        (sum(-3 * u * (u + j) for j in range(terms)) % modulus.value,) for u in x
+    ]  # fmt: skip
+    assert unpacked(FieldSpec(modulus), out) == expected
+
+
+@MACHINES
+@EVERY
+def test_bounds_hold_what_they_say(machine: Machine, modulus: Modulus) -> None:
+    f = fields(machine, modulus)
+    one = f.one()
+    assert (one + one).bound == 2 * one.bound - 1
+    carried = f.carried(f.times(one, 50) - one)
+    assert carried.bound == f.carried_bound
+    assert max(carried.maxima) < 1 << f.limb_bits
+    assert f.reduce(f.times(carried, 60), f.p).bound <= f.p
+    # Constants know their value.
+    assert f.raw_constant(9).bound == 10
+
+
+@MACHINES
+def test_refusals(machine: Machine) -> None:
+    f = fields(machine, BLS12_381_FR)
+    one, memory = f.one(), f.raw_constant(1, f.memory_exponent + 60)
+    for operation in (f.add, f.subtract):
+        with pytest.raises(TraceError, match="different radix"):
+            operation(one, memory)
+    with pytest.raises(TraceError, match="different radix"):
+        f.select(f.is_zero(one), one, memory)
+    with pytest.raises(TraceError, match="different radix"):
+        f.sum_of_products([(one, one), (one, memory)])
+    with pytest.raises(TraceError, match="cannot be stored"):
+        f.to_words(f.raw_constant(1, f.memory_exponent - 1))
+    with pytest.raises(TypeError, match="one integer"):
+        f.constant((1, 2))
+    with pytest.raises(ValueError, match="not below zero"):
+        f.power(one, -1)
