@@ -14,7 +14,8 @@ from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS, Group
 from quod.curve.lane_table import LaneTable
 from quod.curve.membership import curve_check
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.pairing import miller_loops, pairing_final
+from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
@@ -190,3 +191,6 @@ register(
 )
 register("curve.check[edwards_bls12]", edwards.edwards_check, curve=EDWARDS_BLS12)
 register("curve.to_model[edwards_bls12]", edwards_to_model, model=model_of(EDWARDS_BLS12))
+for _curve in CURVES:
+    register(f"curve.miller_loops[{_curve}]", miller_loops, curve=_curve)
+    register(f"curve.pairing_final[{_curve}]", pairing_final, curve=_curve)

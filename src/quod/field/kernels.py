@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.field.extension import coordinate_field
-from quod.field.moduli import BLS12_381_FQ
+from quod.field.moduli import MODULI
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.registry import register
@@ -92,9 +92,10 @@ def field_sum(
         f.store(out, i, loop.results)
 
 
-_EXAMPLE = FieldSpec(BLS12_381_FQ)
-for _definition in (
-    field_add, field_subtract, field_multiply, field_square, field_inverse, field_to_montgomery,
-    field_from_montgomery, field_sum,
-):  # fmt: skip
-    register(f"{_definition.name}.{_EXAMPLE.modulus.name}", _definition, spec=_EXAMPLE)
+for _modulus in MODULI.values():
+    for _definition in (
+        field_add, field_subtract, field_multiply, field_square, field_inverse,
+        field_to_montgomery, field_from_montgomery, field_sum,
+    ):  # fmt: skip
+        _short = _definition.name.removeprefix("field_")
+        register(f"field.{_short}[{_modulus.name}]", _definition, spec=FieldSpec(_modulus))
