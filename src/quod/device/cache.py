@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
@@ -75,6 +74,8 @@ class CompileCache:
 
     def put(self, key: str, content: bytes) -> None:
         """Stores an entry; silently does not where the folder cannot be written."""
+        import tempfile
+
         path = self._path(key)
         seal = _seal(key, content)
         if len(seal) + len(content) > self._shard_limit:
@@ -108,6 +109,8 @@ class CompileCache:
         It is in the system's folder for temporary files where the cache cannot be written, and
         None if that cannot be written either.
         """
+        import tempfile
+
         for folder in (self.folder / "refused", Path(tempfile.gettempdir())):
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,6 @@ from quod.device.workers import Cancellation, Job, WorkerPool
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.target import llvm
 
 if TYPE_CHECKING:
     from quod.device.cpu_stream import CpuSubmission
@@ -136,8 +135,7 @@ class CpuDevice:
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The LLVM IR that `compile` compiles."""
         machine = self.machine(self.lanes if lanes is None else lanes)
-        triple = llvm_jit.host_processor().triple
-        return llvm.emit(definition.trace(machine, **static), machine, triple=triple)
+        return cpu_compiler.emit(definition, machine, static)[1]
 
     # --- memory
 

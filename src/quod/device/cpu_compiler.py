@@ -21,7 +21,6 @@ from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
-from quod.target import llvm
 from quod.target.pointers import PointerUses, pointer_uses
 
 SizeClass = tuple[int, ...]
@@ -110,8 +109,7 @@ def build(
         stored = cache.get(reference.decode()) if _KEY.fullmatch(reference) else None
         if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
             return kernel
-    kernel_ir = definition.trace(machine, **static)
-    text = llvm.emit(kernel_ir, machine, triple=llvm_jit.host_processor().triple)
+    kernel_ir, text = emit(definition, machine, static)
     text_key = key_of("llvm text", text, llvm_jit.toolchain())
     stored = cache.get(text_key)
     kernel = None if stored is None else _loaded(definition, machine, static, stored)
@@ -122,6 +120,17 @@ def build(
     if trace_key is not None:
         cache.put(trace_key, text_key.encode())
     return kernel
+
+
+def emit(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> tuple[Kernel, str]:
+    """The kernel's IR and its text for LLVM on this processor."""
+    # A process that finds its code in the cache has no use for the emitter.
+    from quod.target import llvm
+
+    kernel = definition.trace(machine, **static)
+    return kernel, llvm.emit(kernel, machine, triple=llvm_jit.host_processor().triple)
 
 
 def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> _Compiled:

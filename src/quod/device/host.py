@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
@@ -54,6 +53,8 @@ def available_memory_bytes() -> int:
 def processor_description() -> str:
     """The processor as its maker calls it, or at least its architecture."""
     if sys.platform == "darwin":
+        import subprocess
+
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             found = subprocess.run(
                 ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
