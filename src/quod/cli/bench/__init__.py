@@ -100,6 +100,9 @@ def msm(
         list[int] | None,
         typer.Option("--log2", metavar="K", help="2^K points; may be given several times."),
     ] = None,
+    scalars: Annotated[
+        str, typer.Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
+    ] = "uniform",
     device: Device = "cpu",
     against: Against = None,
     repeats: Repeats = 5,
@@ -108,12 +111,12 @@ def msm(
     record: Record = None,
     quiet: Quiet = False,
 ) -> None:
-    """Multi-scalar multiplication over distinct points and uniform scalars."""
+    """Multi-scalar multiplication over distinct points."""
     from quod.cli.bench.msm import cases
 
     _run(
         "msm",
-        cases(device, curve, group, sizes or [12, 14, 16]),
+        cases(device, curve, group, sizes or [12, 14, 16], scalars),
         device=device,
         against=against,
         repeats=repeats,

@@ -1,0 +1,131 @@
+"""Multi-scalar multiplications over distinct points, by the kind of their scalars.
+
+The points have known random logarithms, so every result is checked before it is measured. The peer
+arkworks (py-arkworks-bls12381) computes the same MSM on one thread.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.cli.bench.harness import Case, Parameter
+from quod.curve.affine import g1_group, g2_group
+from quod.curve.array import Point, to_points
+from quod.curve.groups import GROUPS, Group
+from quod.device.cpu import CpuDevice
+from quod.device.discovery import open_device
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements, words_to_integers
+from quod.msm import MsmBases, msm
+from quod.msm.fixed_base import multiply_generator
+
+KINDS = ("uniform", "bits", "equal", "giant")
+"""Uniform; zeros and ones; all the same; mostly the same, so that a bucket holds nearly all."""
+
+
+def cases(
+    device: str, curve: str, group: str, sizes: Sequence[int], scalars: str = "uniform"
+) -> Iterator[Case]:
+    """Cases for each size 2**k on one thread, with the peers there are, and on all threads."""
+    name = f"{curve}.{group}"
+    if name not in GROUPS:
+        raise InputError(f"{name!r} is not a group; there are {', '.join(GROUPS)}")
+    if scalars not in KINDS:
+        raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
+    every = open_device(device)
+    one = CpuDevice(strategy=every.strategy, threads=1)
+    for log2_size in sizes:
+        yield from _cases(GROUPS[name], log2_size, scalars, one, every)
+
+
+def _cases(
+    group: Group, log2_size: int, kind: str, one: CpuDevice, every: CpuDevice
+) -> Iterator[Case]:
+    logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
+    points = multiply_generator(every, group, logarithms)
+    scalars = _scalars(group, kind, len(points))
+    expected = _expected(group, scalars, logarithms)
+    for device in (one, every) if every.threads > 1 else (one,):
+        bases = MsmBases(device, group, points)
+        if msm(device, group, bases, scalars) != expected:
+            raise QuodError(f"an MSM over {group.name} is wrong; please report it")
+        parameters: dict[str, Parameter] = {
+            "group": group.name,
+            "log2": log2_size,
+            "scalars": kind,
+            "threads": device.threads,
+        }
+        peers = _peers(group, points, scalars, expected) if device is one else {}
+        yield Case(parameters, _run(device, bases, scalars), unit="ms", peers=peers)
+
+
+def _run(device: CpuDevice, bases: MsmBases, scalars: Words) -> Callable[[], object]:
+    return lambda: msm(device, bases.group, bases, scalars)
+
+
+def _scalars(group: Group, kind: str, count: int) -> Words:
+    uniform = random_elements(group.scalars, count, seed=count + 1)
+    if kind == "bits":
+        bits = uniform[:, 0] & 1
+        uniform[:] = 0
+        uniform[:, 0] = bits
+    elif kind == "equal":
+        uniform[:] = uniform[0]
+    elif kind == "giant":
+        most = np.arange(count) % 16 != 0
+        uniform[most] = uniform[0]
+    return uniform
+
+
+def _expected(group: Group, scalars: Words, logarithms: Words) -> Point:
+    pairs = zip(
+        words_to_integers(group.scalars, scalars), words_to_integers(group.scalars, logarithms)
+    )
+    total = sum(scalar * logarithm for scalar, logarithm in pairs) % group.scalars.value
+    if group.degree == 1:
+        return g1_group(group.curve).multiply(total, group.curve.g1.generator)
+    return g2_group(group.curve).multiply(total, group.curve.g2.generator)
+
+
+def _peers(
+    group: Group, points: Words, scalars: Words, expected: Point
+) -> dict[str, Callable[[], object]]:
+    """Arkworks for BLS12-381, where it is installed."""
+    known = importlib.util.find_spec("py_arkworks_bls12381") is not None
+    if group.curve_name != "bls12_381" or not known:
+        return {}
+    import py_arkworks_bls12381 as arkworks
+
+    kind = arkworks.G1Point if group.degree == 1 else arkworks.G2Point
+    given: list[Any] = []
+
+    def run() -> None:
+        if not given:  # the harness's first call is not measured
+            given.append(
+                [
+                    kind.from_xy_bytes_unchecked_be(_big_endian(point))
+                    for point in to_points(group, points)
+                ]
+            )
+            given.append(
+                [
+                    arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little"))
+                    for scalar in words_to_integers(group.scalars, scalars)
+                ]
+            )
+            if bytes(kind.multiexp_unchecked(*given).to_xy_bytes_be()) != _big_endian(expected):
+                raise QuodError("arkworks and Quod disagree about an MSM; please report it")
+        kind.multiexp_unchecked(*given)
+
+    return {"arkworks": run}
+
+
+def _big_endian(point: Point) -> bytes:
+    """Coordinates in the order in which arkworks has them, 48 bytes each."""
+    assert point is not None
+    flat = point if isinstance(point[0], int) else (*point[0], *point[1])
+    return b"".join(coordinate.to_bytes(48, "big") for coordinate in flat)

@@ -1,0 +1,80 @@
+"""quod bench msm checks what it measures, knows its peer and refuses what it does not know."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+
+from quod.cli import entry
+from quod.curve.groups import GROUPS
+from quod.errors import QuodError
+
+# The package's own name `msm` is the command.
+subject = importlib.import_module("quod.cli.bench.msm")
+
+ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert entry.run(["bench", "msm", *arguments, *ONCE]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    rows: list[dict[str, Any]] = json.loads(captured.out)
+    return rows
+
+
+@pytest.mark.parametrize("kind", subject.KINDS)
+def test_every_kind_of_scalars(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    rows = rows_of(capsys, "--curve", "bn254", "--log2", "6", "--log2", "7", "--scalars", kind)
+    assert {row["parameters"]["log2"] for row in rows} == {6, 7}
+    for row in rows:
+        assert row["parameters"]["group"] == "bn254.g1"
+        assert row["parameters"]["scalars"] == kind
+        assert row["unit"] == "ms"
+        assert 0.01 < row["median"] < 10_000
+
+
+@pytest.mark.parametrize("group", ["g1", "g2"])
+def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) -> None:
+    rows = rows_of(capsys, "--group", group, "--log2", "6", "--against", "arkworks")
+    assert [row["parameters"]["threads"] for row in rows] == [1]
+    assert rows[0]["peer"] == "arkworks"
+    assert rows[0]["ratio"] == pytest.approx(rows[0]["peer_median"] / rows[0]["median"])
+
+
+def test_scalars_are_of_their_kind() -> None:
+    group = GROUPS["bn254.g1"]
+    count = 64
+    made = {
+        kind: [row.tobytes() for row in subject._scalars(group, kind, count)]
+        for kind in subject.KINDS
+    }
+    assert len(set(made["uniform"])) == count
+    assert set(made["bits"]) == {bytes(32), b"\1" + bytes(31)}
+    assert len(set(made["equal"])) == 1
+    assert 2 < len(set(made["giant"])) <= count // 16 + 1
+
+
+def test_a_wrong_result_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "msm", lambda *_: (1, 2))
+    with pytest.raises(QuodError, match=r"an MSM over bn254\.g1 is wrong"):
+        next(subject.cases("cpu", "bn254", "g1", [4]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--curve", "bn255"], "'bn255.g1' is not a group; there are bn254.g1"),
+        (["--group", "g3"], "'bls12_381.g3' is not a group"),
+        (["--scalars", "odd"], "'odd' is not a kind of scalars; there are uniform, bits"),
+        (["--curve", "bn254", "--log2", "4", "--against", "arkworks"], "is not a peer"),
+    ],
+)
+def test_refusals(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["bench", "msm", *arguments, *ONCE]) == 3
+    captured = capsys.readouterr()
+    assert text in captured.err
+    assert captured.out == ""
