@@ -100,9 +100,6 @@ def test_passes_of_any_number_of_levels(
     device: CpuDevice, split: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large transforms have passes that small ones do not; here small ones are split like them."""
-    if split == [10]:
-        # One pass over a single transform, in which lanes repeat it.
-        assert device.lanes in (1, 8)
     monkeypatch.setattr(plan, "split", lambda log2_size, *, wide: split)
     values = uniform(BLS12_381, 1 << sum(split), 3)
     for ordering, inverse, coset in combinations():
