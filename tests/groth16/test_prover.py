@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import integers_to_words
 from quod.formats import Witness, Zkey
-from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, prover
 from quod.groth16.prover import blinding
 from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS
 from tests.groth16.conftest import Made
@@ -362,7 +363,8 @@ def test_stages_are_reported(made: Make) -> None:
     rows = {row.name: row for row in timeline.table()}
     for name in ("map", "check coordinates", "matrices", "bases", "witness", "quotient",
                  "A·w, B·w", "A·w ∘ B·w", "transforms",
-                 "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "assemble",
+                 "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "multiples of delta",
+                 "verifying key", "assemble",
                  "self-check"):  # fmt: skip
         assert name in rows, name
         assert not rows[name].failed
@@ -375,6 +377,29 @@ def test_proofs_may_share_a_key_and_a_witness_may_be_open(made: Make) -> None:
     opened = Witness.open(own.wtns)
     proofs = [key.prove(opened)[0] for _ in range(3)]
     assert all(key.verifying_key.verify(own.circuit.public, proof) for proof in proofs)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError("no room")], ids=repr)
+def test_when_one_part_fails_the_others_are_given_up(
+    made: Make, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    expected = key.prove(own.wtns, seed=1)
+    calls: list[object] = []
+
+    def fail(*arguments: object, **options: object) -> None:
+        calls.append(arguments[1])
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prover, "msm", fail)
+        with pytest.raises(type(failure)):
+            key.prove(own.wtns)
+    assert 1 <= len(calls) <= 5
+    threads = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in threads if name.startswith("quod-proof")]
+    assert key.prove(own.wtns, seed=1) == expected
 
 
 def test_threads_may_share_a_key(made: Make) -> None:

@@ -76,7 +76,7 @@ class ProvingKey:
         self.variables = zkey.variables
         self.public = zkey.public
         self.constraints = zkey.constraints
-        g1, g2 = self._group(1), self._group(2)
+        self.groups = g1, g2 = self._group(1), self._group(2)
         with timeline.stage("matrices"):
             self.rows = SparseRows.from_coefficients(zkey.fr, zkey.coefficients, zkey.domain_size)
         with timeline.stage("bases"):

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.curve.array import Point
-from quod.curve.groups import GROUPS
-from quod.device.timeline import Timeline, or_null
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, words_to_integers
 from quod.field.moduli import Modulus
@@ -34,6 +35,9 @@ from quod.ntt import coset_quotient
 
 if TYPE_CHECKING:
     from quod.groth16.keys import Bases, ProvingKey
+
+# Parts of a proof at a time: enough to fill the gaps, few enough that memory stays small.
+_AT_ONCE = 2
 
 
 def prove(
@@ -51,20 +55,10 @@ def prove(
         values = _values(key, opened)
         public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
     r, s = blinding(key.zkey.fr, seed, values)
-    with timeline.stage("quotient"):
-        quotient = _quotient(key, values, timeline)
-    sums: dict[str, Any] = {}
-    with timeline.stage("MSM"):
-        for name, bases, scalars in (
-            ("A", key.a, values),
-            ("B1", key.b_g1, values),
-            ("B2", key.b_g2, values),
-            ("C", key.c, values),
-            ("H", key.h, quotient),
-        ):
-            sums[name] = _sum(name, bases, scalars, timeline)
+    with timeline.stage("sums") as stage:
+        parts = _Parts(key, values, r, s, timeline, stage).compute(self_check)
     with timeline.stage("assemble"):
-        proof = _assemble(key, sums, r, s)
+        proof = _assemble(key, parts, r, s)
     if self_check:
         with timeline.stage("self-check"):
             _check(key, public, proof, opened)
@@ -107,45 +101,106 @@ def _values(key: ProvingKey, witness: Witness) -> Words:
     return np.ascontiguousarray(witness.values)
 
 
-def _quotient(key: ProvingKey, values: Words, timeline: Timeline) -> Words:
-    """The scalars of the H bases: A*B - C on the odd coset, canonical."""
-    device, fr, n = key.device, key.zkey.fr, key.zkey.domain_size
-    buffer = device.allocate(3 * n * fr.bytes)
-    evaluations = buffer.view(np.uint32, (3 * n, fr.words))
-    a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
-    with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
-        key.rows.multiply(device, values, evaluations[: 2 * n])
-    with timeline.stage("A·w ∘ B·w", modmuls=n):
-        multiply_pointwise(device, fr, a, b, c)
-    with timeline.stage("transforms", modmuls=3 * n * max(1, key.zkey.log2_domain)):
-        coset_quotient(key.domain, evaluations, a)
-    return a
+class _Parts:
+    """The sums of a proof, and what else does not wait for them, computed beside each other.
+
+    Each part has phases that keep one core busy at most, which the others fill.
+    """
+
+    def __init__(
+        self,
+        key: ProvingKey,
+        values: Words,
+        r: int,
+        s: int,
+        timeline: Timeline,
+        stage: Stage,
+    ) -> None:
+        self._key = key
+        self._values = values
+        self._r, self._s = r, s
+        self._timeline = timeline
+        self._stage = stage
+        self._given_up = False
+
+    def compute(self, self_check: bool) -> dict[str, Any]:
+        """The parts by name: A, B1, B2, C and H, and the multiples of delta."""
+        key = self._key
+        tasks: dict[str, Callable[[], Any]] = {
+            "H": self._h,
+            "B2": lambda: self._sum("B2", key.b_g2, self._values),
+            "A": lambda: self._sum("A", key.a, self._values),
+            "C": lambda: self._sum("C", key.c, self._values),
+            "B1": lambda: self._sum("B1", key.b_g1, self._values),
+            "delta": self._multiples_of_delta,
+        }
+        if self_check:
+            tasks["verifying key"] = self._verifying_key
+        with ThreadPoolExecutor(_AT_ONCE, "quod-proof") as pool:
+            futures = {name: pool.submit(self._guarded, task) for name, task in tasks.items()}
+            try:
+                return {name: future.result() for name, future in futures.items()}
+            except BaseException:
+                # What runs ends soon; nothing else begins.
+                self._given_up = True
+                raise
+
+    def _guarded(self, task: Callable[[], Any]) -> Any:
+        return None if self._given_up else task()
+
+    def _h(self) -> Point:
+        quotient = self._quotient()
+        return None if self._given_up else self._sum("H", self._key.h, quotient)
+
+    def _quotient(self) -> Words:
+        """The scalars of the H bases: A*B - C on the odd coset, canonical."""
+        key, timeline = self._key, self._timeline
+        device, fr, n = key.device, key.zkey.fr, key.zkey.domain_size
+        with timeline.stage("quotient", parent=self._stage):
+            buffer = device.allocate(3 * n * fr.bytes)
+            evaluations = buffer.view(np.uint32, (3 * n, fr.words))
+            a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
+            with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
+                key.rows.multiply(device, self._values, evaluations[: 2 * n])
+            with timeline.stage("A·w ∘ B·w", modmuls=n):
+                multiply_pointwise(device, fr, a, b, c)
+            with timeline.stage("transforms", modmuls=3 * n * max(1, key.zkey.log2_domain)):
+                coset_quotient(key.domain, evaluations, a)
+        return a
+
+    def _sum(self, name: str, bases: Bases, scalars: Words) -> Point:
+        with self._timeline.stage(f"MSM {name}", bytes=bases.resident.nbytes, parent=self._stage):
+            return msm(
+                bases.resident.device,
+                bases.group,
+                bases.resident,
+                bases.scalars(scalars),
+                timeline=self._timeline,
+            )
+
+    def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
+        """r*delta and r*s*delta in G1, s*delta in G2."""
+        key, r, s = self._key, self._r, self._s
+        g1, g2 = key.groups
+        with self._timeline.stage("multiples of delta", parent=self._stage):
+            product = r * s % key.zkey.fr.value
+            first, second = multiples(key.device, g1, [key.delta_g1] * 2, [r, product])
+            (third,) = multiples(key.device, g2, [key.delta_g2], [s])
+        return first, second, third
+
+    def _verifying_key(self) -> None:
+        with self._timeline.stage("verifying key", parent=self._stage):
+            self._key.verifying_key.prepare()
 
 
-def _sum(name: str, bases: Bases, scalars: Words, timeline: Timeline) -> Point:
-    with timeline.stage(f"MSM {name}", bytes=bases.resident.points.nbytes):
-        return msm(
-            bases.resident.device,
-            bases.group,
-            bases.resident,
-            bases.scalars(scalars),
-            timeline=timeline,
-        )
-
-
-def _assemble(key: ProvingKey, sums: dict[str, Any], r: int, s: int) -> Proof:
-    g1, g2 = (GROUPS[f"{key.curve}.g{degree}"] for degree in (1, 2))
-    law1, law2 = affine_group(g1), affine_group(g2)
-    order = key.zkey.fr.value
-    a = law1.add(key.alpha_g1, sums["A"])
-    b1 = law1.add(key.beta_g1, sums["B1"])
-    b2 = law2.add(key.beta_g2, sums["B2"])
-    delta = key.delta_g1
-    r_delta, s_a, r_b, rs_delta = multiples(
-        key.device, g1, [delta, a, b1, delta], [r, s, r, r * s % order]
-    )
-    (s_delta,) = multiples(key.device, g2, [key.delta_g2], [s])
-    c = law1.add(sums["C"], sums["H"])
+def _assemble(key: ProvingKey, parts: dict[str, Any], r: int, s: int) -> Proof:
+    law1, law2 = (affine_group(group) for group in key.groups)
+    a = law1.add(key.alpha_g1, parts["A"])
+    b1 = law1.add(key.beta_g1, parts["B1"])
+    b2 = law2.add(key.beta_g2, parts["B2"])
+    r_delta, rs_delta, s_delta = parts["delta"]
+    s_a, r_b = multiples(key.device, key.groups[0], [a, b1], [s, r])
+    c = law1.add(parts["C"], parts["H"])
     for term in (s_a, r_b, rs_delta):
         c = law1.add(c, term)
     return Proof(key.curve, law1.add(a, r_delta), law2.add(b2, s_delta), c)

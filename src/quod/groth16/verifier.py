@@ -112,6 +112,10 @@ class VerifyingKey:
             )
         ).decode()  # fmt: skip
 
+    def prepare(self) -> None:
+        """Compute now what verifications share; else the first one does."""
+        _ = self._alphabeta
+
     def verify(self, public: Sequence[int], proof: Proof) -> bool:
         """Whether the proof holds for the public inputs, in the order of the circuit.
 
