@@ -39,9 +39,9 @@ def sums(
     return result
 
 
-def multiplied(rows: SparseRows, device: CpuDevice, vector: list[int]) -> Words:
+def multiplied(rows: SparseRows, vector: list[int]) -> Words:
     out = np.zeros((rows.height, rows.modulus.words), dtype=np.uint32)
-    rows.multiply(device, integers_to_words(rows.modulus, vector), out)
+    rows.multiply(integers_to_words(rows.modulus, vector), out)
     return out
 
 
@@ -68,8 +68,8 @@ def test_products_with_a_witness(device: CpuDevice, curve: str, order: str) -> N
         entries.sort(key=lambda entry: entry[0])
     edges = [0, 1, fr.value - 1, fr.value - 2]
     vector = edges + [rng.randrange(fr.value) for _ in range(25)]
-    rows = SparseRows.from_coefficients(fr, coefficients(fr, entries), 64)
-    found = multiplied(rows, device, vector)
+    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 64)
+    found = multiplied(rows, vector)
     assert rows.nonzeros == len(entries)
     assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
 
@@ -80,8 +80,8 @@ def test_transposed_products(device: CpuDevice, curve: str) -> None:
     rng = random.Random(curve)
     entries = random_entries(rng, fr.value, 37, 29)
     vector = [rng.randrange(fr.value) for _ in range(37)]
-    rows = SparseRows.transposed(fr, coefficients(fr, entries), 2, 29)
-    found = multiplied(rows, device, vector)
+    rows = SparseRows.transposed(device, fr, coefficients(fr, entries), 2, 29)
+    found = multiplied(rows, vector)
     assert to_integers(fr, found) == sums(fr, entries, vector, 58, transposed=True)
 
 
@@ -89,8 +89,8 @@ def test_transposed_products(device: CpuDevice, curve: str) -> None:
 def test_a_long_sum_of_the_largest_values(device: CpuDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     entries = [(0, 0, 0, fr.value - 1)] * 5000 + [(1, 0, 0, 1)]
-    rows = SparseRows.from_coefficients(fr, coefficients(fr, entries), 1)
-    found = multiplied(rows, device, [fr.value - 1])
+    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1)
+    found = multiplied(rows, [fr.value - 1])
     assert to_integers(fr, found) == [5000, fr.value - 1]
 
 
@@ -98,17 +98,17 @@ def test_no_entries(device: CpuDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
     for rows in (
-        SparseRows.from_coefficients(fr, empty, 4),
-        SparseRows.transposed(fr, empty, 2, 4),
+        SparseRows.from_coefficients(device, fr, empty, 4),
+        SparseRows.transposed(device, fr, empty, 2, 4),
     ):
         assert rows.nonzeros == 0
-        assert not multiplied(rows, device, [1, 2, 3, 4]).any()
+        assert not multiplied(rows, [1, 2, 3, 4]).any()
 
 
-def test_entries_in_order_are_not_copied() -> None:
+def test_entries_in_order_are_not_copied(device: CpuDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 2, 3)])
-    assert np.shares_memory(SparseRows.from_coefficients(fr, entries, 2).entries, entries)
+    assert np.shares_memory(SparseRows.from_coefficients(device, fr, entries, 2).entries, entries)
 
 
 def test_entries_at_an_odd_place_of_a_file(device: CpuDevice) -> None:
@@ -116,8 +116,8 @@ def test_entries_at_an_odd_place_of_a_file(device: CpuDevice) -> None:
     entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
     aligned = coefficients(fr, entries)
     moved = np.frombuffer(b"\0" + aligned.tobytes(), dtype=aligned.dtype, offset=1)
-    rows = SparseRows.from_coefficients(fr, moved, 2)
-    found = multiplied(rows, device, [5, 6, 7])
+    rows = SparseRows.from_coefficients(device, fr, moved, 2)
+    found = multiplied(rows, [5, 6, 7])
     assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
 
 

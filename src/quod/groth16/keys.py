@@ -78,7 +78,9 @@ class ProvingKey:
         self.constraints = zkey.constraints
         self.groups = g1, g2 = self._group(1), self._group(2)
         with timeline.stage("matrices"):
-            self.rows = SparseRows.from_coefficients(zkey.fr, zkey.coefficients, zkey.domain_size)
+            self.rows = SparseRows.from_coefficients(
+                self.device, zkey.fr, zkey.coefficients, zkey.domain_size
+            )
         with timeline.stage("bases"):
             self.a = Bases(self.device, g1, zkey.a)
             self.b_g1 = Bases(self.device, g1, zkey.b_g1)

@@ -161,7 +161,7 @@ class _Parts:
             evaluations = buffer.view(np.uint32, (3 * n, fr.words))
             a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
             with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
-                key.rows.multiply(device, self._values, evaluations[: 2 * n])
+                key.rows.multiply(self._values, evaluations[: 2 * n])
             with timeline.stage("A·w ∘ B·w", modmuls=n):
                 multiply_pointwise(device, fr, a, b, c)
             with timeline.stage("transforms", modmuls=3 * n * max(1, key.zkey.log2_domain)):

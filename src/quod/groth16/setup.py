@@ -183,7 +183,7 @@ def _scalars(
         )
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
-    SparseRows.transposed(fr, entries, 3, wires).multiply(device, lagrange(1, 1), sums)
+    SparseRows.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
     a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
     # What brings Montgomery form back to integers.
     leave = pow(fr.montgomery_radix, -1, r)

@@ -7,8 +7,9 @@ is v·x, and storing it gives its Montgomery form: one product an entry and no c
 radix the limbs have. (With 52-bit limbs the witness is loaded `linear`, in the radix of memory, so
 that the product is in the radix of memory as well and its store has nothing to shift out.)
 
-One instance computes one row. Rows are ordered by length, so that the lanes of a workgroup leave
-their loops together. The entries are read where they are: in the mapped file.
+One instance computes one row. Where a workgroup has several lanes rows are ordered by length, so
+that the lanes leave their loops together; one lane goes through the entries in their own order. The
+entries are read where they are: in the mapped file.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class SparseRows:
     are zero.
     """
 
+    device: CpuDevice
     modulus: Modulus
     height: int
     entries: Words
@@ -91,7 +93,7 @@ class SparseRows:
 
     @classmethod
     def from_coefficients(
-        cls, modulus: Modulus, coefficients: Coefficients, domain_size: int
+        cls, device: CpuDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
     ) -> SparseRows:
         """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
 
@@ -103,19 +105,25 @@ class SparseRows:
         number = np.uint32 if domain_size <= 1 << 30 else np.uint64
         row = matrix * number(domain_size) + constraint
         order = constraint * number(2) + matrix
-        return cls._of(modulus, coefficients, order, row, 2 * domain_size, _SIGNAL)
+        return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, _SIGNAL)
 
     @classmethod
     def transposed(
-        cls, modulus: Modulus, coefficients: Coefficients, matrices: int, variables: int
+        cls,
+        device: CpuDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        matrices: int,
+        variables: int,
     ) -> SparseRows:
         """Row ``variables * matrix + signal``, for a vector over the constraints."""
         row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
-        return cls._of(modulus, coefficients, row, row, matrices * variables, _CONSTRAINT)
+        return cls._of(device, modulus, coefficients, row, row, matrices * variables, _CONSTRAINT)
 
     @classmethod
     def _of(
         cls,
+        device: CpuDevice,
         modulus: Modulus,
         coefficients: Coefficients,
         order: NDArray[Any],
@@ -129,23 +137,16 @@ class SparseRows:
         heads = np.flatnonzero(order[1:] != order[:-1]) + 1
         start = np.concatenate(([0], heads)) if len(order) else heads
         stop = np.append(start[1:], len(order)) if len(order) else heads
-        # Longest first: no thread is left alone with a long row at the end.
-        lengths = stop - start
-        longest = int(lengths.max(initial=0))
-        shortness = longest - lengths
-        by_length = np.argsort(
-            # Few bits are sorted by radix.
-            shortness.astype(np.uint16) if longest < 1 << 16 else shortness,
-            kind="stable",
-        )
+        by_rank = _by_length(stop - start) if device.lanes > 1 else slice(None)
         flat = aligned(np.ascontiguousarray(coefficients).view(np.uint32))
         return cls(
+            device,
             modulus,
             height,
             flat.reshape(-1),
             index_word,
             *(
-                np.ascontiguousarray(array[by_length], dtype=np.uint32)
+                np.ascontiguousarray(array[by_rank], dtype=np.uint32)
                 for array in (row[start], start, stop)
             ),
         )
@@ -155,13 +156,13 @@ class SparseRows:
         """Entries of all rows."""
         return len(self.entries) // (_HEAD + self.modulus.words)
 
-    def multiply(self, device: CpuDevice, vector: Words, out: Words) -> None:
+    def multiply(self, vector: Words, out: Words) -> None:
         """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
 
         `vector` holds canonical integers, shape (n, words) with n above every index.
         """
+        device, rows = self.device, len(self.target)
         compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)
-        rows = len(self.target)
         device.launch(
             compiled,
             -(-rows // device.lanes),
@@ -173,6 +174,16 @@ class SparseRows:
             np.ascontiguousarray(vector),
             out,
         )
+
+
+def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The rows from the longest on: no thread is left alone with a long one at the end."""
+    longest = int(lengths.max(initial=0))
+    shortness = longest - lengths
+    # Numbers of few bits are sorted by radix.
+    return np.argsort(
+        shortness.astype(np.uint16) if longest < 1 << 16 else shortness, kind="stable"
+    )
 
 
 def multiply_pointwise(device: CpuDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
