@@ -11,6 +11,8 @@ from typing import Any
 from quod.device.workers import EntryPoint
 from quod.errors import KernelError
 
+_PASSES = "always-inline"
+
 _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )  # fmt: skip
@@ -60,14 +62,14 @@ def host_processor() -> HostProcessor:
 
 
 def toolchain() -> str:
-    """The compiler and the processor, as they enter cache keys."""
+    """The compiler, how it is used, and the processor, as they enter cache keys."""
     import llvmlite
 
     processor = host_processor()
     version = ".".join(map(str, _binding().llvm_version_info))
     return (
-        f"llvm {version} llvmlite {llvmlite.__version__} {processor.triple} {processor.name} "
-        f"{processor.description}"
+        f"llvm {version} llvmlite {llvmlite.__version__} {_PASSES} {processor.triple} "
+        f"{processor.name} {processor.description}"
     )
 
 
@@ -85,8 +87,8 @@ def _target_machine(processor: HostProcessor) -> Any:
     )  # fmt: skip
 
 
-def _optimized(text: str, processor: HostProcessor, level: int) -> tuple[Any, Any]:
-    """The optimised module and its target machine."""
+def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
+    """The module, ready for the code generator, and its target machine."""
     binding = _binding()
     machine = _target_machine(processor)
     try:
@@ -97,30 +99,28 @@ def _optimized(text: str, processor: HostProcessor, level: int) -> tuple[Any, An
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise KernelError(f"LLVM refuses the emitted code: {reason}") from error
-    options = binding.create_pipeline_tuning_options(speed_level=level)
-    # Kernels are vector code as they are.
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    # The tracer has folded, shared and dropped what can be. LLVM's usual passes take as long as
+    # its code generator, and reorder long products for the worse (docs/design/runtime.md).
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    tuning = binding.create_pipeline_tuning_options()
+    passes.run(module, binding.create_pass_builder(machine, tuning))
     return module, machine
 
 
-def compile_to_object(
-    text: str, *, optimization: int = 2, processor: HostProcessor | None = None
-) -> bytes:
+def compile_to_object(text: str, *, processor: HostProcessor | None = None) -> bytes:
     """An object file for a module's text, for this or a given processor.
 
     Raises KernelError if LLVM refuses the text.
     """
-    module, machine = _optimized(text, processor or host_processor(), optimization)
+    module, machine = _module(text, processor or host_processor())
     code: bytes = machine.emit_object(module)
     return code
 
 
 def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
     """A processor's assembly for a module's text, for reading; KernelError as above."""
-    module, machine = _optimized(text, processor or host_processor(), 2)
+    module, machine = _module(text, processor or host_processor())
     listing: str = machine.emit_assembly(module)
     return listing
 
