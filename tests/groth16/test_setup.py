@@ -12,7 +12,7 @@ from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey
-from quod.groth16 import INSECURE_MARK, generate_key
+from quod.groth16 import INSECURE_MARK, ProvingKey, generate_key
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.node import run_program
@@ -103,6 +103,13 @@ def test_the_key_says_that_it_is_insecure(made: Make) -> None:
     assert b"INSECURE TEST KEY" in INSECURE_MARK
     other = Zkey.open(made("bls12_381").zkey).circuit_hash
     assert other != circuit_hash
+    assert ProvingKey.from_zkey(made("bn254").zkey).insecure
+
+
+@pytest.mark.fixtures
+def test_a_key_of_snarkjs_does_not_say_so(shared_fixtures: Path) -> None:
+    key = ProvingKey.from_zkey(shared_fixtures / "circom" / "bn254-multiplier2" / "circuit.zkey")
+    assert not key.insecure
 
 
 def test_stages_are_reported(made: Make, tmp_path: Path) -> None:

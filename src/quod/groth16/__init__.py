@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey as ProvingKey
+    from quod.groth16.marks import INSECURE_MARK as INSECURE_MARK
     from quod.groth16.proof import Proof as Proof
-    from quod.groth16.setup import INSECURE_MARK as INSECURE_MARK
     from quod.groth16.setup import generate_key as generate_key
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
@@ -22,7 +22,7 @@ _HOME = {
     "VerifyingKey": "quod.groth16.verifier",
     "Proof": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",
-    "INSECURE_MARK": "quod.groth16.setup",
+    "INSECURE_MARK": "quod.groth16.marks",
 }
 
 

@@ -19,6 +19,7 @@ from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.device import DeviceChoice, resolve_device
+from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.points import aligned, finite_points
 from quod.groth16.proof import Proof
 from quod.groth16.sparse import SparseRows
@@ -116,6 +117,11 @@ class ProvingKey:
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
         return cls(zkey, device, timeline)
+
+    @property
+    def insecure(self) -> bool:
+        """Whether the key says that it was made for tests: proofs for it can be forged."""
+        return (self.zkey.circuit_hash or b"").startswith(INSECURE_MARK)
 
     @cached_property
     def verifying_key(self) -> VerifyingKey:

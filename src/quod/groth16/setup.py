@@ -39,11 +39,9 @@ from quod.field.moduli import Modulus
 from quod.formats import R1cs, coefficient_dtype, write_zkey
 from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.sparse import SparseRows
 from quod.msm.fixed_base import FixedBase
-
-INSECURE_MARK = b"QUOD INSECURE TEST KEY\0\0"
-"""With what the circuit hash of a key made here begins: 24 bytes, then 40 of BLAKE2b."""
 
 
 @dataclass(frozen=True)
