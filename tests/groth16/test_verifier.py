@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES
@@ -332,3 +334,48 @@ def test_both_verifiers_refuse_what_is_tampered_with(
             ours = False
         assert ours == (name == "honest"), name
         assert accepted == (name == "honest"), name
+
+
+# --- anything at all
+
+COORDINATES = st.one_of(
+    st.integers(-1, 3),
+    st.integers(0, CURVES["bn254"].fq.value),
+    st.just(CURVES["bn254"].fq.value - 1),
+    st.integers(-(1 << 300), 1 << 300),
+)
+POINTS = st.one_of(st.none(), st.tuples(COORDINATES, COORDINATES))
+TWIST_POINTS = st.one_of(
+    st.none(),
+    st.tuples(st.tuples(COORDINATES, COORDINATES), st.tuples(COORDINATES, COORDINATES)),
+)
+
+
+@pytest.fixture(scope="module")
+def known(made: Make) -> Proved:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    proof, public = key.prove(own.wtns, seed=1)
+    return key.verifying_key, public, proof
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_nothing_else_is_accepted(known: Proved, data: st.DataObject) -> None:
+    """Any part replaced by anything: refused, or an InputError, and never another exception."""
+    key, public, proof = known
+    parts: dict[str, Any] = {"a": POINTS, "b": TWIST_POINTS, "c": POINTS}
+    chosen = data.draw(st.sets(st.sampled_from(["a", "b", "c", "public"]), min_size=1))
+    changes = {name: data.draw(parts[name], label=name) for name in chosen & set(parts)}
+    inputs: Any = public
+    if "public" in chosen:
+        inputs = data.draw(st.lists(st.integers(-(1 << 260), 1 << 260), max_size=4))
+    other = replace(proof, **changes)
+    if (other, list(inputs)) == (proof, public):
+        return
+    try:
+        assert key.verify(inputs, other) is False
+    except InputError as error:
+        assert "\n" not in str(error)

@@ -1,0 +1,144 @@
+"""The quod groth16 commands with nothing faked: what they write, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+from quod.curve.parameters import CURVES
+from tests.groth16.conftest import Made
+from tests.reference import circom, groth16
+
+Make = Callable[[str], Made]
+
+
+@pytest.fixture
+def folder(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a key, its verifying key, a witness, a proof and its inputs."""
+    own = made("bn254")
+    for path in (own.r1cs, own.wtns, own.zkey):
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert entry.run(["zkey", "export", "verificationkey", "circuit.zkey", "vkey.json", "-q"]) == 0
+    assert entry.run([*PROVE, "-q"]) == 0
+    return tmp_path
+
+
+PROVE = ["groth16", "prove", "circuit.zkey", "witness.wtns", "proof.json", "public.json"]
+VERIFY = ["groth16", "verify", "vkey.json", "public.json", "proof.json"]
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line on standard error."""
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("quod: error: ")
+    return captured.err
+
+
+def test_a_proof_and_its_verification(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(VERIFY) == 0
+    assert capsys.readouterr().out == "OK: the proof is valid.\n"
+    key = circom.read_verification_key(folder / "vkey.json")
+    public = circom.read_public(folder / "public.json")
+    assert groth16.verify(key, public, circom.read_proof(folder / "proof.json"))
+
+
+def test_a_seed_gives_the_same_files(folder: Path) -> None:
+    texts = set()
+    for _ in range(2):
+        assert entry.run([*PROVE, "-q", "--seed", "5"]) == 0
+        texts.add((folder / "proof.json").read_bytes())
+    assert len(texts) == 1
+    assert entry.run(VERIFY) == 0
+
+
+def test_another_public_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    public = json.loads((folder / "public.json").read_text())
+    (folder / "public.json").write_text(json.dumps([public[1], public[0]]))
+    assert entry.run(VERIFY) == 6
+    assert "not valid for these public inputs" in error_of(capsys)
+
+
+def test_an_input_that_is_not_reduced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    public = json.loads((folder / "public.json").read_text())
+    public[0] = str(int(public[0]) + CURVES["bn254"].fr.value)
+    (folder / "public.json").write_text(json.dumps(public))
+    assert entry.run(VERIFY) == 3
+    assert "[0] must be below the modulus" in error_of(capsys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_another_count_of_inputs(
+    folder: Path, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    (folder / "public.json").write_text(json.dumps(["1"] * count))
+    assert entry.run(VERIFY) == 4
+    assert f"2 public inputs and {count} were given" in error_of(capsys)
+
+
+def test_a_point_off_the_curve(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proof = json.loads((folder / "proof.json").read_text())
+    proof["pi_c"][1] = "1"
+    (folder / "proof.json").write_text(json.dumps(proof))
+    assert entry.run(VERIFY) == 3
+    assert "pi_c is not on the curve" in error_of(capsys)
+
+
+def test_a_witness_that_violates_the_circuit(
+    folder: Path, made: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    circuit = made("bn254").circuit
+    circuit.write_wtns(folder / "witness.wtns", [*circuit.witness[:-1], 5])
+    for name in ("proof.json", "public.json"):
+        (folder / name).unlink()
+    assert entry.run([*PROVE, "-q"]) == 6
+    assert "witness.wtns: the proof does not verify" in error_of(capsys)
+    assert sorted(path.name for path in folder.glob("p*.json")) == []
+    assert entry.run([*PROVE, "-q", "--no-self-check"]) == 0
+    assert entry.run(VERIFY) == 6
+
+
+def test_a_witness_over_another_curve(
+    folder: Path, made: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(made("bls12_381").wtns, folder / "witness.wtns")
+    assert entry.run([*PROVE, "-q"]) == 4
+    assert "over bls12_381" in error_of(capsys)
+
+
+def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "circuit.zkey").read_bytes()
+    arguments = ["groth16", "setup", "circuit.r1cs", "new.zkey", "--seed", "1"]
+    assert entry.run([*arguments, "--insecure-test-key", "-q"]) == 0
+    assert "INSECURE" in capsys.readouterr().err
+    assert (folder / "new.zkey").read_bytes() == before
+
+
+def test_ctrl_c_leaves_nothing_behind(folder: Path) -> None:
+    """Interrupted while the kernels of a first proof are compiled, or the proof is made."""
+    for name in ("proof.json", "public.json"):
+        (folder / name).unlink()
+    environment = dict(os.environ, QUOD_CACHE_DIR=str(folder / "cache"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quod", *PROVE], env=environment, cwd=folder,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(2)
+    assert process.poll() is None, "the proof was ready before it was interrupted"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert not list(folder.glob("p*.json"))
+    assert not list(folder.glob(".quod-*"))
