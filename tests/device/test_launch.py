@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from quod.device import CpuDevice
-from quod.device.workers import Cancellation, Job, WorkerPool
+from quod.device import Cancellation, CpuDevice
+from quod.device.cancellation import current
+from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
 from tests.device import kernels
 
@@ -351,6 +352,56 @@ def test_a_job_can_be_cancelled_before_during_and_after() -> None:
             when, entry.begun == 100
         )
     pool.close()
+
+
+def test_one_thread_stops_the_launches_of_others() -> None:
+    device = CpuDevice(threads=2)
+    kernel = device.compile(kernels.spin)
+    cancellation, begun, messages = Cancellation(), threading.Semaphore(0), []
+
+    def work() -> None:
+        with cancellation:
+            begun.release()
+            try:
+                while True:
+                    device.launch(kernel, 100_000, 1_000_000, np.zeros(100_000, np.uint32))
+            except DeviceError as error:
+                messages.append(str(error))
+        # Outside of it there is nothing that stops a launch.
+        device.launch(kernel, 4, 1000, np.zeros(4, np.uint32))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        begun.acquire()
+    time.sleep(0.1)
+    begin = time.monotonic()
+    cancellation.cancel()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - begin < 3
+    assert messages == 3 * ["the launch of spin was stopped"]
+    with cancellation, pytest.raises(DeviceError, match="the launch of spin was stopped"):
+        device.launch(kernel, 1, 1, np.zeros(1, np.uint32))
+    device.close()
+
+
+def test_cancellations_nest() -> None:
+    outer, inner = Cancellation(), Cancellation()
+    assert current() is None
+    with outer:
+        with inner, outer:
+            assert current() is outer
+        with pytest.raises(ZeroDivisionError), inner:
+            assert current() is inner
+            _ = 1 / 0
+        assert current() is outer
+        seen: list[Cancellation | None] = []
+        thread = threading.Thread(target=lambda: seen.append(current()))
+        thread.start()
+        thread.join()
+        assert seen == [None]
+    assert current() is None
 
 
 def test_pieces_are_short() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quod.device.buffer import Buffer as Buffer
+    from quod.device.cancellation import Cancellation as Cancellation
     from quod.device.cpu import CpuDevice as CpuDevice
     from quod.device.discovery import DeviceInfo as DeviceInfo
     from quod.device.discovery import devices as devices
@@ -40,6 +41,7 @@ __all__ = [
     "SubmittedStream",
     "Recording",
     "Event",
+    "Cancellation",
     "Timeline",
 ]
 
@@ -47,6 +49,7 @@ _HOME = {
     "devices": "quod.device.discovery",
     "open_device": "quod.device.discovery",
     "DeviceInfo": "quod.device.discovery",
+    "Cancellation": "quod.device.cancellation",
     "CpuDevice": "quod.device.cpu",
     "Buffer": "quod.device.buffer",
     "Device": "quod.device.protocol",

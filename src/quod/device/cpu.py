@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cpu_compiler, host, llvm_jit
+from quod.device import cancellation, cpu_compiler, host, llvm_jit
 from quod.device.arguments import Argument, Slots
 from quod.device.buffer import Buffer
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
 from quod.device.memory import check_budget
-from quod.device.workers import Cancellation, Job, WorkerPool
+from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -170,25 +170,24 @@ class CpuDevice:
     def launch(self, kernel: CpuKernel, groups: int, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them.
 
-        Ctrl-C stops the launch: the workgroups that were begun are finished, and what the kernel
-        has stored until then is undefined.
+        Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the
+        workgroups that were begun are finished, and what the kernel has stored until then is
+        undefined.
         """
-        self.execute(kernel, groups, kernel.pack(arguments), arguments, None)
+        self.execute(kernel, groups, kernel.pack(arguments), arguments)
 
     def execute(
-        self,
-        kernel: CpuKernel,
-        groups: int,
-        slots: Slots,
-        arguments: tuple[Argument, ...],
-        cancellation: Cancellation | None,
+        self, kernel: CpuKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]
     ) -> None:
-        """A launch with its arguments packed, which another thread can stop."""
+        """A launch with its arguments packed."""
         if not 0 <= groups < 1 << 32:
             raise DeviceError(
                 f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
                 "2**32 - 1"
             )
+        stop = cancellation.current()
+        if stop is not None:
+            stop.check(f"the launch of {kernel.name}")
         if groups == 0:
             return
         workers = min(self.threads, groups)
@@ -202,9 +201,10 @@ class CpuDevice:
         ):
             job.run_share()
         else:
-            self._pool.run(job, workers, cancellation)
-        if not job.cancelled:
-            kernel.observe(size, job.seconds)
+            self._pool.run(job, workers, stop)
+        if job.cancelled:
+            raise DeviceError(f"the launch of {kernel.name} was stopped")
+        kernel.observe(size, job.seconds)
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's.

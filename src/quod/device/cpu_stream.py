@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quod.device.buffer import Buffer
+from quod.device.cancellation import Cancellation
 from quod.device.cpu_compiler import CpuKernel
 from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Memory, Recording, Step
 from quod.device.timeline import Stage, Timeline, or_null
-from quod.device.workers import GRACE_SECONDS, Cancellation
+from quod.device.workers import GRACE_SECONDS
 from quod.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -63,13 +64,13 @@ class CpuSubmission:
 
     def _run(self) -> None:
         try:
-            for step in self._recording.steps:
-                with self._timeline.stage(
-                    step.label, bytes=step.bytes, modmuls=step.modmuls, parent=self._parent
-                ):
-                    self._run_step(step)
-                if self._cancellation.requested:
-                    raise DeviceError(f"the work of the stream was stopped at {step.label}")
+            with self._cancellation:
+                for step in self._recording.steps:
+                    with self._timeline.stage(
+                        step.label, bytes=step.bytes, modmuls=step.modmuls, parent=self._parent
+                    ):
+                        self._cancellation.check(f"the work of the stream, at {step.label},")
+                        self._run_step(step)
         except BaseException as error:
             self._error = error
         finally:
@@ -81,9 +82,7 @@ class CpuSubmission:
         match step:
             case Launch():
                 assert isinstance(step.kernel, CpuKernel)
-                self._device.execute(
-                    step.kernel, step.groups, step.packed, step.arguments, self._cancellation
-                )
+                self._device.execute(step.kernel, step.groups, step.packed, step.arguments)
             case Copy():
                 _bytes_of(step.target)[:] = _bytes_of(step.source)
             case Fill():
@@ -96,9 +95,10 @@ class CpuSubmission:
     def _await(self, completion: Completion, label: str) -> None:
         wake = _Wake()
         completion.call_when_done(wake.cancel)
-        self._cancellation.watch(wake)
+        self._cancellation.begin(wake)
         wake.wait()
-        self._cancellation.watch(None)
+        self._cancellation.end(wake)
+        self._cancellation.check(f"the work of the stream, at {label},")
         if completion.failed:
             raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
 

@@ -14,7 +14,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+
+from quod.device.cancellation import Cancellation
 
 EntryPoint = Callable[[int, int, int, int], None]
 
@@ -106,35 +107,6 @@ class Job:
         return True
 
 
-class Cancellable(Protocol):
-    """What can be stopped from another thread, such as a `Job`."""
-
-    def cancel(self) -> None: ...
-
-
-class Cancellation:
-    """Lets one thread stop what another does, one thing after the other."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._current: Cancellable | None = None
-        self.requested = False
-
-    def watch(self, current: Cancellable | None) -> None:
-        """What is being done now; it is stopped at once if that has been asked for."""
-        with self._lock:
-            self._current = current
-            if self.requested and current is not None:
-                current.cancel()
-
-    def cancel(self) -> None:
-        """Stops what is being done and all that comes after it."""
-        with self._lock:
-            self.requested = True
-            if self._current is not None:
-                self._current.cancel()
-
-
 class WorkerPool:
     """`threads` threads, started when they are first needed, that work on jobs in their order."""
 
@@ -160,7 +132,7 @@ class WorkerPool:
                 self._abandoned = [old for old in self._abandoned if not old.wait(0)]
         try:
             if cancellation is not None:
-                cancellation.watch(job)
+                cancellation.begin(job)
             tasks = self._started()
             for _ in range(workers):
                 tasks.put(job)
@@ -173,7 +145,7 @@ class WorkerPool:
             raise
         finally:
             if cancellation is not None:
-                cancellation.watch(None)
+                cancellation.end(job)
 
     def _started(self) -> queue.SimpleQueue[Job | None]:
         tasks = self._tasks

@@ -1,0 +1,90 @@
+"""Stopping from one thread what other threads compute.
+
+cancellation = Cancellation()
+
+def task():
+    with cancellation:
+        device.launch(...)        # raises DeviceError once it is cancelled
+
+try:
+    ...                           # threads run tasks
+except BaseException:
+    cancellation.cancel()
+    raise
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Protocol
+
+from quod.errors import DeviceError
+
+
+class Cancellable(Protocol):
+    """What can be stopped from another thread, such as a `Job`. A second call does nothing."""
+
+    def cancel(self) -> None: ...
+
+
+class Cancellation:
+    """Stops the launches of all threads that are inside of its `with`.
+
+    It stays cancelled: launches that come later in it are refused.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: list[Cancellable] = []
+        self._outer = threading.local()
+        self.requested = False
+
+    def cancel(self) -> None:
+        """Stops what is being done and all that comes after it; may be called more than once."""
+        with self._lock:
+            self.requested = True
+            running = tuple(self._running)
+        for each in running:
+            each.cancel()
+
+    def begin(self, running: Cancellable) -> None:
+        """Something that now runs; it is stopped at once if that has been asked for."""
+        with self._lock:
+            self._running.append(running)
+            requested = self.requested
+        if requested:
+            running.cancel()
+
+    def end(self, running: Cancellable) -> None:
+        """It does not run any more."""
+        with self._lock:
+            self._running = [each for each in self._running if each is not running]
+
+    def check(self, what: str) -> None:
+        """DeviceError if it was cancelled."""
+        if self.requested:
+            raise DeviceError(f"{what} was stopped")
+
+    def __enter__(self) -> Cancellation:
+        stack: list[Cancellation | None] = self._outer.__dict__.setdefault("stack", [])
+        stack.append(current())
+        _local.cancellation = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _local.cancellation = self._outer.stack.pop()
+
+
+_local = threading.local()
+
+
+def current() -> Cancellation | None:
+    """The innermost cancellation that this thread is inside of."""
+    found: Cancellation | None = getattr(_local, "cancellation", None)
+    return found
