@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,41 @@ def test_threads_where_there_are_no_affinity_masks(monkeypatch: pytest.MonkeyPat
 
 def test_memory_that_is_free_is_at_most_what_there_is() -> None:
     assert 0 < host.available_memory_bytes() <= host.memory_bytes()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_bounds_memory(
+    version: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = {
+        "memory.max": "8000000\n",
+        "memory.current": "5000000\n",
+        "memory.stat": "anon 1\ninactive_file 1000000\n",
+    }
+    if version == 1:
+        files = {
+            "memory/memory.limit_in_bytes": "8000000\n",
+            "memory/memory.usage_in_bytes": "5000000\n",
+            "memory/memory.stat": "inactive_file 7\ntotal_inactive_file 1000000\n",
+        }
+    (tmp_path / "memory").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(host, "CONTROL_GROUPS", tmp_path)
+    host.memory_bytes.cache_clear()
+    try:
+        assert host.memory_bytes() == 8_000_000
+        assert host.available_memory_bytes() == 4_000_000
+        for name in files:
+            if "limit" in name or "max" in name:
+                (tmp_path / name).write_text("max\n" if version == 2 else f"{1 << 62}\n")
+            if "stat" in name:
+                (tmp_path / name).write_text("nonsense\n\ninactive_file x\n")
+        host.memory_bytes.cache_clear()
+        assert 16_000_000 < host.memory_bytes() < 1 << 60
+        assert 16_000_000 < host.available_memory_bytes() <= host.memory_bytes()
+    finally:
+        host.memory_bytes.cache_clear()
 
 
 def test_the_package_imports_nothing_heavy() -> None:

@@ -9,10 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-_CONTROL_GROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_threads() -> int:
@@ -29,24 +26,52 @@ def memory_bytes() -> int:
 
     0 where the system does not say.
     """
-    limits = []
+    limits = [_container_limit()]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for path in _CONTROL_GROUP_LIMITS:
-        # The file says "max" where there is no limit.
-        with contextlib.suppress(ValueError, OSError):
-            limits.append(int(path.read_text()))
-    return min((limit for limit in limits if limit > 0), default=0)
+    return min((limit for limit in limits if limit is not None and limit > 0), default=0)
 
 
 def available_memory_bytes() -> int:
     """Memory that is free for use now, or a large number where the system does not say."""
-    limit = memory_bytes() or sys.maxsize
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return max(1, min(limit, int(line.split()[1]) << 10))
-    return limit
+    found = [memory_bytes() or sys.maxsize]
+    if (free := _number_after(Path("/proc/meminfo"), "MemAvailable:")) is not None:
+        found.append(free << 10)
+    limit, used = _container_limit(), _container_use()
+    if limit is not None and used is not None:
+        found.append(limit - used)
+    return max(1, min(found))
+
+
+def _container_limit() -> int | None:
+    """The limit of the control group, of version 2 or 1, if there is one."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        # The file says "max" where there is no limit.
+        with contextlib.suppress(ValueError, OSError):
+            return int((CONTROL_GROUPS / name).read_text())
+    return None
+
+
+def _container_use() -> int | None:
+    """What the control group holds, without the file cache that it would give back."""
+    for use, parts, name in (
+        ("memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ):
+        with contextlib.suppress(ValueError, OSError):
+            used = int((CONTROL_GROUPS / use).read_text())
+            return max(0, used - (_number_after(CONTROL_GROUPS / parts, name) or 0))
+    return None
+
+
+def _number_after(file: Path, word: str) -> int | None:
+    """The number on the line of a file that begins with a word."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in file.read_text().splitlines():
+            first, *rest = line.split() or [""]
+            if first == word and rest:
+                return int(rest[0])
+    return None
 
 
 @functools.cache
