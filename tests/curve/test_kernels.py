@@ -20,7 +20,13 @@ from tests.curve.test_operations import samples
 from tests.executors import run_everywhere
 
 SOME = pytest.mark.parametrize(
-    "group", [GROUPS["bn254.g1"], GROUPS["bls12_377.g1"], GROUPS["bls12_381.g2"]], ids=repr
+    "group",
+    [
+        GROUPS["bn254.g1"],
+        GROUPS["bls12_377.g1"],
+        pytest.param(GROUPS["bls12_381.g2"], marks=pytest.mark.slow),
+    ],
+    ids=repr,
 )
 COUNT = 11
 

@@ -14,6 +14,7 @@ from quod.curve.array import from_points
 from quod.curve.encoding import decode_zcash_g1, encode_zcash_g1
 from quod.curve.groups import GROUPS, Group
 from quod.device.cpu import CpuDevice
+from quod.field.array import Words
 from quod.msm import MsmBases, MsmOptions, msm, msm_words
 from tests.msm.inputs import (
     bases,
@@ -122,6 +123,24 @@ def test_arrays_that_are_views(device: CpuDevice) -> None:
     words = np.asfortranarray(scalar_words(scalars))[::2]
     expected = by_logarithms(group, scalars[::2], logarithms(2 * count)[::2])
     assert msm(device, group, bases(group, 2 * count)[::2], words) == expected
+
+
+@pytest.mark.parametrize("shift", [1, 4, 6])
+def test_arrays_at_odd_addresses(device: CpuDevice, shift: int) -> None:
+    """As in the middle of a mapped file."""
+
+    def moved(array: Words) -> Words:
+        memory = np.zeros(array.nbytes + 64, np.uint8)
+        start = -memory.ctypes.data % 64 + shift
+        there = memory[start : start + array.nbytes].view(np.uint32).reshape(array.shape)
+        there[:] = array
+        return there
+
+    group, count = GROUPS["bn254.g1"], 20
+    scalars = uniform(group, count)
+    expected = by_logarithms(group, scalars, logarithms(count))
+    given = moved(bases(group, count)), moved(scalar_words(scalars))
+    assert msm(device, group, *given) == expected
 
 
 def test_arkworks_agrees(device: CpuDevice) -> None:
