@@ -226,9 +226,7 @@ def test_accumulation(name: str) -> None:
         assert np.array_equal(results, from_points(group, expected))
 
 
-@pytest.mark.parametrize(
-    "name", ["bn254.g1", pytest.param("bls12_377.g1", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["bn254.g1", pytest.param("bls12_377.g1", marks=pytest.mark.slow)])
 def test_reduction(name: str) -> None:
     """Two windows of four rows and two columns; some have no point."""
     group = GROUPS[name]

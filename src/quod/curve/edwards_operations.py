@@ -224,7 +224,7 @@ def _points(curve: EdwardsCurve, points: Words) -> Words:
             f"points of {curve.name} are uint32 words of shape (n, 2, {curve.fq.words}), "
             f"not {points.dtype} of {points.shape}"
         )
-    return np.require(points, requirements="CA")
+    return np.require(points, requirements=("C", "A"))
 
 
 def _launch(device: CpuDevice, kernel: Any, count: int, *arrays: Words) -> None:

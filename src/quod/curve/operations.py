@@ -143,7 +143,7 @@ def _check(device: CpuDevice, group: Group, points: Words, *, subgroup: bool) ->
 
 def _points(group: Group, points: Words) -> Words:
     check_points_array(group, points)
-    return np.require(points, requirements="CA")
+    return np.require(points, requirements=("C", "A"))
 
 
 def _extended(

@@ -39,7 +39,7 @@ class MsmBases:
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
-        self.points = np.require(points, requirements="CA")
+        self.points = np.require(points, requirements=("C", "A"))
         self._count = len(points)
         flat = self.points.reshape(self._count, 2 * group.field.words)
         self.infinite: Array = np.asarray(~flat.any(axis=1), np.uint8)

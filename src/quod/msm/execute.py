@@ -159,7 +159,7 @@ def msm_words(
     results = np.zeros((vectors, bases.group.point_words), np.uint64)
     if count:
         for start in range(0, vectors, plan.batch):
-            batch = np.require(scalars[start : start + plan.batch], requirements="CA")
+            batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
             one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
             results[start : start + len(batch)] = _Execution(bases, one, timeline).run(batch)
     return results

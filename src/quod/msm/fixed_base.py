@@ -111,7 +111,7 @@ class FixedBase:
         check_scalars_array(self.group, scalars)
         results = np.zeros((len(scalars), *self.group.shape), np.uint32)
         for start in range(0, len(scalars), _CHUNK):
-            chunk = np.require(scalars[start : start + _CHUNK], requirements="CA")
+            chunk = np.require(scalars[start : start + _CHUNK], requirements=("C", "A"))
             results[start : start + len(chunk)] = self._multiply(chunk)
         return results
 
