@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -375,7 +376,7 @@ def test_nothing_else_is_accepted(known: Proved, data: st.DataObject) -> None:
     other = replace(proof, **changes)
     if (other, list(inputs)) == (proof, public):
         return
-    try:
-        assert key.verify(inputs, other) is False
-    except InputError as error:
-        assert "\n" not in str(error)
+    accepted = False
+    with contextlib.suppress(InputError):
+        accepted = key.verify(inputs, other)
+    assert accepted is False
