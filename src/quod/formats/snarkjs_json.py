@@ -32,6 +32,8 @@ Fq12 = tuple[tuple[Fq2, Fq2, Fq2], tuple[Fq2, Fq2, Fq2]]
 
 PROTOCOL = "groth16"
 
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_MOST_DEPTH = 32
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest modulus has 116 digits; int() is not asked to read more than this.
 _MOST_DIGITS = 160
@@ -304,6 +306,7 @@ def load_json(path: Path) -> Any:
         return int(text) if len(text) <= 20 else no("a number of too many digits")(text)
 
     data = bytes(map_file(path))
+    _check_depth(data, name)
     try:
         return json.loads(
             data.decode("utf-8"),
@@ -325,10 +328,19 @@ def load_json(path: Path) -> Any:
             path=name,
             offset=len(error.doc[: error.pos].encode()),
         ) from error
-    except RecursionError as error:
-        raise InputError(
-            "is nested too deeply; check that this is the right file", path=name
-        ) from (error)
+
+
+def _check_depth(data: bytes, name: str) -> None:
+    """Refuses deep nesting before the parser, which recurses on the C stack, sees it."""
+    depth = 0
+    for token in _BRACKETS.finditer(data):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
+        if depth > _MOST_DEPTH:
+            raise InputError(
+                "is nested too deeply; check that this is the right file",
+                path=name,
+                offset=token.start(),
+            )
 
 
 def _kind(value: object) -> str:
