@@ -13,7 +13,7 @@ from quod.curve import kernels
 from quod.curve.array import from_points
 from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS, Group
-from quod.curve.membership import curve_check
+from quod.curve.membership import curve_check, find_finite
 from quod.curve.parameters import EDWARDS_BLS12
 from tests.curve.test_edwards_operations import samples as edwards_samples
 from tests.curve.test_operations import samples
@@ -104,6 +104,16 @@ def test_membership(name: str, subgroup: bool) -> None:
     given[0] ^= np.uint64(1)
     found = np.zeros(COUNT, np.uint32)
     run_everywhere(curve_check, 2, (COUNT, given, found), group=group, subgroup=subgroup)
+
+
+@pytest.mark.parametrize("group", [*GROUPS.values(), model_of(EDWARDS_BLS12)], ids=repr)
+def test_infinity(group: Group) -> None:
+    given = np.zeros((COUNT, group.point_words), np.uint64)
+    # One bit anywhere makes a point finite.
+    for row, (word, bit) in enumerate([(0, 0), (-1, 63), (1, 31), (2, 32)]):
+        given[2 * row, word] = 1 << bit
+    found = np.zeros(COUNT, np.uint32)
+    run_everywhere(find_finite, 2, (COUNT, given.reshape(-1), found), group=group)
 
 
 def edwards_points(step: int) -> NDArray[np.uint64]:

@@ -204,6 +204,19 @@ def test_points_off_the_curve(device: CpuDevice, group: Group) -> None:
         assert not operations.is_in_subgroup(device, group, again)[1]
 
 
+@ALL
+def test_infinity(device: CpuDevice, group: Group) -> None:
+    array = from_points(group, [group.parameters.generator, None] * 9)
+    # One bit anywhere is enough, and the last point is infinity.
+    flat = array.reshape(18, -1)
+    flat[1, 0], flat[3, -1], flat[5, flat.shape[1] // 2] = 1, 1 << 31, 4
+    expected = [True] * 7 + [False, True] * 5 + [False]
+    assert operations.is_finite(device, group, array).tolist() == expected
+    moved = np.frombuffer(b"\0" + array.tobytes(), np.uint32, offset=1).reshape(array.shape)
+    assert operations.is_finite(device, group, moved).tolist() == expected
+    assert operations.is_finite(device, group, array[:0]).tolist() == []
+
+
 def test_a_point_outside_the_subgroup_is_named(device: CpuDevice) -> None:
     group = GROUPS["bls12_381.g1"]
     given = from_points(group, [group.parameters.generator, None, lifted(group, 1)[0]])

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quod.curve.array import from_points
-from quod.curve.groups import GROUPS, Group
 from quod.curve.parameters import CURVES
 from quod.field.array import Words, from_integers, integers_to_words, random_elements
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
-from quod.groth16.points import find_finite
 from quod.groth16.sparse import sparse_rows
 from tests.executors import run_everywhere
 
@@ -77,11 +74,3 @@ def test_weighted_sums(fr: Modulus) -> None:
     arrays = (wide(hostile(fr, seed)) for seed in (4, 5, 6))
     arguments = (COUNT, wide(weights), *arrays, zeros(fr))
     run_everywhere(weighted_sums, 3, arguments, modulus=fr)
-
-
-@pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
-def test_find_finite(group: Group) -> None:
-    points = from_points(group, [group.parameters.generator, None, None] * 4)
-    points[2].reshape(-1)[-1] = 1 << 31
-    found = np.zeros(12, dtype=np.uint32)
-    run_everywhere(find_finite, 2, (12, wide(points), found), group=group)

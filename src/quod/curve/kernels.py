@@ -13,7 +13,7 @@ from quod.curve import edwards_operations as edwards
 from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS, Group
 from quod.curve.lane_table import LaneTable
-from quod.curve.membership import curve_check
+from quod.curve.membership import curve_check, find_finite
 from quod.curve.pairing import miller_loops, pairing_final
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
@@ -181,6 +181,7 @@ for _group in GROUPS.values():
         ("sum", curve_sum, {"extended": False}),
         ("normalise", curve_normalise, {}),
         ("check", curve_check, {"subgroup": True}),
+        ("find_finite", find_finite, {}),
     ):
         register(f"curve.{_short}[{_group.name}]", _definition, group=_group, **_static)
 register("curve.add[edwards_bls12]", edwards.edwards_add, curve=EDWARDS_BLS12)

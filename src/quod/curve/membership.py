@@ -1,10 +1,13 @@
-"""Which points of an array are on their curve and in the subgroup of prime order.
+"""Which points of an array are on their curve, in the subgroup of prime order, or infinity.
 
 The subgroup tests are by endomorphisms (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard,
 2022/352); `quod.curve.affine` has them for single points.
 """
 
 from __future__ import annotations
+
+import functools
+import operator
 
 from quod.curve.groups import Group
 from quod.curve.parameters import Family
@@ -37,6 +40,18 @@ def curve_check(
             outside = ~off & ~_in_subgroup(k, curve, curve.extend(point))
             result = k.select(outside, k.constant(OUTSIDE_SUBGROUP, types.u32), result)
         found[i] = result
+
+
+@kernel
+def find_finite(
+    k: Builder, count: U32, points: Pointer[U64], finite: Pointer[U32], *, group: Group
+) -> None:
+    """finite[i] = 0 for the point at infinity, all zero, and something else for any other."""
+    i = k.global_id()
+    with k.if_(i < count):
+        words = k.load(points, i.cast(types.u64) * group.point_words, group.point_words)
+        combined = functools.reduce(operator.or_, words)
+        finite[i] = (combined | combined >> 32).cast(types.u32)
 
 
 def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Value:

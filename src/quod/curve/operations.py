@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from quod.curve import kernels
 from quod.curve.array import check_points_array
 from quod.curve.groups import Group
-from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check
+from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check, find_finite
 from quod.device.cpu import CpuDevice
 from quod.errors import InputError
 from quod.field.array import Words, canonical
@@ -105,6 +105,14 @@ def normalise(device: CpuDevice, group: Group, extended: Words) -> Words:
         kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
     )  # fmt: skip
     return out
+
+
+def is_finite(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is another than infinity."""
+    points = _points(group, points)
+    found = np.empty(len(points), np.uint32)
+    _launch(device, device.compile(find_finite, group=group), len(points), points, found)
+    return np.not_equal(found, 0)
 
 
 def is_on_curve(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from quod.curve.groups import GROUPS
 from quod.field.moduli import BN254_FR
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
-from quod.groth16.points import find_finite
 from quod.groth16.sparse import sparse_rows
 from quod.kernel.registry import register
 
@@ -15,5 +13,3 @@ register(f"groth16.sparse_rows[{_FIELD}]", sparse_rows, modulus=BN254_FR, index=
 register(f"groth16.lagrange_values[{_FIELD}]", lagrange_values, modulus=BN254_FR)
 register(f"groth16.scale_elements[{_FIELD}]", scale_elements, modulus=BN254_FR, factor=2)
 register(f"groth16.weighted_sums[{_FIELD}]", weighted_sums, modulus=BN254_FR)
-for _name in ("bn254.g1", "bn254.g2"):
-    register(f"groth16.find_finite[{_name}]", find_finite, group=GROUPS[_name])

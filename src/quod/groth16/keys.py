@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
-from quod.curve.operations import first_bad_point
+from quod.curve.operations import first_bad_point, is_finite
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
@@ -20,7 +20,6 @@ from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.marks import INSECURE_MARK
-from quod.groth16.points import aligned, finite_points
 from quod.groth16.proof import Proof
 from quod.groth16.sparse import SparseRows
 from quod.groth16.verifier import VerifyingKey
@@ -39,8 +38,9 @@ class Bases:
     """
 
     def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
-        points = aligned(points)
-        finite = np.flatnonzero(finite_points(device, group, points))
+        # Points may begin at an odd place of the file.
+        points = np.require(points, requirements=("C", "A"))
+        finite = np.flatnonzero(is_finite(device, group, points))
         self.chosen: NDArray[np.intp] | slice
         if len(finite) < (1 - _WORTH_COPYING) * len(points):
             self.chosen = finite + first
@@ -52,6 +52,12 @@ class Bases:
     @property
     def group(self) -> Group:
         return self.resident.group
+
+    def peak_bytes(self) -> int:
+        """A bound on the memory that their MSM takes, with the scalars that are gathered for it."""
+        count = len(self.resident)
+        gathered = 0 if isinstance(self.chosen, slice) else count * self.group.scalars.bytes
+        return gathered + self.resident.plan(count, None).peak_bytes(self.resident.device.threads)
 
     def scalars(self, vector: Words) -> Words:
         """The scalars of these bases out of all of them."""
@@ -128,6 +134,11 @@ class ProvingKey:
         """The verifying key of the same circuit, checked; `InputError` if it is not sound."""
         return VerifyingKey.from_zkey(self.zkey, device=self.device)
 
+    @cached_property
+    def peak_bytes(self) -> int:
+        """A bound on the memory that a proof takes beside the key and the witness."""
+        return prover.peak_bytes(self)
+
     def check(self, *, subgroup: bool = True, timeline: Timeline | None = None) -> None:
         """Check that every point is on the curve and, with `subgroup`, of prime order.
 
@@ -142,7 +153,7 @@ class ProvingKey:
             points: Words = getattr(self.zkey, name)
             with timeline.stage(f"check {name}", bytes=points.nbytes):
                 rows = points.reshape(-1, *group.shape)
-                bad = first_bad_point(self.device, group, aligned(rows), subgroup=subgroup)
+                bad = first_bad_point(self.device, group, rows, subgroup=subgroup)
             if bad is not None:
                 index, reason = bad
                 which = name if points.ndim == len(group.shape) else f"point {index} of {name}"
@@ -168,7 +179,8 @@ class ProvingKey:
 
         Raises `InputError` for a damaged witness, `MismatchError` for that of another circuit or
         curve, `VerificationError` if the proof does not verify: the witness does not satisfy the
-        circuit, or the key is damaged.
+        circuit, or the key is damaged; `DeviceError` if `peak_bytes` are more than the device's
+        memory budget.
         """
         with self._proving:
             return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)

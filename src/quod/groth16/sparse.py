@@ -26,7 +26,6 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
-from quod.groth16.points import aligned
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
 Coefficients = NDArray[Any]
@@ -138,7 +137,9 @@ class SparseRows:
         start = np.concatenate(([0], heads)) if len(order) else heads
         stop = np.append(start[1:], len(order)) if len(order) else heads
         by_rank = _by_length(stop - start) if device.lanes > 1 else slice(None)
-        flat = aligned(np.ascontiguousarray(coefficients).view(np.uint32))
+        flat = np.require(
+            np.ascontiguousarray(coefficients).view(np.uint32), requirements=("C", "A")
+        )
         return cls(
             device,
             modulus,

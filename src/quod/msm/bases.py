@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from quod.curve.array import check_points_array
 from quod.curve.groups import Group
+from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
 from quod.errors import InputError
 from quod.msm.options import MsmOptions
@@ -29,11 +31,7 @@ class MsmBases:
     def __init__(
         self, device: CpuDevice, group: Group, points: Array, options: MsmOptions | None = None
     ) -> None:
-        if points.dtype != np.uint32 or points.shape[1:] != group.shape:
-            raise InputError(
-                f"bases of {group.name} are uint32 words of shape (n, "
-                f"{', '.join(map(str, group.shape))}), not {points.dtype} of {points.shape}"
-            )
+        check_points_array(group, points, "bases")
         if len(points) >= 1 << 31:
             raise InputError("an MSM takes fewer than 2**31 bases")
         self.device = device
@@ -41,8 +39,7 @@ class MsmBases:
         self.options = options or MsmOptions()
         self.points = np.require(points, requirements=("C", "A"))
         self._count = len(points)
-        flat = self.points.reshape(self._count, 2 * group.field.words)
-        self.infinite: Array = np.asarray(~flat.any(axis=1), np.uint8)
+        self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
         self.has_infinite = bool(self.infinite.any())
         self._fixed: MsmPlan | None = None
         if self.options.precompute_factor > 1 and self._count:
