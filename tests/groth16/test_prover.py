@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from quod.field.array import integers_to_words
 from quod.formats import Witness, Zkey
 from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, prover
 from quod.groth16.prover import blinding
+from quod.msm import msm
 from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
@@ -400,6 +402,46 @@ def test_when_one_part_fails_the_others_are_given_up(
     threads = [thread.name for thread in threading.enumerate()]
     assert not [name for name in threads if name.startswith("quod-proof")]
     assert key.prove(own.wtns, seed=1) == expected
+
+
+def test_a_failure_stops_the_launches_of_other_parts(
+    made: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One part computes for ever, the next one fails."""
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    expected = key.prove(own.wtns, seed=1)
+    first = threading.Lock()
+    stopped: list[str] = []
+
+    def endless(*arguments: Any, **options: Any) -> None:
+        if not first.acquire(blocking=False):
+            raise MemoryError("no room")
+        try:
+            while True:
+                msm(*arguments, **options)
+        except DeviceError as error:
+            stopped.append(str(error))
+            raise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prover, "msm", endless)
+        with pytest.raises(MemoryError, match="no room"):
+            key.prove(own.wtns)
+    assert len(stopped) == 1
+    assert stopped[0].endswith("was stopped")
+    assert key.prove(own.wtns, seed=1) == expected
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_memory_is_asked_for_first(made: Make, curve: str) -> None:
+    own = made(curve)
+    key = ProvingKey.from_zkey(own.zkey, device=CpuDevice())
+    key.device.memory_budget = key.peak_bytes - 1
+    with pytest.raises(DeviceError, match=r"a proof with .* needs .* of memory; the budget is "):
+        key.prove(own.wtns)
+    key.device.memory_budget = key.peak_bytes
+    key.prove(own.wtns)
 
 
 def test_threads_may_share_a_key(made: Make) -> None:

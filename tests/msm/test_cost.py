@@ -11,6 +11,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.device.cpu import CpuDevice, CpuKernel
+from quod.errors import DeviceError
 from quod.msm import MsmBases, MsmOptions, msm_words, plan_msm
 from tests.msm.inputs import bases, scalar_words, uniform
 
@@ -128,3 +129,14 @@ def test_peak_bytes(device: CpuDevice, kind: str, options: dict[str, int]) -> No
     assert peak <= bound
     if kind == "uniform":
         assert peak >= bound / 3
+
+
+def test_memory_is_asked_for_first() -> None:
+    group = GROUPS["bn254.g1"]
+    own = CpuDevice(threads=1)
+    resident, words = MsmBases(own, group, bases(group, 100)), scalar_words(uniform(group, 100))
+    own.memory_budget = plan_msm(group, 100, MsmOptions()).peak_bytes(1)
+    msm_words(resident, words)
+    own.memory_budget -= 1
+    with pytest.raises(DeviceError, match=r"an MSM of 100 scalars over bn254\.g1 needs .* memory"):
+        msm_words(resident, words)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.curve.array import Point
+from quod.device.cancellation import Cancellation
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, words_to_integers
@@ -50,6 +51,7 @@ def prove(
 ) -> tuple[Proof, list[int]]:
     """See `ProvingKey.prove`."""
     timeline = or_null(timeline)
+    key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
     with timeline.stage("witness"):
         opened = witness if isinstance(witness, Witness) else Witness.open(witness)
         values = _values(key, opened)
@@ -63,6 +65,14 @@ def prove(
         with timeline.stage("self-check"):
             _check(key, public, proof, opened)
     return proof, public
+
+
+def peak_bytes(key: ProvingKey) -> int:
+    """See `ProvingKey.peak_bytes`."""
+    evaluations = 3 * key.zkey.domain_size * key.zkey.fr.bytes
+    h = evaluations + max(key.domain.peak_bytes(batch=3), key.h.peak_bytes())
+    parts = sorted([h, *(bases.peak_bytes() for bases in (key.a, key.b_g1, key.b_g2, key.c))])
+    return sum(parts[-_AT_ONCE:])
 
 
 def blinding(fr: Modulus, seed: int | None, witness: Words) -> tuple[int, int]:
@@ -121,7 +131,7 @@ class _Parts:
         self._r, self._s = r, s
         self._timeline = timeline
         self._stage = stage
-        self._given_up = False
+        self._cancellation = Cancellation()
 
     def compute(self, self_check: bool) -> dict[str, Any]:
         """The parts by name: A, B1, B2, C and H, and the multiples of delta."""
@@ -139,18 +149,21 @@ class _Parts:
         with ThreadPoolExecutor(_AT_ONCE, "quod-proof") as pool:
             futures = {name: pool.submit(self._guarded, task) for name, task in tasks.items()}
             try:
-                return {name: future.result() for name, future in futures.items()}
+                for future in as_completed(futures.values()):
+                    future.result()
             except BaseException:
                 # What runs ends soon; nothing else begins.
-                self._given_up = True
+                self._cancellation.cancel()
                 raise
+        return {name: future.result() for name, future in futures.items()}
 
     def _guarded(self, task: Callable[[], Any]) -> Any:
-        return None if self._given_up else task()
+        self._cancellation.check("the proof")
+        with self._cancellation:
+            return task()
 
     def _h(self) -> Point:
-        quotient = self._quotient()
-        return None if self._given_up else self._sum("H", self._key.h, quotient)
+        return self._sum("H", self._key.h, self._quotient())
 
     def _quotient(self) -> Words:
         """The scalars of the H bases: A*B - C on the odd coset, canonical."""

@@ -138,7 +138,8 @@ def msm_words(
     `scalars` are canonical integers, uint32 words of shape (n, 8); there may be fewer than bases.
     With shape (m, n, 8) they are m vectors of scalars over the same bases, and the results have
     shape (m, point_words). (0, 0) stands for infinity. Raises InputError for a scalar that is not
-    below the group's order or the promised 2**scalar_bits.
+    below the group's order or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes`
+    are more than the device's memory budget.
     """
     if (
         scalars.dtype != np.uint32
@@ -156,6 +157,9 @@ def msm_words(
     if count > len(bases):
         raise InputError(f"{count} scalars have only {len(bases)} bases")
     plan = bases.plan(count, options, vectors)
+    device = bases.device
+    what = f"an MSM of {count} scalars over {bases.group.name}"
+    device.check_budget(what, plan.peak_bytes(device.threads))
     results = np.zeros((vectors, bases.group.point_words), np.uint64)
     if count:
         for start in range(0, vectors, plan.batch):
