@@ -8,10 +8,13 @@ Takes minutes. One results file a machine; run it on an idle one.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import circuits
 
 from quod.cli.bench.groth16 import find_snarkjs
 from quod.cli.bench.harness import machine
@@ -23,7 +26,10 @@ COMMANDS: dict[str, list[list[str]]] = {
     "field": [[]],
     "msm": [
         ["--curve", "bls12_381", "--log2", "12", "--log2", "14", "--against", "arkworks"],
-        ["--curve", "bls12_381", "--log2", "16", "--log2", "18"],
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "18", "--log2", "20"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "bits"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "equal"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "giant"],
         ["--curve", "bls12_381", "--group", "g2", "--log2", "14", "--log2", "16"],
         ["--curve", "bn254", "--log2", "14", "--log2", "16"],
     ],
@@ -31,11 +37,27 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
         ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
     ],
-    "groth16": [
-        [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"],
-        [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"],
-    ],
+    "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
+    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
 }
+
+# Circuits of the shared fixtures: whether their key is there or has to be made.
+READY = ["quod-bn254-merkle20", "quod-bn254-eddsa", "quod-bls12_381-pow5bits"]
+TO_PREPARE = ["bn254-sha256", "bn254-sha256-8blocks"]
+
+
+def more_circuits(subject: str) -> list[list[str]]:
+    """Arguments for the circuits that only a checkout with the shared fixtures has."""
+    if subject not in ("groth16", "process") or not circuits.available():
+        return []
+    ready = circuits.FIXTURES.parent / "circom"
+    folders = [ready / name for name in READY] + [circuits.prepare(name) for name in TO_PREPARE]
+    against = ["--against", "snarkjs"] if subject == "groth16" else []
+    return [
+        [os.path.relpath(folder / name, HERE.parent) for name in ("circuit.zkey", "witness.wtns")]
+        + against
+        for folder in folders
+    ]
 
 
 def results_file() -> Path:
@@ -54,11 +76,11 @@ def main() -> None:
     record = results_file()
     record.parent.mkdir(exist_ok=True)
     for subject in subjects:
-        for arguments in COMMANDS[subject]:
+        for arguments in COMMANDS[subject] + more_circuits(subject):
             if "snarkjs" in arguments and find_snarkjs() is None:
                 print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
                 continue
-            command = ["bench", subject, *arguments, "--record", str(record)]
+            command = ["bench", subject, *arguments, "--record", os.path.relpath(record, HERE.parent)]
             subprocess.run([sys.executable, "-m", "quod", *command], cwd=HERE.parent, check=True)
     subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
 

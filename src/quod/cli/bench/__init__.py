@@ -184,3 +184,30 @@ def groth16(
         record=record,
         quiet=quiet,
     )
+
+
+@app.command()
+def process(
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key of snarkjs.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness of the same circuit.")],
+    device: Device = "cpu",
+    repeats: Repeats = 5,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    record: Record = None,
+    quiet: Quiet = False,
+) -> None:
+    """Whole processes: start-up, the first proof ever, a later one, peak memory."""
+    from quod.cli.bench.process import cases
+
+    _run(
+        "process",
+        cases(device, zkey, witness),
+        device=device,
+        against=None,
+        repeats=repeats,
+        seconds=seconds,
+        as_json=as_json,
+        record=record,
+        quiet=quiet,
+    )

@@ -27,7 +27,8 @@ class Case:
 
     `run` does the work once and returns when it is done; `operations` is how many of what `unit`
     counts it does (a run of 2^20 products with the unit "ns/product" has 2^20). `peers` are the
-    same work by other programs, by name. `unit` begins with s, ms, us or ns.
+    same work by other programs, by name. `unit` begins with s, ms, us or ns; where `reads` is
+    true the figure, in `unit`, is what `run` gives instead of how long it takes.
     """
 
     parameters: dict[str, Parameter]
@@ -35,6 +36,7 @@ class Case:
     unit: str = "s"
     operations: int = 1
     peers: dict[str, Callable[[], object]] = field(default_factory=dict)
+    reads: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,13 @@ def measure(
         if against is not None and peer is None:
             continue
         follow(case)
-        ours, theirs = _alternate(case.run, peer, plan)
-        scale = _SCALES[case.unit.split("/")[0]] / case.operations
+        if case.reads:
+            theirs: list[float] = []
+            ours = [_read(case) for _ in range(plan.repeats)]
+            scale = 1.0
+        else:
+            ours, theirs = _alternate(case.run, peer, plan)
+            scale = _SCALES[case.unit.split("/")[0]] / case.operations
         middle = median(ours)
         peer_middle = median(theirs) if theirs else None
         rows.append(
@@ -119,6 +126,12 @@ def measure(
         listed = ", ".join(sorted(known)) or "none for these parameters"
         raise InputError(f"{against!r} is not a peer of this benchmark; it has: {listed}")
     return rows
+
+
+def _read(case: Case) -> float:
+    figure = case.run()
+    assert isinstance(figure, (int, float))
+    return float(figure)
 
 
 def _alternate(

@@ -1,0 +1,42 @@
+"""`quod bench process`: what it runs, and what it makes of a process that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quod.cli.bench import harness, process
+from quod.errors import QuodError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+
+
+def test_cases_cover_start_up_proofs_and_memory() -> None:
+    cases = process.cases("cpu", EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns")
+    rows = [(case.parameters["what"], case.unit, case.reads) for case in cases]
+    assert rows == [
+        ("python -c 'import quod'", "ms", False),
+        ("prove, nothing compiled yet", "s", False),
+        ("prove, later process", "s", False),
+        ("prove, peak memory", "MB", True),
+    ]
+
+
+def test_memory_of_a_child_is_read() -> None:
+    small = process._python("-c", "pass")
+    large = process._python("-c", "x = bytearray(b'1') * 100_000_000")
+    assert 1e6 < small < 1e8 < large < small + 2e8
+
+
+def test_a_process_that_fails_is_an_error() -> None:
+    with pytest.raises(QuodError, match=r"python -c raise SystemExit\(3\) failed \(3\)"):
+        process._python("-c", "raise SystemExit(3)")
+
+
+def test_a_figure_that_is_read_is_not_timed() -> None:
+    case = harness.Case({"what": "size"}, lambda: 42, unit="MB", reads=True)
+    (row,) = harness.measure(
+        "process", [case], device="cpu", against=None, plan=harness.Plan(repeats=3), command="quod"
+    )
+    assert (row.median, row.unit, row.repeats, row.peer) == (42.0, "MB", 3, None)
