@@ -80,7 +80,8 @@ def main() -> None:
             if "snarkjs" in arguments and find_snarkjs() is None:
                 print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
                 continue
-            command = ["bench", subject, *arguments, "--record", os.path.relpath(record, HERE.parent)]
+            kept_in = os.path.relpath(record, HERE.parent)
+            command = ["bench", subject, *arguments, "--record", kept_in]
             subprocess.run([sys.executable, "-m", "quod", *command], cwd=HERE.parent, check=True)
     subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
 

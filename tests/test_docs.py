@@ -108,6 +108,7 @@ COMMANDS = [
     "bench msm",
     "bench ntt",
     "bench groth16",
+    "bench process",
 ]
 
 

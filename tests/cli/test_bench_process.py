@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from quod.cli.bench import harness, process
+from quod.cli.bench import harness
 from quod.errors import QuodError
+
+# The package has a command of the same name.
+process = import_module("quod.cli.bench.process")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 

@@ -38,7 +38,8 @@ def test_rows_show_whether_there_is_ifma() -> None:
 
 
 def test_strategy_and_threads_are_passed_on() -> None:
-    device = open_device("cpu:scalar", threads=3)
+    device = open_device("cpu:scalar", threads=3, memory_budget=12345)
+    assert device.memory_budget == 12345
     assert (device.strategy, device.lanes, device.threads) == ("scalar", 1, 3)
     assert open_device(strategy="scalar").strategy == "scalar"
     assert open_device("cpu:scalar", strategy="scalar").strategy == "scalar"
@@ -91,13 +92,15 @@ def test_a_container_bounds_memory(
     files = {
         "memory.max": "8000000\n",
         "memory.current": "5000000\n",
-        "memory.stat": "anon 1\ninactive_file 1000000\n",
+        "memory.stat": "anon 1\ninactive_file 700000\nactive_file 300000\n",
     }
     if version == 1:
         files = {
             "memory/memory.limit_in_bytes": "8000000\n",
             "memory/memory.usage_in_bytes": "5000000\n",
-            "memory/memory.stat": "inactive_file 7\ntotal_inactive_file 1000000\n",
+            "memory/memory.stat": (
+                "inactive_file 7\ntotal_inactive_file 700000\ntotal_active_file 300000\n"
+            ),
         }
     (tmp_path / "memory").mkdir()
     for name, text in files.items():
