@@ -7,12 +7,16 @@ force how field elements are held.
 from __future__ import annotations
 
 import difflib
+import functools
 from dataclasses import dataclass
 
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
 from quod.device.llvm_jit import host_processor
 from quod.errors import DeviceError
+
+DeviceChoice = str | CpuDevice
+"""How functions take a device: its name, or one that is open."""
 
 # What decides how fast kernels run; the processor's full list is long.
 _TELLING_FEATURES = (
@@ -51,13 +55,18 @@ def devices() -> list[DeviceInfo]:
 
 
 def open_device(
-    name: str = "cpu", *, threads: int | None = None, strategy: str | None = None
+    name: str = "cpu",
+    *,
+    threads: int | None = None,
+    strategy: str | None = None,
+    memory_budget: int | None = None,
 ) -> CpuDevice:
     """Opens a device by its name.
 
     `threads` is how many threads compute, by default all that the process may run on. `strategy`
-    says the same as the part of the name behind the colon. Raises DeviceError if there is no such
-    device on this machine.
+    says the same as the part of the name behind the colon, `memory_budget` how many bytes plans may
+    count on, by default what is free now. Raises DeviceError if there is no such device on this
+    machine.
     """
     kind, colon, way = name.partition(":")
     if kind != "cpu" or (colon and way not in STRATEGIES):
@@ -67,4 +76,14 @@ def open_device(
         raise DeviceError(f"there is no device {name!r}; {hint}")
     if way and strategy not in (None, way):
         raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
-    return CpuDevice(strategy=way or strategy, threads=threads)
+    return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
+
+
+def resolve_device(device: DeviceChoice) -> CpuDevice:
+    """A device itself, or the one of a name, which is opened once a process."""
+    return device if isinstance(device, CpuDevice) else _opened(device)
+
+
+@functools.cache
+def _opened(name: str) -> CpuDevice:
+    return open_device(name)

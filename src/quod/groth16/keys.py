@@ -13,12 +13,12 @@ from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point, is_finite
 from quod.device.cpu import CpuDevice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
-from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.proof import Proof
 from quod.groth16.sparse import SparseRows

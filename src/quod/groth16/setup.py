@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
 from quod.device.cpu import CpuDevice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, coefficient_dtype, write_zkey
-from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.sparse import SparseRows

@@ -23,6 +23,7 @@ from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
 from quod.curve.pairing import Fq12Integers, pairing, pairing_product
 from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError, MismatchError
 from quod.formats import (
     VerifyingKeyJson,
@@ -30,7 +31,6 @@ from quod.formats import (
     read_verification_key,
     verification_key_to_json,
 )
-from quod.groth16.device import DeviceChoice, resolve_device
 from quod.groth16.points import (
     affine_group,
     sum_of_multiples,

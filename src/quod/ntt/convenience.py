@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import overload
 
 import numpy as np
 
 from quod.curve.parameters import RootFamily
-from quod.device.cpu import CpuDevice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.array import Words, from_integers, to_integers
 from quod.field.moduli import BN254_FR, Modulus
@@ -26,7 +25,7 @@ def ntt(
     ordering: Ordering = ...,
     coset: int | None = ...,
     batch: int = ...,
-    device: CpuDevice | None = ...,
+    device: DeviceChoice = ...,
 ) -> Words: ...
 
 
@@ -40,7 +39,7 @@ def ntt(
     ordering: Ordering = ...,
     coset: int | None = ...,
     batch: int = ...,
-    device: CpuDevice | None = ...,
+    device: DeviceChoice = ...,
 ) -> list[int]: ...
 
 
@@ -53,7 +52,7 @@ def ntt(
     ordering: Ordering = "NN",
     coset: int | None = None,
     batch: int = 1,
-    device: CpuDevice | None = None,
+    device: DeviceChoice = "cpu",
 ) -> Words | list[int]:
     """The number-theoretic transform of `batch` equally long runs of values over a scalar field.
 
@@ -72,7 +71,7 @@ def ntt(
         )
     array = _as_array(values, modulus)
     log2_size = (count // batch).bit_length() - 1
-    plan = NttPlan(device or _default_device(), modulus, log2_size, family)
+    plan = NttPlan(resolve_device(device), modulus, log2_size, family)
     transform = plan.inverse if inverse else plan.forward
     transform(array, batch=batch, ordering=ordering, coset=coset)
     return array if isinstance(values, np.ndarray) else to_integers(modulus, array)
@@ -92,8 +91,3 @@ def _as_array(values: Words | Sequence[int], modulus: Modulus) -> Words:
 
 def _is_power_of_two(count: int) -> bool:
     return count > 0 and count & (count - 1) == 0
-
-
-@functools.cache
-def _default_device() -> CpuDevice:
-    return CpuDevice()
