@@ -37,7 +37,7 @@ def test_rows_show_whether_there_is_ifma() -> None:
     assert "cpu:scalar" in rows
 
 
-def test_strategy_and_threads_are_passed_on() -> None:
+def test_what_a_device_is_opened_with_is_passed_on() -> None:
     device = open_device("cpu:scalar", threads=3, memory_budget=12345)
     assert device.memory_budget == 12345
     assert (device.strategy, device.lanes, device.threads) == ("scalar", 1, 3)

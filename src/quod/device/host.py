@@ -54,13 +54,15 @@ def _container_limit() -> int | None:
 
 def _container_use() -> int | None:
     """What the control group holds, without the file cache that it would give back."""
-    for use, parts, name in (
-        ("memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    for use, parts, prefix in (
+        ("memory.current", "memory.stat", ""),
+        ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
     ):
         with contextlib.suppress(ValueError, OSError):
             used = int((CONTROL_GROUPS / use).read_text())
-            return max(0, used - (_number_after(CONTROL_GROUPS / parts, name) or 0))
+            names = (f"{prefix}inactive_file", f"{prefix}active_file")
+            cached = sum(_number_after(CONTROL_GROUPS / parts, name) or 0 for name in names)
+            return max(0, used - cached)
     return None
 
 
