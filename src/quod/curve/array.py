@@ -80,3 +80,20 @@ def check_scalars_array(group: Group, scalars: Words, count: int | None = None) 
     if count is not None and len(scalars) != count:
         raise InputError(f"{count} points need as many scalars, not {len(scalars)}")
     elements.check_canonical(group.scalars, scalars)
+
+
+def widened_scalars(scalars: Words, count: int) -> Words:
+    """Integers of any size in whole 64-bit words, one for each of `count` points.
+
+    `scalars` are uint32 words of shape (count, words), or (1, words) for one that all points share.
+    InputError for another type, shape or number.
+    """
+    if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:
+        raise InputError(
+            f"scalars are uint32 words of shape (n, words), not {scalars.dtype} of {scalars.shape}"
+        )
+    if len(scalars) not in (1, count):
+        raise InputError(f"{count} points need as many scalars, not {len(scalars)}")
+    widened = np.zeros((count, scalars.shape[1] + scalars.shape[1] % 2), np.uint32)
+    widened[:, : scalars.shape[1]] = scalars
+    return widened

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.array import widened_scalars
 from quod.curve.edwards_model import EdwardsModel, edwards_to_model
 from quod.curve.edwards_point import EdwardsArithmetic
 from quod.curve.lane_table import LaneTable
@@ -153,17 +154,9 @@ def multiply(device: CpuDevice, curve: EdwardsCurve, points: Words, scalars: Wor
     reduced, so that points need not be in the subgroup.
     """
     points = _points(curve, points)
-    if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:
-        raise InputError(
-            f"scalars are uint32 words of shape (n, words), not {scalars.dtype} of {scalars.shape}"
-        )
-    if len(scalars) not in (1, len(points)):
-        raise InputError(f"{len(points)} points need as many scalars, not {len(scalars)}")
-    words = -(-scalars.shape[1] // 2)
-    padded = np.zeros((len(points), 2 * words), np.uint32)
-    padded[:, : scalars.shape[1]] = scalars
+    padded = widened_scalars(scalars, len(points))
     out = np.empty_like(points)
-    kernel = device.compile(edwards_multiply, curve=curve, scalar_words=words)
+    kernel = device.compile(edwards_multiply, curve=curve, scalar_words=padded.shape[1] // 2)
     _launch(device, kernel, len(points), points, padded, out)
     return out
 

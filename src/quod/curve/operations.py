@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve import kernels
-from quod.curve.array import check_points_array
+from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.groups import Group
 from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check, find_finite
 from quod.device.cpu import CpuDevice
@@ -58,17 +58,15 @@ def multiply(device: CpuDevice, group: Group, points: Words, scalars: Words) -> 
     are not reduced, so that points need not be in the subgroup.
     """
     points = _points(group, points)
-    if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:
-        raise InputError(
-            f"scalars are uint32 words of shape (n, words), not {scalars.dtype} of {scalars.shape}"
-        )
-    if len(scalars) not in (1, len(points)):
-        raise InputError(f"{len(points)} points need as many scalars, not {len(scalars)}")
-    words = -(-scalars.shape[1] // 2)
-    padded = np.zeros((len(points), 2 * words), np.uint32)
-    padded[:, : scalars.shape[1]] = scalars
+    padded = widened_scalars(scalars, len(points))
     return _extended(
-        device, group, kernels.curve_multiply, len(points), points, padded, scalar_words=words
+        device,
+        group,
+        kernels.curve_multiply,
+        len(points),
+        points,
+        padded,
+        scalar_words=padded.shape[1] // 2,
     )
 
 
