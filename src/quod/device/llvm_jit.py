@@ -18,11 +18,6 @@ _SIGNATURE = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-_LONG_TEXT = 1 << 20
-"""From so many characters on a module is calls and straight arithmetic, folded when it was traced:
-the middle of LLVM takes as long as the code generator then and makes nothing faster."""
-
-
 @dataclass(frozen=True)
 class HostProcessor:
     """What code is generated for: LLVM's name of the processor, its features, its triple.
