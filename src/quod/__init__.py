@@ -59,7 +59,7 @@ _HOME = {
     "devices": "quod.device",
 }
 # Packages that are loaded when they are first named.
-_PACKAGES = ("msm", "ntt", "groth16", "formats", "kernel", "device", "field", "curve", "circuit")
+_PACKAGES = ("msm", "ntt", "groth16", "formats", "kernel", "device", "field", "curve")
 
 
 def __getattr__(name: str) -> object:
