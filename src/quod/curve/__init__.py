@@ -1,1 +1,63 @@
-"""Curves: parameters, groups, point arithmetic, encodings, pairings."""
+"""Curves: parameters, groups, point arithmetic, encodings, pairings.
+
+Arrays of points are in `quod.curve.operations` and `quod.curve.edwards_operations`, byte encodings
+in `quod.curve.encoding`. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.curve.affine import AffineGroup as AffineGroup
+    from quod.curve.affine import g1_group as g1_group
+    from quod.curve.affine import g2_group as g2_group
+    from quod.curve.array import Point as Point
+    from quod.curve.array import from_points as from_points
+    from quod.curve.array import to_points as to_points
+    from quod.curve.groups import GROUPS as GROUPS
+    from quod.curve.groups import Group as Group
+    from quod.curve.pairing import pairing_product as pairing_product
+    from quod.curve.pairing import pairing_product_is_one as pairing_product_is_one
+    from quod.curve.parameters import CURVES as CURVES
+    from quod.curve.parameters import EDWARDS_BLS12 as EDWARDS_BLS12
+    from quod.curve.parameters import EdwardsCurve as EdwardsCurve
+    from quod.curve.parameters import PairingCurve as PairingCurve
+
+__all__ = [
+    "PairingCurve",
+    "CURVES",
+    "EdwardsCurve",
+    "EDWARDS_BLS12",
+    "Group",
+    "GROUPS",
+    "Point",
+    "from_points",
+    "to_points",
+    "AffineGroup",
+    "g1_group",
+    "g2_group",
+    "pairing_product",
+    "pairing_product_is_one",
+]
+
+_HOME = {
+    "PairingCurve": "quod.curve.parameters",
+    "CURVES": "quod.curve.parameters",
+    "EdwardsCurve": "quod.curve.parameters",
+    "EDWARDS_BLS12": "quod.curve.parameters",
+    "Group": "quod.curve.groups",
+    "GROUPS": "quod.curve.groups",
+    "Point": "quod.curve.array",
+    "from_points": "quod.curve.array",
+    "to_points": "quod.curve.array",
+    "AffineGroup": "quod.curve.affine",
+    "g1_group": "quod.curve.affine",
+    "g2_group": "quod.curve.affine",
+    "pairing_product": "quod.curve.pairing",
+    "pairing_product_is_one": "quod.curve.pairing",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

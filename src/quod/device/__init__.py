@@ -9,8 +9,9 @@ The names below load on first use (PEP 562): the compiler behind them takes a wh
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.device.buffer import Buffer as Buffer
@@ -62,14 +63,4 @@ _HOME = {
     "Timeline": "quod.device.timeline",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'quod.device' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,1 +1,47 @@
-"""Prime fields and their extensions: moduli, limb strategies, towers, host arrays."""
+"""Prime fields and their extensions: moduli, limb strategies, towers, host arrays.
+
+The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.field.array import from_integers as from_integers
+    from quod.field.array import integers_to_words as integers_to_words
+    from quod.field.array import random_elements as random_elements
+    from quod.field.array import to_integers as to_integers
+    from quod.field.array import words_to_integers as words_to_integers
+    from quod.field.moduli import MODULI as MODULI
+    from quod.field.moduli import Modulus as Modulus
+    from quod.field.spec import FieldSpec as FieldSpec
+    from quod.field.strategy import prime_field as prime_field
+
+__all__ = [
+    "Modulus",
+    "MODULI",
+    "FieldSpec",
+    "prime_field",
+    "from_integers",
+    "to_integers",
+    "integers_to_words",
+    "words_to_integers",
+    "random_elements",
+]
+
+_HOME = {
+    "Modulus": "quod.field.moduli",
+    "MODULI": "quod.field.moduli",
+    "FieldSpec": "quod.field.spec",
+    "prime_field": "quod.field.strategy",
+    "from_integers": "quod.field.array",
+    "to_integers": "quod.field.array",
+    "integers_to_words": "quod.field.array",
+    "words_to_integers": "quod.field.array",
+    "random_elements": "quod.field.array",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

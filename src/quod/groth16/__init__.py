@@ -5,8 +5,9 @@ The names below load on first use (PEP 562): who verifies needs no prover.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey as ProvingKey
@@ -25,14 +26,4 @@ _HOME = {
     "INSECURE_MARK": "quod.groth16.marks",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'quod.groth16' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

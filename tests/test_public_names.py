@@ -1,0 +1,30 @@
+"""What packages offer: each public name is there, and none is hidden by a module of its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+PACKAGES = ["quod", *(f"quod.{name}" for name in (
+    "curve", "device", "field", "formats", "groth16", "kernel", "msm", "ntt",
+))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_public_names(name: str) -> None:
+    package = importlib.import_module(name)
+    assert len(set(package.__all__)) == len(package.__all__)
+    assert set(package.__all__) <= set(dir(package))
+    for public in package.__all__:
+        assert getattr(package, public) is not None
+    with pytest.raises(AttributeError, match=rf"'{name}' has no attribute 'nothing'"):
+        _ = package.nothing
+
+
+@pytest.mark.parametrize("name", PACKAGES[1:])
+def test_no_public_name_is_that_of_a_module(name: str) -> None:
+    package = importlib.import_module(name)
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    assert not modules & set(package.__all__)
