@@ -43,9 +43,15 @@ def test_every_size_of_table(device: CpuDevice, count: int) -> None:
     group = GROUPS["bn254.g1"]
     scalars = hostile_scalars(group)
     law, (point,) = reference(group), points(group, 1)
-    table = FixedBase(device, group, count, point)
+    table = FixedBase(device, group, point, count)
     found = table.multiply(integers_to_words(group.scalars, scalars))
     assert to_points(group, found) == [law.mul(scalar, point) for scalar in scalars]
+
+
+def test_multiples_of_infinity(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    scalars = integers_to_words(group.scalars, [0, 1, 5, group.scalars.value - 1])
+    assert not FixedBase(device, group, None, 4).multiply(scalars).any()
 
 
 def test_tables_grow_with_the_scalars() -> None:
@@ -81,7 +87,7 @@ def test_no_scalars(device: CpuDevice) -> None:
 
 def test_refused_scalars(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
-    table = FixedBase(device, group, 1)
+    table = FixedBase(device, group, group.parameters.generator, 1)
     good = integers_to_words(group.scalars, [1, 2, 3])
     bad = good.copy()
     order = group.scalars.value.to_bytes(32, "little")

@@ -110,7 +110,8 @@ def generate_key(
     for degree, names in ((1, ("a", "b_g1", "ic", "c", "h")), (2, ("b_g2",))):
         group = GROUPS[f"{curve.name}.g{degree}"]
         with timeline.stage(f"points of G{degree}"):
-            table = FixedBase(chosen, group, sum(len(scalars[name]) for name in names))
+            count = sum(len(scalars[name]) for name in names)
+            table = FixedBase(chosen, group, group.parameters.generator, count)
             for name in names:
                 points[name] = table.multiply(scalars[name])
             single = {

@@ -88,19 +88,16 @@ class _Shape:
 
 
 class FixedBase:
-    """A table of multiples of one point, the group's generator if none is given.
+    """A table of multiples of one point.
 
     `count` is how many scalars there will be in all; it decides how large the table is.
     """
 
-    def __init__(
-        self, device: CpuDevice, group: Group, count: int, point: Point | None = None
-    ) -> None:
+    def __init__(self, device: CpuDevice, group: Group, point: Point, count: int) -> None:
         self.device = device
         self.group = group
         self._shape = _shape_for(group, count)
-        base = from_points(group, [group.parameters.generator if point is None else point])
-        self._table = _table(device, group, base, self._shape)
+        self._table = _table(device, group, from_points(group, [point]), self._shape)
 
     def multiply(self, scalars: Words) -> Words:
         """scalars[i] * point, affine of shape (n, *group.shape).
@@ -142,7 +139,7 @@ class FixedBase:
 
 def multiply_generator(device: CpuDevice, group: Group, scalars: Words) -> Words:
     """scalars[i] * G; see `FixedBase.multiply`."""
-    return FixedBase(device, group, len(scalars)).multiply(scalars)
+    return FixedBase(device, group, group.parameters.generator, len(scalars)).multiply(scalars)
 
 
 def _shape_for(group: Group, count: int) -> _Shape:
