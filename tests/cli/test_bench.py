@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quod import __version__
+from quod.cli import entry
 from quod.cli.bench import harness
 from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
@@ -164,3 +165,12 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
     arguments = ["bench", "groth16", "/home/me/c.zkey", "examples/w.wtns", "--record", "/r.json"]
     assert harness.command_line(arguments) == "quod bench groth16 c.zkey examples/w.wtns"
     assert harness.command_line(["bench", "msm", "--record=r", "-q"]) == "quod bench msm -q"
+
+
+@pytest.mark.parametrize("subject", ["msm", "ntt"])
+@pytest.mark.parametrize("size", ["-1", "29", "99", "x"])
+def test_sizes_that_no_machine_has(
+    subject: str, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", subject, "--log2", size]) == 2
+    assert "--log2" in capsys.readouterr().err

@@ -24,6 +24,12 @@ Record = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")]
 Seconds = Annotated[float, typer.Option(min=0.0, help="Measure each side at least this long.")]
+Sizes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--log2", metavar="K", min=0, max=28, help="Size 2^K; may be given several times."
+    ),
+]
 Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
 
 
@@ -96,10 +102,7 @@ def field(
 def msm(
     curve: Curve = "bls12_381",
     group: Annotated[str, typer.Option(help="g1 or g2.")] = "g1",
-    sizes: Annotated[
-        list[int] | None,
-        typer.Option("--log2", metavar="K", help="2^K points; may be given several times."),
-    ] = None,
+    sizes: Sizes = None,
     scalars: Annotated[
         str, typer.Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
     ] = "uniform",
@@ -130,10 +133,7 @@ def msm(
 @app.command()
 def ntt(
     curve: Curve = "bn254",
-    sizes: Annotated[
-        list[int] | None,
-        typer.Option("--log2", metavar="K", help="2^K elements; may be given several times."),
-    ] = None,
+    sizes: Sizes = None,
     device: Device = "cpu",
     against: Against = None,
     repeats: Repeats = 5,
