@@ -22,6 +22,9 @@ from quod.formats.snarkjs_json import (
 
 PTAU_VERSION = 1
 
+# Bytes in which a document's first bracket is looked for.
+_LEADING_SPACE = 64
+
 
 def describe(path: Path) -> dict[str, object]:
     """What the file at `path` is, as a mapping in the order to show it in.
@@ -124,6 +127,8 @@ def _json(path: Path) -> dict[str, object]:
     try:
         document: Any = load_json(path)
     except InputError as error:
+        if bytes(map_file(path)[:_LEADING_SPACE]).lstrip()[:1] in (b"{", b"["):
+            raise
         raise InputError(
             "is none of zkey, wtns, r1cs, ptau and JSON; check that the right file was given",
             path=path,
