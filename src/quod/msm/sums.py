@@ -68,7 +68,8 @@ class PointSums:
             cut, 1, len(starts), longest, piece, first, starts, lengths, owners, histogram, *tables,
             self.numbers, *longs, totals,
         )  # fmt: skip
-        return (int(totals[0]), int(totals[1])), tables, longs
+        counts = int(totals[slices.SLICES]), int(totals[slices.LONG_SEGMENTS])
+        return counts, tables, longs
 
     def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
         device = self._device
