@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from quod.device.cpu import CpuDevice
 from quod.device.llvm_jit import host_processor
+
+# A kernel may be compiled within an example, and the machine may be busy.
+settings.register_profile("quod", deadline=None)
+settings.load_profile("quod")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
