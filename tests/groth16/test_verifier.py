@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quod.curve.affine import AffineGroup
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
@@ -21,12 +22,21 @@ from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.groth16.points import affine_group
 from tests.groth16.circuits import CIRCOM_SETS
 from tests.groth16.conftest import Made
-from tests.groth16.test_points import point_outside_the_subgroup
 from tests.node import run_program
 from tests.reference import circom
 
 Make = Callable[[str], Made]
 Proved = tuple[VerifyingKey, list[int], Proof]
+
+
+def point_outside_the_subgroup(law: AffineGroup[Any]) -> Any:
+    """A point of the curve that has not the order r."""
+    for x in range(1, 100):
+        for candidate in ((x, 0), (0, x), (x, 1)) if "g2" in law.name else (x,):
+            root = law.field.square_root(law.right_side(candidate))
+            if root is not None and law.multiply(law.order, (candidate, root)) is not None:
+                return candidate, root
+    raise AssertionError("every point tried is in the subgroup")
 
 
 @pytest.fixture(params=CURVES)
