@@ -7,7 +7,7 @@ products and 1 square an addition. Slices are sorted by falling length, so neigh
 
 An addition whose two x coordinates are equal has a zero denominator, which makes the product of
 all denominators zero. Only then, and while a sum is infinity, does the instance look at its pairs
-one by one; see `_Careful`.
+one by one; see `_Accumulator.forward_carefully`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ NO_ENTRY = 0xFFFFFFFF
 # Independent chains of products, so that a processor has two to work on at a time.
 CHAINS = 2
 
+# What a workgroup may keep: half of a small level-two cache, the points take the rest.
 _STATE_BYTES = 256 << 10
 
 # What an addition really is, where it is not one of two different finite points.
@@ -122,20 +123,17 @@ class _Accumulator:
             active = part.length > number
             entry = self.entries[part.start + k.select(active, number, 0)]
             self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
-            offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
-            k.prefetch(self.points, offset, self.group.point_words)
+            k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """(whether the row has an entry in this round, its point's offset, its sign)."""
         k = self.k
         entry = self.current[self.kind_place(row)]
         active = entry != NO_ENTRY
-        index = k.select(active, entry & INDEX_MASK, 0)
-        return active, index.cast(types.u64) * self.group.point_words, (entry & SIGN_BIT) != 0
+        return active, *self.decoded(k.select(active, entry, 0))
 
-    def entry(self, place: Value) -> tuple[Value, Value]:
+    def decoded(self, entry: Value) -> tuple[Value, Value]:
         """(offset of the point in words, whether it is negated)."""
-        entry = self.entries[place]
         offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
         return offset, (entry & SIGN_BIT) != 0
 
@@ -168,7 +166,7 @@ class _Accumulator:
         k, f = self.k, self.f
         with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
             part = self.slice(first, loop.index)
-            offset, negated = self.entry(part.start)
+            offset, negated = self.decoded(self.entries[part.start])
             x_words, y_words = self.words(offset)
             self.x.store(loop.index, f.carried(f.from_words(x_words)))
             self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
