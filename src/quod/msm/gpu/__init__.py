@@ -1,0 +1,1 @@
+"""Multi-scalar multiplication on devices with memory of their own."""
