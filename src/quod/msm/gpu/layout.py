@@ -2,17 +2,19 @@
 
     scalars -> entries, sorted by bucket -> units of entries -> unit sums -> bucket sums -> lines
 
-An entry is a u32: base index in the low 31 bits, the sign of its digit in bit 31. Base index
-``copy * count + i`` is 2**(copy * windows * window_bits) times base i. Digit d of window w of vector
-v belongs to bucket ``(v * windows + w) * buckets + abs(d) - 1``; zero digits and infinite bases make
-no entry. Entries of one bucket are consecutive, in any order.
+An entry is a u32: base index in the low 31 bits, the sign of its digit in bit 31. Of n bases, base
+index ``copy * n + i`` is 2**(copy * windows * window_bits) times base i. Digit d of window w of
+vector v belongs to bucket ``(v * windows + w) * buckets + abs(d) - 1``; zero digits and infinite
+bases make no entry. Entries of one bucket are consecutive, in any order.
 
 A unit is a run of at most `longest` entries of one bucket. The units of a bucket are consecutive in
 their numbering, and buckets follow one another in it: those of bucket b are ``first_unit[b]`` to
 ``first_unit[b + 1] - 1``, none for an empty bucket.
 
-Kernels of three modules work on these arrays, and each of them records its launches:
+Kernels of four modules work on these arrays, and each of them records its launches:
 
+    precompute.multiples(device, group, points, plan) -> Buffer
+        The bases as `accumulate` reads them, all copies, from a host array of affine points.
     accumulate.record(recording, device, plan, bases, entries, units, sums, scratch)
         sums[number] = the sum of the entries of every unit.
     merge.record(recording, device, plan, units, sums, scratch)
@@ -99,7 +101,7 @@ class GpuMsmPlan:
 
     @property
     def bucket_unit_room(self) -> int:
-        """The most units that one bucket can have: all digits of a vector that fall in its window."""
+        """The most units of one bucket: if all digits that may fall into it do."""
         return -(-self.count * self.copies // self.longest)
 
     @property
