@@ -222,5 +222,5 @@ def test_upload_and_download(device: CpuDevice) -> None:
     out = np.zeros(4, np.uint32)
     device.download(buffer, out)
     assert out.tolist() == [0, 2, 4, 6]
-    with pytest.raises(DeviceError, match="16 bytes does not fit an array of 12"):
+    with pytest.raises(DeviceError, match="16 bytes do not fit memory of 12 bytes"):
         device.download(buffer, np.zeros(3, np.uint32))

@@ -6,6 +6,9 @@ a multiple of 4 bytes, or of its element's size if that is less or the kernel ad
 atomically. Its items must be as wide as the pointer's elements and of the same kind (whole number,
 float, bool), with one exception: integers may be read as integers of another width if they come
 out even, so a kernel over `u64` takes the packed 32-bit words of field elements.
+
+A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
+bytes; it copies arrays there first.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.buffer import HOST, Array, Buffer, Space
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
 from quod.target.pointers import PointerUses
@@ -39,13 +42,22 @@ _ADDRESS_ALIGNMENT = 4
 class Signature:
     """The parameters of one kernel and what it does through them."""
 
-    def __init__(self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses) -> None:
+    def __init__(
+        self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses, *,
+        space: Space = HOST, alignment: int | None = None,
+    ) -> None:  # fmt: skip
+        """`space` is the memory that the kernel reaches, and `alignment` what all of it must have
+        instead of what the module's documentation says."""
         self.kernel = kernel
         self.parameters = dict(parameters)
+        self._space = space
         self._rows = [
-            (name, type_, index in uses.stored, _alignment(type_, atomic=index in uses.atomic))
+            (
+                name, type_, index in uses.stored,
+                alignment or _alignment(type_, atomic=index in uses.atomic),
+            )
             for index, (name, type_) in enumerate(self.parameters.items())
-        ]
+        ]  # fmt: skip
         formats = [_FORMATS.get(type_.name, "Q") for type_ in self.parameters.values()]
         self._layout = struct.Struct("<" + "".join(formats))
         self._slots = ctypes.c_uint64 * max(1, len(formats))
@@ -55,17 +67,14 @@ class Signature:
 
         Raises DeviceError for an argument that does not fit its parameter.
         """
-        if len(arguments) != len(self._rows):
-            raise DeviceError(
-                f"kernel {self.kernel} takes {len(self._rows)} arguments "
-                f"({', '.join(self.parameters)}), not {len(arguments)}"
-            )
+        self._space.check()
+        self._check_count(arguments)
         values: list[int | float] = []
         for row, argument in zip(self._rows, arguments, strict=True):
             name, type_, stored, alignment = row
             try:
                 values.append(
-                    _address(argument, type_, stored, alignment)
+                    _address(argument, type_, stored, alignment, self._space)
                     if isinstance(type_, PointerType)
                     else _number(argument, type_)
                 )
@@ -74,6 +83,32 @@ class Signature:
         slots: Slots = self._slots()
         self._layout.pack_into(slots, 0, *values)
         return slots
+
+    def arrays(self, arguments: Sequence[Argument]) -> list[tuple[int, Array, bool]]:
+        """The arguments that are arrays: their number, the array, whether it is stored to.
+
+        For a device that copies them to memory of its own. Raises DeviceError for an array that
+        does not fit its parameter.
+        """
+        self._check_count(arguments)
+        found = []
+        for index, (row, argument) in enumerate(zip(self._rows, arguments, strict=True)):
+            name, type_, stored, _ = row
+            if isinstance(argument, np.ndarray) and isinstance(type_, PointerType):
+                try:
+                    _check_array(argument, type_)
+                    _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
+                except _Unfit as error:
+                    raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
+                found.append((index, argument, stored))
+        return found
+
+    def _check_count(self, arguments: Sequence[Argument]) -> None:
+        if len(arguments) != len(self._rows):
+            raise DeviceError(
+                f"kernel {self.kernel} takes {len(self._rows)} arguments "
+                f"({', '.join(self.parameters)}), not {len(arguments)}"
+            )
 
 
 class _Unfit(Exception):
@@ -85,10 +120,19 @@ def _alignment(type_: Type, *, atomic: bool) -> int:
     return element if atomic else min(element, _ADDRESS_ALIGNMENT)
 
 
-def _address(argument: Argument, type_: PointerType, stored: bool, alignment: int) -> int:
+def _address(
+    argument: Argument, type_: PointerType, stored: bool, alignment: int, space: Space
+) -> int:
     if isinstance(argument, Buffer):
+        if argument.space is not space:
+            raise _Unfit(
+                f"is memory of {argument.space.name}, and the kernel reads that of {space.name}; "
+                "upload or download it"
+            )
         address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
     elif isinstance(argument, np.ndarray):
+        if space is not HOST:
+            raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
         _check_array(argument, type_)
         address, nbytes = argument.ctypes.data, argument.nbytes
         writeable = argument.flags.writeable
@@ -97,17 +141,20 @@ def _address(argument: Argument, type_: PointerType, stored: bool, alignment: in
             f"must be a buffer or an array ({type_.element} elements), "
             f"not {type(argument).__name__}"
         )
-    if stored and not writeable:
-        raise _Unfit("is read-only, and the kernel stores to it")
-    element = type_.element.bytes
-    if nbytes % element:
-        raise _Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+    _check_memory(nbytes, writeable, type_, stored)
     if address % alignment and nbytes:
         raise _Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
     return address
 
 
-def _check_array(array: np.ndarray[Any, Any], type_: PointerType) -> None:
+def _check_memory(nbytes: int, writeable: bool, type_: PointerType, stored: bool) -> None:
+    if stored and not writeable:
+        raise _Unfit("is read-only, and the kernel stores to it")
+    if nbytes % type_.element.bytes:
+        raise _Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+
+
+def _check_array(array: Array, type_: PointerType) -> None:
     element, dtype = type_.element, array.dtype
     wanted = "integer" if element.is_integer else element.kind
     if _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:

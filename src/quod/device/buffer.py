@@ -13,30 +13,75 @@ Array = np.ndarray[Any, Any]
 _ALIGNMENT = 64
 
 
+class Space:
+    """A memory that addresses belong to: the host's, or one of a device's own.
+
+    Spaces are compared by identity. One that is lost, because its device was closed or failed,
+    has no memory any more.
+    """
+
+    __slots__ = ("_lost", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lost: str | None = None
+
+    def lose(self, why: str) -> None:
+        """From now on its memory is gone; only the first reason counts."""
+        self._lost = self._lost or why
+
+    def check(self) -> None:
+        """DeviceError if its memory is gone."""
+        if self._lost is not None:
+            raise DeviceError(f"the memory of {self.name} is gone: {self._lost}")
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+
+HOST = Space("the host")
+"""Memory that NumPy reaches; also the memory of the CPU as a device."""
+
+
 class Buffer:
     """Bytes of device memory with an owner.
 
-    On the CPU it is a NumPy array of bytes, aligned to a cache line where Quod allocated it; the
-    array is the owner and lives as long as the buffer does.
+    `owner` lives as long as the buffer does, and gives the memory back when it goes. On the CPU
+    it is a NumPy array of bytes, aligned to a cache line where Quod allocated it. A device with
+    memory of its own gives its `space`, and addresses there.
     """
 
-    __slots__ = ("_address", "_owner")
+    __slots__ = ("__weakref__", "_address", "_nbytes", "_owner", "_space", "_writeable")
 
-    def __init__(self, owner: Array) -> None:
+    def __init__(self, owner: object, address: int, nbytes: int, *, space: Space,
+                 writeable: bool = True) -> None:  # fmt: skip
         self._owner = owner
-        self._address = int(owner.ctypes.data)
+        self._address = address
+        self._nbytes = nbytes
+        self._space = space
+        self._writeable = writeable
 
     @classmethod
     def zeros(cls, nbytes: int) -> Buffer:
-        """Zeroed memory; untouched pages cost nothing. DeviceError if there is not so much."""
+        """Zeroed host memory; untouched pages cost nothing. DeviceError if there is too little."""
+        return cls._allocated(nbytes, np.zeros)
+
+    @classmethod
+    def empty(cls, nbytes: int) -> Buffer:
+        """Host memory with whatever is in it; DeviceError if there is too little."""
+        return cls._allocated(nbytes, np.empty)
+
+    @classmethod
+    def _allocated(cls, nbytes: int, allocate: Any) -> Buffer:
         if nbytes < 0:
             raise DeviceError(f"a buffer cannot have {nbytes} bytes")
         try:
-            raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+            raw = allocate(nbytes + _ALIGNMENT, np.uint8)
         except (MemoryError, ValueError, OverflowError) as error:
             raise DeviceError(f"no memory for a buffer of {nbytes} bytes") from error
         start = -raw.ctypes.data % _ALIGNMENT
-        return cls(raw[start : start + nbytes])
+        return cls.wrap(raw[start : start + nbytes])
 
     @classmethod
     def wrap(cls, array: Array) -> Buffer:
@@ -46,23 +91,36 @@ class Buffer:
                 "a buffer is contiguous memory, which the array is not; "
                 "take numpy.ascontiguousarray of it"
             )
-        return cls(array)
+        return cls(
+            array, int(array.ctypes.data), int(array.nbytes), space=HOST,
+            writeable=bool(array.flags.writeable),
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
-        return int(self._owner.nbytes)
+        return self._nbytes
 
     @property
     def address(self) -> int:
         return self._address
 
     @property
+    def space(self) -> Space:
+        """Where the address means something."""
+        return self._space
+
+    @property
     def writeable(self) -> bool:
         """Whether kernels may store to it: not if it wraps an array that is read-only."""
-        return bool(self._owner.flags.writeable)
+        return self._writeable
 
     def view(self, dtype: Any = np.uint32, shape: tuple[int, ...] | None = None) -> Array:
-        """The memory as an array, without a copy."""
+        """The memory as an array, without a copy; DeviceError where it is not host memory."""
+        if not isinstance(self._owner, np.ndarray):
+            raise DeviceError(
+                f"this buffer is memory of {self._space.name}, which the host does not reach; "
+                "download it into an array"
+            )
         flat: Array = self._owner.reshape(-1).view(dtype)
         return flat if shape is None else flat.reshape(shape)
 
@@ -70,4 +128,17 @@ class Buffer:
         """Bytes `start` to `stop`, sharing the memory; DeviceError if there are none such."""
         if not 0 <= start <= stop <= self.nbytes:
             raise DeviceError(f"a buffer of {self.nbytes} bytes has no bytes {start} to {stop}")
-        return Buffer(self._owner.reshape(-1).view(np.uint8)[start:stop])
+        if isinstance(self._owner, np.ndarray):
+            return Buffer.wrap(self._owner.reshape(-1).view(np.uint8)[start:stop])
+        return Buffer(
+            self._owner, self._address + start, stop - start, space=self._space,
+            writeable=self._writeable,
+        )  # fmt: skip
+
+
+def check_same_size(source: Buffer, target: Buffer) -> None:
+    """DeviceError unless all bytes of one buffer fit the other exactly."""
+    if source.nbytes != target.nbytes:
+        raise DeviceError(
+            f"{source.nbytes} bytes do not fit memory of {target.nbytes} bytes; sizes must agree"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from quod.device import cancellation, cpu_compiler, host, llvm_jit
 from quod.device.arguments import Argument, Slots
-from quod.device.buffer import Buffer
+from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
 from quod.device.memory import check_budget
@@ -53,6 +53,8 @@ class CpuDevice:
 
     kind = "cpu"
     name = "cpu"
+    unified = True
+    space = HOST
 
     def __init__(
         self,
@@ -86,6 +88,11 @@ class CpuDevice:
     def lanes(self) -> int:
         """Instances a workgroup of kernels that compute in field elements."""
         return 8 if self.strategy == "ifma" else 1
+
+    @property
+    def resident_lanes(self) -> int:
+        """Instances that keep all threads at work."""
+        return self.lanes * self.threads
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
@@ -139,24 +146,30 @@ class CpuDevice:
 
     # --- memory
 
-    def allocate(self, nbytes: int) -> Buffer:
-        """Zeroed memory; DeviceError if there is not so much."""
-        return Buffer.zeros(nbytes)
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory, zeroed unless told not to be; DeviceError if there is too little."""
+        return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
 
-    def upload(self, array: np.ndarray[Any, Any]) -> Buffer:
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes, which on the CPU is like any other."""
+        return Buffer.empty(nbytes).view(np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
         """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
 
-        An array that is not contiguous is copied.
+        An array that is not contiguous is copied, and one with a buffer to go into.
         """
-        return Buffer.wrap(np.ascontiguousarray(array))
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        if into is None:
+            return source
+        check_same_size(source, into)
+        into.view(np.uint8)[:] = source.view(np.uint8)
+        return into
 
-    def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+    def download(self, buffer: Buffer, array: Array) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.wrap(array)
-        if target.nbytes != buffer.nbytes:
-            raise DeviceError(
-                f"a buffer of {buffer.nbytes} bytes does not fit an array of {target.nbytes}"
-            )
+        check_same_size(buffer, target)
         target.view(np.uint8)[:] = buffer.view(np.uint8)
 
     def check_budget(

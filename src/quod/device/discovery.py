@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
 from quod.device.llvm_jit import host_processor
+from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 
-DeviceChoice = str | CpuDevice
+DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
 
 # What decides how fast kernels run; the processor's full list is long.
@@ -60,7 +61,7 @@ def open_device(
     threads: int | None = None,
     strategy: str | None = None,
     memory_budget: int | None = None,
-) -> CpuDevice:
+) -> AnyDevice:
     """Opens a device by its name.
 
     `threads` is how many threads compute, by default all that the process may run on. `strategy`
@@ -79,11 +80,11 @@ def open_device(
     return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
 
 
-def resolve_device(device: DeviceChoice) -> CpuDevice:
+def resolve_device(device: DeviceChoice) -> AnyDevice:
     """A device itself, or the one of a name, which is opened once a process."""
-    return device if isinstance(device, CpuDevice) else _opened(device)
+    return _opened(device) if isinstance(device, str) else device
 
 
 @functools.cache
-def _opened(name: str) -> CpuDevice:
+def _opened(name: str) -> AnyDevice:
     return open_device(name)

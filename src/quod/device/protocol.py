@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import Buffer
+from quod.device.buffer import Buffer, Space
 from quod.device.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -63,8 +63,10 @@ Kernel = TypeVar("Kernel", bound=CompiledKernel)
 class Device(Protocol[Kernel]):
     """A place where kernels run.
 
-    `lanes` is how many instances a workgroup has by default, `strategy` how field elements are
-    held, `memory_budget` how many bytes a plan may count on.
+    `lanes` is how many instances a workgroup has by default, `resident_lanes` how many instances
+    fill the device, `strategy` how field elements are held, `memory_budget` how many bytes a plan
+    may count on. Kernels reach the memory of `space`, which on a `unified` device is the host's:
+    they read and write arrays in place there.
     """
 
     @property
@@ -77,6 +79,12 @@ class Device(Protocol[Kernel]):
     def strategy(self) -> str: ...
     @property
     def memory_budget(self) -> int: ...
+    @property
+    def unified(self) -> bool: ...
+    @property
+    def resident_lanes(self) -> int: ...
+    @property
+    def space(self) -> Space: ...
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
@@ -86,11 +94,17 @@ class Device(Protocol[Kernel]):
     ) -> Kernel:
         """A kernel for this device; KernelError if it is wrong."""
 
-    def allocate(self, nbytes: int) -> Buffer:
-        """Zeroed memory; DeviceError if there is not so much."""
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of `space`, zeroed unless told not to be; DeviceError if there is too little."""
 
-    def upload(self, array: np.ndarray[Any, Any]) -> Buffer:
-        """Host data as a buffer."""
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Host memory that copies to and from the device are fastest with, as bytes.
+
+        Its content is undefined; it is given back when the array goes.
+        """
+
+    def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:
+        """Host data as a buffer, or into one of as many bytes, which is given back."""
 
     def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
         """A buffer's bytes into a host array."""
@@ -101,7 +115,11 @@ class Device(Protocol[Kernel]):
         """DeviceError if a plan needs more than the budget; says how much fits."""
 
     def launch(self, kernel: Kernel, groups: int, *arguments: Argument) -> None:
-        """Runs workgroups and waits for them."""
+        """Runs workgroups and waits for them.
+
+        Arrays are arguments as buffers are. A device that is not unified copies them to memory of
+        its own and, where the kernel stores through them, back.
+        """
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's."""
@@ -113,3 +131,7 @@ class Device(Protocol[Kernel]):
 
     def close(self) -> None:
         """Gives back what the device holds, such as threads."""
+
+
+AnyDevice = Device[Any]
+"""A device as code takes it that runs on each."""

@@ -7,6 +7,7 @@ do not depend on one another.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -82,17 +83,24 @@ def span(memory: Memory) -> tuple[int, int]:
     return int(memory.ctypes.data), int(memory.ctypes.data) + memory.nbytes
 
 
-@dataclass
-class _Access:
-    writer: int | None = None
-    readers: set[int] = field(default_factory=set)
+@dataclass(slots=True)
+class _Segment:
+    """Addresses that were used alike: who wrote them last, and who has read them since."""
+
+    start: int
+    stop: int
+    writer: int | None
+    readers: frozenset[int]
 
 
 class Dependencies:
-    """Who used which memory last, while steps are recorded."""
+    """Who used which memory last, while steps are recorded.
+
+    Memory is kept as segments that do not overlap, in the order of their addresses.
+    """
 
     def __init__(self) -> None:
-        self._accesses: dict[tuple[int, int], _Access] = {}
+        self._segments: list[_Segment] = []
         self._barrier: int | None = None
         # The steps that no later one waits for yet.
         self._last: set[int] = set()
@@ -102,35 +110,54 @@ class Dependencies:
     ) -> tuple[int, ...]:
         """Notes what a step uses; gives the steps that it must wait for, in order."""
         found: set[int] = set()
-        read_spans, write_spans = _spans(reads), _spans(writes)
-        for wanted in read_spans:
-            found |= {a.writer for a in self._overlapping(wanted) if a.writer is not None}
-        for wanted in write_spans:
-            for access in self._overlapping(wanted):
-                found |= access.readers
-                if access.writer is not None:
-                    found.add(access.writer)
-        for place in read_spans:
-            self._accesses.setdefault(place, _Access()).readers.add(step)
-        for start, stop in write_spans:
-            covered = [at for at in self._accesses if start <= at[0] and at[1] <= stop]
-            for at in covered:
-                del self._accesses[at]
-            self._accesses[start, stop] = _Access(step)
+        for start, stop in _spans(reads):
+            first, last = self._cut(start, stop)
+            gaps, at = [], start
+            for segment in self._segments[first:last]:
+                if segment.writer is not None:
+                    found.add(segment.writer)
+                segment.readers |= {step}
+                if at < segment.start:
+                    gaps.append(_Segment(at, segment.start, None, frozenset({step})))
+                at = segment.stop
+            if at < stop:
+                gaps.append(_Segment(at, stop, None, frozenset({step})))
+            if gaps:
+                self._segments[first:last] = sorted(
+                    self._segments[first:last] + gaps, key=lambda segment: segment.start
+                )
+        for start, stop in _spans(writes):
+            first, last = self._cut(start, stop)
+            for segment in self._segments[first:last]:
+                found |= segment.readers
+                if segment.writer is not None:
+                    found.add(segment.writer)
+            self._segments[first:last] = [_Segment(start, stop, step, frozenset())]
         found.discard(step)
         if self._barrier is not None and not any(n > self._barrier for n in found):
             found.add(self._barrier)
         self._last = (self._last - found) | {step}
         return tuple(sorted(found))
 
-    def _overlapping(self, wanted: tuple[int, int]) -> list[_Access]:
-        start, stop = wanted
-        return [a for (low, high), a in self._accesses.items() if low < stop and start < high]
+    def _cut(self, start: int, stop: int) -> tuple[int, int]:
+        """Makes segments end at both addresses; gives the range of those in between."""
+        return self._cut_at(start), self._cut_at(stop)
+
+    def _cut_at(self, address: int) -> int:
+        """The number of segments below an address, at which none goes on."""
+        segments = self._segments
+        below = bisect_left(segments, address, key=lambda segment: segment.start)
+        if below and segments[below - 1].stop > address:
+            whole = segments[below - 1]
+            rest = _Segment(address, whole.stop, whole.writer, whole.readers)
+            whole.stop = address
+            segments.insert(below, rest)
+        return below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """A step that waits for all before it and that all behind it wait for."""
         before = tuple(sorted(self._last))
-        self._accesses.clear()
+        self._segments.clear()
         self._barrier, self._last = step, {step}
         return before
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import Buffer
+from quod.device.buffer import HOST, Buffer
 from quod.device.event import Event
 from quod.device.protocol import CompiledKernel, Device, Submission
 from quod.device.recording import (
@@ -157,7 +157,7 @@ class RecordingStream(_Stream):
     def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
         self._check()
         for memory in (source, target):
-            _check_contiguous(memory)
+            self._check_reached(memory)
         _check_writeable(target)
         if source.nbytes != target.nbytes:
             raise DeviceError(
@@ -172,6 +172,7 @@ class RecordingStream(_Stream):
     def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
         """Sets every 32-bit word of a buffer."""
         self._check()
+        self._check_reached(target)
         _check_writeable(target)
         if target.nbytes % 4 or not 0 <= word < 1 << 32:
             raise DeviceError(
@@ -179,6 +180,15 @@ class RecordingStream(_Stream):
             )
         step = Fill(label, self._after((), [target]), target.nbytes, target=target, word=word)
         self._steps.append(step)
+
+    def _check_reached(self, memory: Memory) -> None:
+        buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
+        if buffer.space not in (HOST, self._device.space):
+            raise DeviceError(
+                f"the memory belongs to {buffer.space.name}, which a stream of "
+                f"{self._device.name} does not reach"
+            )
+        buffer.space.check()
 
     def event(self, name: str) -> Event:
         """A point here that others can wait for, passed once all work before it is done."""
@@ -252,11 +262,6 @@ class SubmittedStream(_Stream):
         self._leave("wait")
         self._submission.wait()
         return IdleStream(self._device, self.name)
-
-
-def _check_contiguous(memory: Memory) -> None:
-    if not isinstance(memory, Buffer):
-        Buffer.wrap(memory)
 
 
 def _check_writeable(memory: Memory) -> None:

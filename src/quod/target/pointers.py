@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
+from quod.kernel.ops import ATOMICS
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
 
 @dataclass(frozen=True)
 class PointerUses:
-    """Indices of parameters, in order: stored through in any way, and added to atomically."""
+    """Indices of parameters, in order: stored through in any way, and changed atomically."""
 
     stored: tuple[int, ...]
     atomic: tuple[int, ...]
@@ -43,10 +44,10 @@ def pointer_uses(kernel: Kernel) -> PointerUses:
     atomic: set[int] = set()
     for block in (kernel.block, *(function.block for function in functions.values())):
         for op in walk(block):
-            if op.name in ("store", "atomic_add"):
+            if op.name == "store" or op.name in ATOMICS:
                 found = roots.get(op.operands[0], set())
                 stored |= found
-                if op.name == "atomic_add":
+                if op.name != "store":
                     atomic |= found
     return PointerUses(tuple(sorted(stored)), tuple(sorted(atomic)))
 

@@ -1,0 +1,71 @@
+"""Buffers in memory that the host does not reach, and how they come to a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.device.arguments import Signature
+from quod.device.buffer import HOST, Buffer, Space, check_same_size
+from quod.errors import DeviceError
+from quod.kernel import types
+from quod.target.pointers import PointerUses
+
+POINTER = {"a": types.pointer(types.u32)}
+
+
+def test_a_slice_keeps_space_owner_and_address() -> None:
+    space, owner = Space("far"), object()
+    whole = Buffer(owner, 4096, 64, space=space)
+    part = whole.slice(16, 48)
+    assert (part.address, part.nbytes, part.space, part.writeable) == (4112, 32, space, True)
+    with pytest.raises(DeviceError, match="64 bytes has no bytes 16 to 65"):
+        whole.slice(16, 65)
+    with pytest.raises(DeviceError, match="memory of far, which the host does not reach"):
+        part.view()
+    check_same_size(part, part)
+    with pytest.raises(DeviceError, match="32 bytes do not fit memory of 64 bytes"):
+        check_same_size(part, whole)
+
+
+def test_host_memory_is_in_the_host_space() -> None:
+    array = np.arange(8, dtype=np.uint32)
+    assert Buffer.wrap(array).space is HOST
+    assert Buffer.wrap(array).slice(4, 12).view().tolist() == [1, 2]
+    assert Buffer.zeros(0).space is HOST
+    assert Buffer.empty(12).nbytes == 12
+
+
+def test_a_kernel_takes_memory_of_its_own_space_only() -> None:
+    space = Space("far")
+    far = Signature("f", POINTER, PointerUses((), ()), space=space, alignment=16)
+    near = Signature("f", POINTER, PointerUses((), ()))
+    buffer = Buffer(object(), 4096, 64, space=space)
+    assert far.pack((buffer,))[0] == 4096
+    for signature, argument, message in [
+        (near, buffer, "is memory of far, and the kernel reads that of the host"),
+        (far, Buffer.zeros(16), "is memory of the host, and the kernel reads that of far"),
+        (far, Buffer(object(), 4096, 64, space=Space("far")), "is memory of far"),
+        (far, np.zeros(4, np.uint32), "is an array, and the kernel reads memory of far; upload"),
+        (far, buffer.slice(8, 64), "begins at an address that is not a multiple of 16"),
+    ]:
+        with pytest.raises(DeviceError, match=message):
+            signature.pack((argument,))
+    space.lose("the device was closed")
+    space.lose("another reason")
+    with pytest.raises(DeviceError, match="memory of far is gone: the device was closed"):
+        far.pack((buffer,))
+
+
+def test_arrays_among_the_arguments() -> None:
+    parameters = {"n": types.u32} | POINTER
+    signature = Signature("f", parameters, PointerUses((1,), ()), space=Space("far"))
+    array = np.zeros(4, np.uint32)
+    assert signature.arrays((4, array)) == [(1, array, True)]
+    array.flags.writeable = False
+    with pytest.raises(DeviceError, match="argument a of kernel f is read-only"):
+        signature.arrays((4, array))
+    with pytest.raises(DeviceError, match="has 2 bytes, which is no whole number of u32"):
+        signature.arrays((4, np.zeros(1, np.uint16)))
+    with pytest.raises(DeviceError, match="takes 2 arguments"):
+        signature.arrays((array,))
