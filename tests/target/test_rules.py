@@ -10,14 +10,15 @@ import pytest
 from quod.errors import KernelError
 from quod.kernel.ops import OPS
 from quod.kernel.registry import emit, emitters
-from quod.target import llvm, llvm_memory, llvm_rules
+from quod.target import llvm, llvm_atomics, llvm_memory, llvm_rules, llvm_subgroups
 
 # Ops that the emitter itself writes: control flow, calls, and what has no instruction.
 STRUCTURAL = {"if", "for", "while", "call", "const", "yield"}
 
 
 def test_every_op_has_exactly_one_rule() -> None:
-    tables = [set(llvm_rules.RULES), set(llvm_memory.RULES), STRUCTURAL]
+    modules = (llvm_rules, llvm_memory, llvm_atomics, llvm_subgroups)
+    tables = [*(set(module.RULES) for module in modules), STRUCTURAL]
     assert set.union(*tables) == set(OPS)
     assert sum(map(len, tables)) == len(OPS)
 

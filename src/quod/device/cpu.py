@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
@@ -96,12 +97,15 @@ class CpuDevice:
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
-        features = {"u64"}
+        features = {"u64", "subgroup"}
         if lanes == 8 and self.strategy == "ifma":
             features.add("ifma52")
         if lanes == 1:
             features.add("carry")
-        return Machine("llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES)
+        return Machine(
+            "llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES,
+            subgroup_size=math.gcd(lanes, 32),
+        )  # fmt: skip
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

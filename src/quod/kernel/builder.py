@@ -67,6 +67,7 @@ class Builder:
         self.block = Block()
         self.functions: list[Function] = []
         self.shared_bytes = 0
+        self.resident = 0
         self._blocks: list[Block] = [self.block]
         self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
@@ -184,6 +185,70 @@ class Builder:
         """Index of this instance in the grid."""
         return self.workgroup_id() * self.workgroup_size + self.local_id()
 
+    @property
+    def subgroup_size(self) -> int:
+        """Instances a subgroup, known while the kernel is traced; at most 32."""
+        if not self.machine.has("subgroup"):
+            raise TraceError(
+                f"the machine for {self.machine.target} has no subgroups; ask "
+                "k.machine.has('subgroup') and use shared memory without them"
+            )
+        return self.machine.subgroup_size
+
+    def lane_id(self) -> Value:
+        """Index of this instance in its subgroup."""
+        if self.subgroup_size >= self.workgroup_size:
+            return self.local_id()
+        return self.local_id() % self.subgroup_size
+
+    def subgroup_id(self) -> Value:
+        """Index of this instance's subgroup in its workgroup."""
+        if self.subgroup_size >= self.workgroup_size:
+            return self.constant(0, types.u32)
+        return self.local_id() // self.subgroup_size
+
+    def resident_workgroups(self, count: int) -> None:
+        """Hints that registers be limited so that `count` workgroups fit one multiprocessor."""
+        if count < 1:
+            raise TraceError(f"at least one workgroup is resident, not {count}")
+        self.resident = count
+
+    # --- values of other instances
+
+    def shuffle(self, value: Value, lane: Operand) -> Value:
+        """What `value` is in instance `lane` (modulo the subgroup's size) of the same subgroup.
+
+        A number of 32 or 64 bits. Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        return self.emit("shuffle", (value, self.operand(lane, types.u32)))
+
+    def ballot(self, condition: Value) -> Value:
+        """A u32 whose bit i is set where the condition holds in instance i of the subgroup.
+
+        Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        self.check_condition(condition)
+        return self.emit("ballot", (condition,))
+
+    def any_lane(self, condition: Value) -> Value:
+        """Whether the condition holds in an instance of the subgroup."""
+        return self.ballot(condition) != 0
+
+    def all_lanes(self, condition: Value) -> Value:
+        """Whether the condition holds in all instances of the subgroup."""
+        self.check_condition(condition)
+        return self.ballot(~condition) == 0
+
+    def uniform(self, value: Value) -> Value:
+        """The same value, with the promise that every instance of the workgroup has it.
+
+        Barriers may then stand in branches and loops that depend on it, a count loaded from memory
+        for example. Legal where all instances of the workgroup come.
+        """
+        return self.emit("uniform", (value,))
+
     # --- values
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
@@ -266,11 +331,65 @@ class Builder:
 
     def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
         """Adds to pointer[index] atomically; gives the value before."""
-        element = self._element(pointer, "added to")
+        return self._atomic("atomic_add", pointer, index, value)
+
+    def atomic_max(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Makes pointer[index] the larger of both atomically; gives the value before."""
+        return self._atomic("atomic_max", pointer, index, value)
+
+    def atomic_min(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Makes pointer[index] the smaller of both atomically; gives the value before."""
+        return self._atomic("atomic_min", pointer, index, value)
+
+    def atomic_or(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Sets the bits of `value` in pointer[index] atomically; gives the value before."""
+        return self._atomic("atomic_or", pointer, index, value)
+
+    def atomic_exchange(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Replaces pointer[index] atomically; gives the value before."""
+        return self._atomic("atomic_exchange", pointer, index, value)
+
+    def atomic_compare_exchange(
+        self, pointer: Value, index: Operand, expected: Operand, value: Operand
+    ) -> Value:
+        """Replaces pointer[index] where it is `expected`, atomically; gives the value before."""
+        return self._atomic("atomic_compare_exchange", pointer, index, expected, value)
+
+    def _atomic(self, name: str, pointer: Value, index: Operand, *values: Operand) -> Value:
+        element = self._element(pointer, "changed atomically")
         if element not in types.UNSIGNED:
-            raise TraceError(f"atomic_add works on u32 and u64, not on {element}")
-        operands = (pointer, self._index(index), self.operand(value, element))
-        return self.record("atomic_add", operands, [element])[0]
+            raise TraceError(f"{name} works on u32 and u64, not on {element}")
+        numbers = [self.operand(value, element) for value in values]
+        return self.record(name, (pointer, self._index(index), *numbers), [element])[0]
+
+    def fence(self) -> None:
+        """Orders this instance's accesses to memory for the whole device.
+
+        What it loaded and stored before comes before what it loads and stores after.
+        """
+        self.record("fence", (), ())
+
+    def copy_async(
+        self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1
+    ) -> None:
+        """Begins to copy `count` elements from source[start] in global memory to shared[to].
+
+        They are 4, 8 or 16 bytes in all, and both places begin at a multiple of that. They are
+        there for this instance after `copy_async_commit` and `copy_async_wait`, and for the others
+        after a barrier behind that.
+        """
+        self._element(shared, "copied to")
+        self._element(source, "copied from")
+        operands = (shared, self._index(to), source, self._index(start))
+        self.record("copy_async", operands, (), {"count": count})
+
+    def copy_async_commit(self) -> None:
+        """Makes one group of the copies that this instance began since the last group."""
+        self.record("copy_async_commit", (), ())
+
+    def copy_async_wait(self, pending: int = 0) -> None:
+        """Waits until all groups of copies of this instance but the last `pending` are done."""
+        self.record("copy_async_wait", (), (), {"pending": pending})
 
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
         """The address `index` elements after a pointer."""

@@ -58,7 +58,8 @@ class KernelDefinition:
         builder.close_region((), self.location)
         kernel = Kernel(
             self.name, tuple(self.parameters), builder.block, machine.workgroup_size,
-            builder.functions, self.location, builder.shared_bytes,
+            builder.functions, self.location, builder.shared_bytes, machine.subgroup_size,
+            builder.resident,
         )  # fmt: skip
         eliminate_dead_code(kernel)
         verify(kernel, machine)

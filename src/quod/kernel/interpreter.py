@@ -3,7 +3,8 @@
 It runs a traced kernel with NumPy, one workgroup after the other, all instances of a workgroup in
 step: an array a value, a mask of the instances that are active. What the language leaves undefined
 is an error here: an access outside a buffer or not aligned, a read of shared memory that was not
-set, a race in shared memory, a barrier that not every instance reaches, a loop that does not end.
+set, a race in shared memory, a barrier or subgroup op that not every instance reaches, an
+asynchronous copy that is used before it was waited for, a loop that does not end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers, SharedBuffer
 from quod.kernel.ir import Block, Kernel, Op
-from quod.kernel.ops import OPS
+from quod.kernel.ops import ATOMICS, OPS
 from quod.kernel.semantics import NUMPY_TYPES, Array, bitcast, convert
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -92,6 +94,8 @@ class _Workgroup:
         self._group = group
         self._limit = limit
         self._buffers = buffers
+        self._subgroup_size = kernel.subgroup_size
+        self._copies = PendingCopies(self._lanes)
         self._identities = {
             "local_id": np.arange(self._lanes, dtype=np.uint32),
             "workgroup_id": np.full(self._lanes, group, np.uint32),
@@ -138,15 +142,28 @@ class _Workgroup:
             case "store":
                 self._store(op, operands, active)
                 return []
-            case "atomic_add":
-                return [self._atomic_add(op, operands, active)]
-            case "prefetch":
+            case name if name in ATOMICS:
+                return [self._atomic(op, operands, active)]
+            case "prefetch" | "fence":
+                return []
+            case "copy_async":
+                self._copy_async(op, operands, active)
+                return []
+            case "copy_async_commit":
+                self._copies.commit(active)
+                return []
+            case "copy_async_wait":
+                self._copies.wait(op.attributes["pending"], active)
                 return []
             case "shared":
                 return [self._shared(op)]
             case "barrier":
-                self._barrier(op, active)
+                self._together(op, active)
+                self._barrier()
                 return []
+            case "uniform" | "shuffle" | "ballot":
+                self._together(op, active)
+                return [getattr(self, f"_{op.name}")(op, *map(_array, operands))]
             case "call":
                 block: Block = op.attributes["function"].block
                 inner = dict(zip(block.arguments, operands, strict=True))
@@ -188,16 +205,31 @@ class _Workgroup:
             values = [_array(value)[lanes] for value in operands[2:]]
             buffer.store(pointers.offset[lanes], lanes, element, values, self._place(op))
 
-    def _atomic_add(self, op: Op, operands: list[Lanes], active: Array) -> Array:
+    def _atomic(self, op: Op, operands: list[Lanes], active: Array) -> Array:
         element = _element(op.operands[0])
         pointers = _pointers(operands[0]).plus(_array(operands[1]), element)
         before = np.zeros(self._lanes, NUMPY_TYPES[element])
         for buffer, lanes in self._each_buffer(pointers, active):
-            amounts = _array(operands[2])[lanes]
-            before[lanes] = buffer.atomic_add(
-                pointers.offset[lanes], lanes, element, amounts, self._place(op)
+            values = [_array(value)[lanes] for value in operands[2:]]
+            before[lanes] = buffer.atomic(
+                op.name, pointers.offset[lanes], lanes, element, values, self._place(op)
             )
         return before
+
+    def _copy_async(self, op: Op, operands: list[Lanes], active: Array) -> None:
+        element, count = _element(op.operands[0]), int(op.attributes["count"])
+        targets, sources = (
+            _pointers(operands[at]).plus(_array(operands[at + 1]), element) for at in (0, 2)
+        )
+        for source, lanes in self._each_buffer(sources, active):
+            chosen = np.zeros(self._lanes, np.bool_)
+            chosen[lanes] = True
+            for target, both in self._each_buffer(targets, chosen):
+                assert isinstance(target, SharedBuffer)
+                self._copies.begin(
+                    source, sources.offset[both], target, targets.offset[both], both, element,
+                    count, self._place(op),
+                )  # fmt: skip
 
     def _shared(self, op: Op) -> Pointers:
         element = _element(op.results[0])
@@ -207,14 +239,52 @@ class _Workgroup:
             np.full(self._lanes, len(self._buffers) - 1), np.zeros(self._lanes, np.int64)
         )
 
-    def _barrier(self, op: Op, active: Array) -> None:
+    # --- all instances together
+
+    def _together(self, op: Op, active: Array) -> None:
         if not active.all():
             missing = int(np.argmin(active))
             raise InterpreterError(
-                f"instance {missing} of workgroup {self._group} does not reach the barrier that "
+                f"instance {missing} of workgroup {self._group} does not reach the {op.name} that "
                 f"instance {int(np.argmax(active))} waits at",
                 op.location,
             )
+
+    def _uniform(self, op: Op, value: Array) -> Array:
+        bits = value.view(f"u{value.itemsize}")
+        other = bits != bits[0]
+        if other.any():
+            lane = int(np.argmax(other))
+            raise InterpreterError(
+                f"instance {lane} of workgroup {self._group} has {value[lane]} where instance 0 "
+                f"has {value[0]}: the value is not uniform",
+                op.location,
+            )
+        return value
+
+    def _shuffle(self, op: Op, value: Array, lane: Array) -> Array:
+        size = self._subgroup_size
+        first = np.arange(self._lanes) // size * size
+        source = first + lane.astype(np.int64) % size
+        if source.max() >= self._lanes:
+            at = int(np.argmax(source >= self._lanes))
+            raise InterpreterError(
+                f"instance {at} of workgroup {self._group} takes the value of instance "
+                f"{source[at]}, and there are {self._lanes}",
+                op.location,
+            )
+        taken: Array = value[source]
+        return taken
+
+    def _ballot(self, op: Op, condition: Array) -> Array:
+        size = self._subgroup_size
+        bits = np.zeros(-(-self._lanes // size) * size, np.uint32)
+        bits[: self._lanes] = condition
+        shifted = bits.reshape(-1, size) << np.arange(size, dtype=np.uint32)
+        words: Array = shifted.sum(1, dtype=np.uint32)
+        return np.repeat(words, size)[: self._lanes]
+
+    def _barrier(self) -> None:
         for buffer in self._buffers:
             if isinstance(buffer, SharedBuffer):
                 buffer.barrier()

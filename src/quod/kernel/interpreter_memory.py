@@ -7,6 +7,7 @@ what another wrote, or writes what another read, without a barrier between, is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,20 @@ from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def _compare_exchange(old: Array, expected: Array, value: Array) -> Array:
+    return np.where(old == expected, value, old)
+
+
+_ATOMICS: dict[str, Callable[..., Array]] = {
+    "atomic_add": lambda old, value: old + value,
+    "atomic_max": np.maximum,
+    "atomic_min": np.minimum,
+    "atomic_or": lambda old, value: old | value,
+    "atomic_exchange": lambda old, value: value,
+    "atomic_compare_exchange": _compare_exchange,
+}
 _NOBODY, _MANY, _ATOMIC = -1, -2, -3
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
@@ -125,19 +140,26 @@ class Buffer:
                     f"{int(first[at]) + offset} of {self.name} at once",
                 )
 
-    def atomic_add(
-        self, offsets: Array, lanes: Array, element: Type, amounts: Array, place: Place
-    ) -> Array:
-        """Adds for one lane after the other; gives what each found."""
+    def atomic(
+        self, name: str, offsets: Array, lanes: Array, element: Type, values: list[Array],
+        place: Place,
+    ) -> Array:  # fmt: skip
+        """Changes places for one lane after the other; gives what each found."""
+        verb = "adds to" if name == "atomic_add" else "changes"
         if not self._writeable:
-            raise place.error(int(lanes[0]), f"adds to {self.name}, which is read-only")
-        first = self.locate(offsets, lanes, element, 1, "adds to", place)
-        self._before_atomic(offsets, lanes, element.bytes, place)
-        words = self._words(element)
-        before = np.empty_like(amounts)
-        for position, (index, amount) in enumerate(zip(first, amounts, strict=True)):
-            before[position] = words[index]
-            words[index] += amount
+            raise place.error(int(lanes[0]), f"{verb} {self.name}, which is read-only")
+        first = self.locate(offsets, lanes, element, 1, verb, place)
+        self._before_atomic(offsets, lanes, element.bytes, verb, place)
+        words, combine = self._words(element), _ATOMICS[name]
+        if len(np.unique(first)) == len(first):
+            before: Array = words[first]
+            words[first] = combine(before, *values)
+            return before
+        before = np.empty_like(values[0])
+        for position, index in enumerate(first):
+            at = slice(position, position + 1)
+            before[at] = words[index]
+            words[index] = combine(before[at], *(value[at] for value in values))[0]
         return before
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
@@ -148,7 +170,9 @@ class Buffer:
     ) -> None:
         """What shared memory checks."""
 
-    def _before_atomic(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+    def _before_atomic(
+        self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
+    ) -> None:
         """What shared memory checks."""
 
 
@@ -204,12 +228,29 @@ class SharedBuffer(Buffer):
         self._set[places] = True
         self._writer[places] = who
 
-    def _before_atomic(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+    def _before_atomic(
+        self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
+    ) -> None:
         places = self._places(offsets, size)
-        self._refuse(~self._set[places], lanes, f"adds to {self.name} what was not set", place)
+        self._refuse(~self._set[places], lanes, f"{verb} {self.name} what was not set", place)
         everywhere = np.ones(places.shape, np.bool_)
         self._refuse_change(everywhere, places, lanes, allowed_writer=_ATOMIC, place=place)
         self._writer[places] = _ATOMIC
+
+    def begin_copy(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+        """Makes the places of an asynchronous copy unset until it has been waited for."""
+        everywhere = np.ones((len(lanes), size), np.bool_)
+        places = self._places(offsets, size)
+        self._refuse_change(everywhere, places, lanes, allowed_writer=_NOBODY, place=place)
+        self._set[places] = False
+        self._writer[places] = lanes[:, None]
+
+    def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
+        """Sets the places of a copy: `data` are the bytes of each lane."""
+        places = self._places(offsets, data.shape[1])
+        self._bytes[places] = data
+        self._set[places] = True
+        self._writer[places] = lanes[:, None]
 
     def _refuse_change(
         self, changes: Array, places: Array, lanes: Array, *, allowed_writer: int, place: Place

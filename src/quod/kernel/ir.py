@@ -69,7 +69,11 @@ class Function:
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """A traced kernel: one specialisation of one Python function for one target."""
+    """A traced kernel: one specialisation of one Python function for one target.
+
+    `resident` is a hint: registers are limited so that as many workgroups fit one multiprocessor;
+    0 leaves the choice to the assembler.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -78,6 +82,8 @@ class Kernel:
     functions: list[Function]
     location: Location
     shared_bytes: int = 0
+    subgroup_size: int = 1
+    resident: int = 0
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -12,15 +12,22 @@ DEFAULT_SHARED_BYTES = 48 * 1024
 class Machine:
     """The target of one trace: a language, the instances a workgroup, and the features there.
 
-    `target` is ``llvm``, ``ptx`` or ``wgsl``. Features are what a kernel's strategies may ask for:
-    ``ifma52`` (52-bit multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry
-    chains). `shared_bytes_limit` is the most shared memory that a workgroup may declare.
+    `target` is ``llvm``, ``ptx`` or ``wgsl``, `arch` the processor's kind within it, such as
+    ``sm_90a``, or empty. Features are what a kernel's strategies may ask for: ``ifma52`` (52-bit
+    multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry chains), ``carry32``
+    (32-bit multiply-adds with carry), ``subgroup`` (shuffles and ballots). `shared_bytes_limit` is
+    the most shared memory that a workgroup may declare.
+
+    A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
+    values. Its size divides the workgroup's, or exceeds it.
     """
 
     target: str
     workgroup_size: int
     features: frozenset[str]
     shared_bytes_limit: int = DEFAULT_SHARED_BYTES
+    arch: str = ""
+    subgroup_size: int = 1
 
     def has(self, feature: str) -> bool:
         return feature in self.features

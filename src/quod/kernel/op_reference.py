@@ -20,8 +20,8 @@ row; `cc` is a carry, and `...` stands for any number of values.
 
 Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each
 op, with subnormal numbers; which bits a NaN has is not specified. An op can be *pure* (it may be
-folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, a *barrier* or
-*control*.
+folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an exchange within a
+*subgroup*, a *barrier* or *control*.
 """
 
 _GROUPS: dict[str, str] = {
@@ -31,7 +31,7 @@ _GROUPS: dict[str, str] = {
     "eq": "Comparison and choice",
     "clz": "Counting bits",
     "add_cc": "Carry chains",
-    "local_id": "Where an instance is, and barriers",
+    "local_id": "Where an instance is, barriers and subgroups",
     "const": "Constants and conversions",
     "pointer_cast": "Memory",
     "call": "Functions and control flow",

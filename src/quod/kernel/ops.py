@@ -36,9 +36,9 @@ from quod.kernel.semantics import (
 )
 from quod.kernel.types import Type
 
-__all__ = ["NUMPY_TYPES", "OPS", "Effect", "OpDefinition"]
+__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "Effect", "OpDefinition"]
 
-Effect = Literal["none", "carry", "read", "write", "barrier", "control"]
+Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
 
 Evaluate = Callable[..., "Array | tuple[Array, ...]"]
 
@@ -69,7 +69,7 @@ class OpDefinition:
     @property
     def removable(self) -> bool:
         """Whether the op may be removed when none of its results is used."""
-        return self.effect in ("none", "carry", "read")
+        return self.effect in ("none", "carry", "read", "subgroup")
 
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Result types for the given operand types; TypeError says which operand is wrong."""
@@ -101,6 +101,18 @@ class OpDefinition:
 
 
 OPS: dict[str, OpDefinition] = {}
+
+ATOMICS = (
+    "atomic_add", "atomic_max", "atomic_min", "atomic_or", "atomic_exchange",
+    "atomic_compare_exchange",
+)  # fmt: skip
+"""The ops that read and change one place of memory at once."""
+
+SUBGROUP = ("shuffle", "ballot")
+"""The ops that need the feature ``subgroup``."""
+
+TOGETHER = ("barrier", "uniform", *SUBGROUP)
+"""The ops that stand only where every instance of the workgroup comes."""
 
 
 def _define(
@@ -235,6 +247,23 @@ _define(
 _define("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
 _define("num_workgroups", "-> u32", "Workgroups in the grid.")
 _define("barrier", "->", "Waits for all instances of the workgroup.", effect="barrier")
+_define(
+    "uniform", "T -> T",
+    "The same value, which every instance of the workgroup has: branches and loops on it are "
+    "uniform.",
+    effect="subgroup", T=_S,
+)  # fmt: skip
+_define(
+    "shuffle", "T u32 -> T",
+    "The first operand's value in the instance of the same subgroup whose index in it the second "
+    "gives, modulo the subgroup's size.",
+    effect="subgroup", T=_N,
+)  # fmt: skip
+_define(
+    "ballot", "bool -> u32",
+    "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
+    effect="subgroup",
+)  # fmt: skip
 
 # Ops whose types depend on attributes or regions: the verifier treats each by name. The variables
 # of their signatures are for readers; `infer` is not for them.
@@ -272,6 +301,54 @@ _define(
 _define(
     "atomic_add", "ptr<T> I T -> T", "Adds to pointer[index] atomically; gives the value before.",
     effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "atomic_max", "ptr<T> I T -> T",
+    "Makes pointer[index] the larger of it and the value, atomically; gives the value before.",
+    effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "atomic_min", "ptr<T> I T -> T",
+    "Makes pointer[index] the smaller of it and the value, atomically; gives the value before.",
+    effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "atomic_or", "ptr<T> I T -> T",
+    "Sets bits of pointer[index] atomically; gives the value before.",
+    effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "atomic_exchange", "ptr<T> I T -> T",
+    "Replaces pointer[index] atomically; gives the value before.",
+    effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "atomic_compare_exchange", "ptr<T> I T T -> T",
+    "Where pointer[index] is the third operand, replaces it by the fourth, atomically; gives the "
+    "value before.",
+    effect="write", special=True, T=_U, I=_U,
+)  # fmt: skip
+_define(
+    "fence", "->",
+    "What this instance loaded and stored before comes, for the whole device, before what it loads "
+    "and stores after.",
+    effect="write",
+)  # fmt: skip
+_define(
+    "copy_async", "ptr<T, shared> I ptr<T, global> I ->",
+    "Begins to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
+    "addresses are multiples of that number of bytes. What arrives is there for this instance once "
+    "it has waited, and for others after a barrier behind that.",
+    effect="write", special=True, T=_E, I=_U,
+)  # fmt: skip
+_define(
+    "copy_async_commit", "->",
+    "Makes one group of the copies that this instance began since the last group.", effect="write",
+)  # fmt: skip
+_define(
+    "copy_async_wait", "->",
+    "Waits until all groups of copies of this instance but the last `pending` are done.",
+    effect="write", special=True,
 )  # fmt: skip
 _define(
     "prefetch", "ptr<T> I ->",

@@ -17,6 +17,7 @@ Each line is `results = op operands [attributes] regions`. The arguments of a re
 brackets before it; `else` and `do` come before the second region of an `if` and of a `while`.
 `const` is followed by its value, `shared` by its count, `call` by the name of the function; what
 other attributes say is in the types of the results. With locations a line ends in `at "file":line`.
+A kernel's head goes on with `subgroup` and `resident` where these are not 1 and 0.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ def to_text(kernel: Kernel, *, locations: bool = False) -> str:
         f"kernel @{_name(kernel.name)}{body.arguments(kernel.block)} "
         f"workgroup {kernel.workgroup_size} shared {kernel.shared_bytes}"
     )
+    if kernel.subgroup_size != 1:
+        head += f" subgroup {kernel.subgroup_size}"
+    if kernel.resident:
+        head += f" resident {kernel.resident}"
     parts.append(body.text(head, kernel.block, kernel.location))
     return "\n".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quod.kernel.ir import Block, Function, Op
+from quod.kernel.ops import ATOMICS
 from quod.kernel.value import Value
 
 
@@ -13,11 +14,15 @@ class Uniformity:
 
     With `trust_loads` a load from a uniform address is uniform: true where the instances of a
     workgroup run in lockstep. WGSL's rules do not trust them, so the verifier does not either.
+    With `one_subgroup` the workgroup is a single subgroup, so that a ballot is uniform.
     """
 
-    def __init__(self, varying: Iterable[Value], *, trust_loads: bool) -> None:
+    def __init__(
+        self, varying: Iterable[Value], *, trust_loads: bool, one_subgroup: bool = False
+    ) -> None:
         self.varying: set[Value] = set(varying)
         self._trust_loads = trust_loads
+        self._one_subgroup = one_subgroup
         # One analysis of a function for each set of arguments that vary, shared by all calls.
         self._inner: dict[tuple[int, tuple[bool, ...]], Uniformity] = {}
 
@@ -39,6 +44,7 @@ class Uniformity:
             inner = Uniformity(
                 [argument for argument, varies in arguments if varies],
                 trust_loads=self._trust_loads,
+                one_subgroup=self._one_subgroup,
             )
             inner._inner = self._inner
             inner.visit(function.block)
@@ -69,8 +75,16 @@ class Uniformity:
 
     def _visit_op(self, op: Op) -> None:
         match op.name:
-            case "local_id" | "atomic_add":
+            case "local_id":
                 self._mark(op.results)
+            case "uniform":
+                pass
+            case "ballot":
+                if not self._one_subgroup:
+                    self._mark_where(op.results, op.operands)
+            case "shuffle":
+                if self._any(op.operands[1:] if self._one_subgroup else op.operands):
+                    self._mark(op.results)
             case "load":
                 if not self._trust_loads or self._any(op.operands):
                     self._mark(op.results)
@@ -98,6 +112,8 @@ class Uniformity:
                     self._mark((*head.arguments, *op.results))
                     self._settle(op.regions, head.arguments, op.operands)
                 self._mark_where(op.results, head.arguments)
+            case name if name in ATOMICS:
+                self._mark(op.results)
             case _:
                 if self._any(op.operands):
                     self._mark(op.results)

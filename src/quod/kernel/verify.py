@@ -6,21 +6,22 @@ from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
-from quod.kernel.ops import OPS
+from quod.kernel.ops import OPS, SUBGROUP, TOGETHER
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 from quod.kernel.verify_types import check_types
 
 MAXIMUM_WORKGROUP_SIZE = 1024
+MAXIMUM_SUBGROUP_SIZE = 32
 
 
 def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule.
 
     The rules: operand, result and region types; values used only where they are defined; carries
-    used once and at once; no recursion; barriers only where every instance of a workgroup comes;
-    shared memory within the budget of the machine.
+    used once and at once; no recursion; barriers and subgroup ops only where every instance of a
+    workgroup comes; shared memory and features within those of the machine.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -29,9 +30,12 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
         raise VerificationFailure("a kernel gives no values", kernel.block.ops[-1].location)
     _Scope(kernel, kernel.block, kernel.location).check()
     _check_budgets(kernel, machine)
-    uniformity = Uniformity((), trust_loads=False)
+    _check_subgroups(kernel, machine)
+    uniformity = Uniformity(
+        (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
+    )
     uniformity.visit(kernel.block)
-    _Barriers().check(kernel.block, uniformity, None)
+    _Together().check(kernel.block, uniformity, None)
 
 
 def _check_calls(kernel: Kernel) -> None:
@@ -172,8 +176,31 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
         )
 
 
-class _Barriers:
-    """Barriers stand only where every instance of the workgroup comes."""
+def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
+    """Subgroups are there if they are used, and cut the workgroup evenly."""
+    blocks = (kernel.block, *(function.block for function in kernel.functions))
+    first = next((op for block in blocks for op in walk(block) if op.name in SUBGROUP), None)
+    if first is None:
+        return
+    size = kernel.subgroup_size
+    if machine is not None and not machine.has("subgroup"):
+        raise VerificationFailure(
+            f"{first.name} needs subgroups, which the machine for {machine.target} has not",
+            first.location,
+        )
+    if not 1 <= size <= MAXIMUM_SUBGROUP_SIZE:
+        raise VerificationFailure(
+            f"a subgroup has 1 to {MAXIMUM_SUBGROUP_SIZE} instances, not {size}", kernel.location
+        )
+    if kernel.workgroup_size % size and kernel.workgroup_size > size:
+        raise VerificationFailure(
+            f"a workgroup of {kernel.workgroup_size} instances is not made of subgroups of {size}",
+            kernel.location,
+        )
+
+
+class _Together:
+    """Barriers and subgroup ops stand only where every instance of the workgroup comes."""
 
     def __init__(self) -> None:
         self._checked: set[tuple[int, bool]] = set()
@@ -181,9 +208,9 @@ class _Barriers:
     def check(self, block: Block, uniformity: Uniformity, divergent: Op | None) -> None:
         """Checks a region that runs under the divergent op, if any."""
         for op in block.ops:
-            if op.name == "barrier" and divergent is not None:
+            if op.name in TOGETHER and divergent is not None:
                 raise VerificationFailure(
-                    f"a barrier that not every instance reaches: it stands under the "
+                    f"a {op.name} that not every instance reaches: it stands under the "
                     f"{divergent.name} of line {divergent.location.line}, whose condition differs "
                     "between instances",
                     op.location,

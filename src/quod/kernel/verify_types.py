@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Op
+from quod.kernel.ops import ATOMICS
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
@@ -131,14 +132,44 @@ def _store(op: Op) -> None:
         )
 
 
-def _atomic_add(op: Op) -> None:
+def _atomic(op: Op) -> None:
     element = _place(op).element
-    _counts(op, 3, 1)
+    _counts(op, len(op.definition.operands), 1)
     if element not in types.UNSIGNED:
-        raise _fail(op, f"atomic_add works on u32 and u64, not on {element}")
-    for value in (op.operands[2], op.results[0]):
+        raise _fail(op, f"{op.name} works on u32 and u64, not on {element}")
+    for value in (*op.operands[2:], op.results[0]):
         if value.type is not element:
-            raise _fail(op, f"atomic_add through {_place(op)} works on {element}, not {value.type}")
+            raise _fail(op, f"{op.name} through {_place(op)} works on {element}, not {value.type}")
+
+
+def _copy_async(op: Op) -> None:
+    _counts(op, 4, 0)
+    shared, to, source, start = _types(op.operands)
+    if not (
+        isinstance(shared, PointerType)
+        and isinstance(source, PointerType)
+        and (source.space, shared.space) == ("global", "shared")
+    ):
+        raise _fail(
+            op, f"copy_async copies from global to shared memory, not from {source} to {shared}"
+        )
+    if shared.element is not source.element:
+        raise _fail(op, f"copy_async copies elements of one type, not {source} to {shared}")
+    for index in (to, start):
+        if index not in types.UNSIGNED:
+            raise _fail(op, f"the index of copy_async must be u32 or u64, not {index}")
+    count = op.attributes.get("count")
+    if type(count) is not int or count * shared.element.bytes not in (4, 8, 16):
+        raise _fail(
+            op, f"copy_async copies 4, 8 or 16 bytes, not {count} elements of {shared.element}"
+        )
+
+
+def _copy_async_wait(op: Op) -> None:
+    _counts(op, 0, 0)
+    pending = op.attributes.get("pending")
+    if type(pending) is not int or not 0 <= pending < 1 << 16:
+        raise _fail(op, f"0 to 65535 groups of copies may be pending, not {pending}")
 
 
 def _prefetch(op: Op) -> None:
@@ -237,7 +268,9 @@ _RULES: dict[str, Callable[[Op], None]] = {
     "pointer_add": _pointer_add,
     "load": _load,
     "store": _store,
-    "atomic_add": _atomic_add,
+    **dict.fromkeys(ATOMICS, _atomic),
+    "copy_async": _copy_async,
+    "copy_async_wait": _copy_async_wait,
     "prefetch": _prefetch,
     "shared": _shared,
     "call": _call,

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from quod.kernel import types
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.machine import Machine
+from quod.kernel.ops import ATOMICS
 from quod.kernel.registry import emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
-from quod.target import llvm_memory, llvm_rules
+from quod.target import llvm_atomics, llvm_memory, llvm_rules, llvm_subgroups
 from quod.target.llvm_control import emit_control
 
 _SCALAR_NAMES = {
@@ -29,8 +30,9 @@ _SCALAR_NAMES = {
     types.i32: "i32", types.i64: "i64", types.f32: "float", types.f64: "double", types.cc: "i1",
 }  # fmt: skip
 
+_RULES = llvm_rules.RULES | llvm_memory.RULES | llvm_atomics.RULES | llvm_subgroups.RULES
 _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
-_MASKED_OPS = frozenset({"load", "store", "atomic_add", "prefetch", "while", "for"})
+_MASKED_OPS = frozenset({"load", "store", *ATOMICS, "copy_async", "prefetch", "while", "for"})
 
 
 def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
@@ -58,6 +60,7 @@ class ModuleEmitter:
         # It passes and returns many more vectors in registers than any other convention.
         self.convention = "x86_regcallcc" if triple.startswith("x86_64") else "fastcc"
         self.lanes = kernel.workgroup_size
+        self.one_subgroup = self.lanes <= kernel.subgroup_size
         self.ifma = machine.has("ifma52") and self.lanes == 8
         self._declarations: dict[str, None] = {}
         self._functions: dict[tuple[int, tuple[bool, ...], bool], str] = {}
@@ -102,6 +105,7 @@ class ModuleEmitter:
         uniformity = Uniformity(
             [a for a, differs in zip(arguments, varying, strict=True) if differs],
             trust_loads=True,
+            one_subgroup=self.one_subgroup,
         )  # fmt: skip
         if self.lanes > 1:
             uniformity.visit(function.block)
@@ -126,7 +130,7 @@ class ModuleEmitter:
 
     def _entry(self) -> str:
         kernel = self.kernel
-        uniformity = Uniformity((), trust_loads=True)
+        uniformity = Uniformity((), trust_loads=True, one_subgroup=self.one_subgroup)
         if self.lanes > 1:
             uniformity.visit(kernel.block)
         body = BodyEmitter(self, uniformity)
@@ -310,10 +314,8 @@ class BodyEmitter:
             emit_control(self, op)
         elif op.name == "call":
             self._emit_call(op)
-        elif op.name in llvm_memory.RULES:
-            llvm_memory.RULES[op.name](self, op)
         else:
-            llvm_rules.RULES[op.name](self, op)
+            _RULES[op.name](self, op)
 
     def _emit_call(self, op: Op) -> None:
         function: Function = op.attributes["function"]

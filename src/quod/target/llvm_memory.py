@@ -59,17 +59,17 @@ class LaneStrides:
         return None
 
 
-def _element(pointer: Value) -> Type:
+def element_of(pointer: Value) -> Type:
     assert isinstance(pointer.type, PointerType)
     return pointer.type.element
 
 
-def _alignment(element: Type) -> int:
+def alignment(element: Type) -> int:
     """What an address is sure to be a multiple of: arrays of words may begin at any word."""
     return min(4, element.bytes)
 
 
-def _memory_name(element: Type) -> str:
+def memory_name(element: Type) -> str:
     from quod.target.llvm import scalar_name
 
     return "i8" if element is types.bool_ else scalar_name(element)
@@ -85,14 +85,14 @@ def _index64(body: BodyEmitter, index: Value, *, varying: bool) -> str:
     return body.fresh(f"zext {body.type_of(index, varying=varying)} {operand} to {wide}")
 
 
-def _scalar_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    element = _memory_name(_element(pointer))
+def scalar_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
+    element = memory_name(element_of(pointer))
     at = _index64(body, index, varying=False)
     return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {at}")
 
 
 def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    element = _memory_name(_element(pointer))
+    element = memory_name(element_of(pointer))
     base = f"{body.type_of(pointer)} {body.get(pointer)}"
     at = _index64(body, index, varying=True)
     return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {at}")
@@ -100,7 +100,7 @@ def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
 
 def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
     """One address of `count` elements a lane; an inactive lane's is scratch memory."""
-    element = _memory_name(_element(pointer))
+    element = memory_name(element_of(pointer))
     stride = body.strides.of(index)
     if body.mask is None and stride is not None and not body.is_varying(pointer):
         lane0 = _index64_of_lane0(body, index)
@@ -112,7 +112,7 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
     addresses = _vector_addresses(body, pointer, index)
     kind = body.vector("ptr")
     if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(count * _element(pointer).bytes), "ptr")
+        elsewhere = body.splat_text(body.scratch(count * element_of(pointer).bytes), "ptr")
         masks = body.vector("i1")
         addresses = body.fresh(
             f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
@@ -133,7 +133,7 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
 
     An inactive lane's index may have wrapped around, so lane 0's own is not to be trusted.
     """
-    element = _memory_name(_element(pointer))
+    element = memory_name(element_of(pointer))
     kind = body.type_of(index, varying=True)
     vector = body.get(index, varying=True)
     if body.mask is None:
@@ -164,7 +164,7 @@ def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying
 
 def _narrow(body: BodyEmitter, value: Value, element: Type, *, varying: bool) -> str:
     operand = body.get(value, varying=varying)
-    name = _memory_name(element)
+    name = memory_name(element)
     target = body.vector(name) if varying else name
     if element in types.STORAGE:
         return body.fresh(f"trunc {body.type_of(value, varying=varying)} {operand} to {target}")
@@ -173,7 +173,7 @@ def _narrow(body: BodyEmitter, value: Value, element: Type, *, varying: bool) ->
     return operand
 
 
-def _offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> str:
+def offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> str:
     if offset == 0:
         return base
     return body.fresh(f"getelementptr {element}, ptr {base}, i64 {offset}")
@@ -181,12 +181,12 @@ def _offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> 
 
 def _load(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
-    element = _element(pointer)
-    name, align = _memory_name(element), _alignment(element)
+    element = element_of(pointer)
+    name, align = memory_name(element), alignment(element)
     if not (body.is_varying(pointer) or body.is_varying(index)):
-        address = _scalar_address(body, pointer, index)
+        address = scalar_address(body, pointer, index)
         for offset, result in enumerate(op.results):
-            place = _offset_address(body, address, name, offset)
+            place = offset_address(body, address, name, offset)
             loaded = body.fresh(f"load {name}, ptr {place}, align {align}")
             body.names[result] = _widen(body, element, name, loaded, varying=False)
         return
@@ -205,12 +205,12 @@ def _load(body: BodyEmitter, op: Op) -> None:
         return
     addresses = _vector_addresses(body, pointer, index)
     for offset, result in enumerate(op.results):
-        places = _offset_addresses(body, addresses, name, offset)
-        loaded = _gather(body, kind, name, places, align)
+        places = offset_addresses(body, addresses, name, offset)
+        loaded = gather(body, kind, name, places, align)
         body.names[result] = _widen(body, element, kind, loaded, varying=True)
 
 
-def _offset_addresses(body: BodyEmitter, addresses: str, element: str, offset: int) -> str:
+def offset_addresses(body: BodyEmitter, addresses: str, element: str, offset: int) -> str:
     if offset == 0:
         return addresses
     return body.fresh(f"getelementptr {element}, {body.vector('ptr')} {addresses}, i64 {offset}")
@@ -220,7 +220,7 @@ def _suffix(body: BodyEmitter, name: str) -> str:
     return f"v{body.lanes}{ {'float': 'f32', 'double': 'f64'}.get(name, name) }"
 
 
-def _mask(body: BodyEmitter) -> str:
+def mask_text(body: BodyEmitter) -> str:
     return f"{body.vector('i1')} {body.mask or 'splat (i1 true)'}"
 
 
@@ -228,17 +228,29 @@ def _masked_load(body: BodyEmitter, kind: str, address: str, align: int) -> str:
     name = f"@llvm.masked.load.{_suffix(body, kind[1:-1].partition(' x ')[2])}.p0"
     body.module.declare(f"{kind} {name}(ptr, i32, {body.vector('i1')}, {kind})")
     return body.fresh(
-        f"call {kind} {name}(ptr {address}, i32 {align}, {_mask(body)}, {kind} zeroinitializer)"
+        f"call {kind} {name}(ptr {address}, i32 {align}, {mask_text(body)}, {kind} zeroinitializer)"
     )
 
 
-def _gather(body: BodyEmitter, kind: str, name: str, addresses: str, align: int) -> str:
+def gather(body: BodyEmitter, kind: str, name: str, addresses: str, align: int) -> str:
+    """Loads a value from the address of each active lane."""
     function = f"@llvm.masked.gather.{_suffix(body, name)}.v{body.lanes}p0"
     pointers = body.vector("ptr")
     body.module.declare(f"{kind} {function}({pointers}, i32, {body.vector('i1')}, {kind})")
     return body.fresh(
-        f"call {kind} {function}({pointers} {addresses}, i32 {align}, {_mask(body)}, "
+        f"call {kind} {function}({pointers} {addresses}, i32 {align}, {mask_text(body)}, "
         f"{kind} zeroinitializer)"
+    )
+
+
+def scatter(body: BodyEmitter, name: str, values: str, addresses: str, align: int) -> None:
+    """Stores a value of each active lane at its address."""
+    kind, pointers = body.vector(name), body.vector("ptr")
+    function = f"@llvm.masked.scatter.{_suffix(body, name)}.v{body.lanes}p0"
+    body.module.declare(f"void {function}({kind}, {pointers}, i32, {body.vector('i1')})")
+    body.line(
+        f"call void {function}({kind} {values}, {pointers} {addresses}, i32 {align}, "
+        f"{mask_text(body)})"
     )
 
 
@@ -272,7 +284,7 @@ def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
         results = op.results[start : start + size]
         rows = []
         for address in addresses:
-            place = _offset_address(body, address, name, start)
+            place = offset_address(body, address, name, start)
             kind = f"<{size} x {name}>"
             rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
         if size == 4:
@@ -319,13 +331,13 @@ def _transpose_2(body: BodyEmitter, full: str, row: str, rows: list[str]) -> lis
 
 def _store(body: BodyEmitter, op: Op) -> None:
     pointer, index, *values = op.operands
-    element = _element(pointer)
-    name, align = _memory_name(element), _alignment(element)
+    element = element_of(pointer)
+    name, align = memory_name(element), alignment(element)
     address_varies = body.is_varying(pointer) or body.is_varying(index)
     if not address_varies and not any(map(body.is_varying, values)):
-        address = _scalar_address(body, pointer, index)
+        address = scalar_address(body, pointer, index)
         for offset, value in enumerate(values):
-            place = _offset_address(body, address, name, offset)
+            place = offset_address(body, address, name, offset)
             stored = _narrow(body, value, element, varying=False)
             body.line(f"store {name} {stored}, ptr {place}, align {align}")
         return
@@ -342,27 +354,21 @@ def _store(body: BodyEmitter, op: Op) -> None:
             function = f"@llvm.masked.store.{_suffix(body, name)}.p0"
             body.module.declare(f"void {function}({kind}, ptr, i32, {body.vector('i1')})")
             body.line(
-                f"call void {function}({kind} {stored}, ptr {address}, i32 {align}, {_mask(body)})"
+                f"call void {function}({kind} {stored}, ptr {address}, i32 {align}, "
+                f"{mask_text(body)})"
             )
         return
-    addresses = _varying_addresses(body, pointer, index)
-    function = f"@llvm.masked.scatter.{_suffix(body, name)}.v{body.lanes}p0"
-    pointers = body.vector("ptr")
-    body.module.declare(f"void {function}({kind}, {pointers}, i32, {body.vector('i1')})")
+    addresses = varying_addresses(body, pointer, index)
     for offset, value in enumerate(values):
-        places = _offset_addresses(body, addresses, name, offset)
-        stored = _narrow(body, value, element, varying=True)
-        body.line(
-            f"call void {function}({kind} {stored}, {pointers} {places}, i32 {align}, "
-            f"{_mask(body)})"
-        )
+        places = offset_addresses(body, addresses, name, offset)
+        scatter(body, name, _narrow(body, value, element, varying=True), places, align)
 
 
-def _varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
+def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
     """A vector of addresses even where every lane's is the same."""
     if body.is_varying(pointer) or body.is_varying(index):
         return _vector_addresses(body, pointer, index)
-    return body.splat_text(_scalar_address(body, pointer, index), "ptr")
+    return body.splat_text(scalar_address(body, pointer, index), "ptr")
 
 
 def _store_rows(
@@ -379,7 +385,7 @@ def _store_rows(
         else:
             rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(8)]
         for address, row in zip(addresses, rows, strict=True):
-            place = _offset_address(body, address, name, start)
+            place = offset_address(body, address, name, start)
             body.line(f"store <{size} x {name}> {row}, ptr {place}, align 4")
 
 
@@ -405,48 +411,20 @@ def _rows_of_2(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
     return rows
 
 
-def _atomic_add(body: BodyEmitter, op: Op) -> None:
-    pointer, index, value = op.operands
-    element = _memory_name(_element(pointer))
-    if body.lanes == 1:
-        address = _scalar_address(body, pointer, index)
-        body.names[op.results[0]] = body.fresh(
-            f"atomicrmw add ptr {address}, {element} {body.get(value)} monotonic"
-        )
-        return
-    addresses = _varying_addresses(body, pointer, index)
-    pointers = body.vector("ptr")
-    if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(_element(pointer).bytes), "ptr")
-        masks = body.vector("i1")
-        addresses = body.fresh(
-            f"select {masks} {body.mask}, {pointers} {addresses}, {pointers} {elsewhere}"
-        )
-    kind = body.vector(element)
-    amounts = body.get(value, varying=True)
-    before = "poison"
-    for lane in range(body.lanes):
-        address = body.fresh(f"extractelement {pointers} {addresses}, i64 {lane}")
-        amount = body.fresh(f"extractelement {kind} {amounts}, i64 {lane}")
-        old = body.fresh(f"atomicrmw add ptr {address}, {element} {amount} monotonic")
-        before = body.fresh(f"insertelement {kind} {before}, {element} {old}, i64 {lane}")
-    body.names[op.results[0]] = before
-
-
 def _prefetch(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     body.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     if body.is_varying(pointer) or body.is_varying(index):
         addresses = _lane_addresses(body, pointer, index, 1)
     else:
-        addresses = [_scalar_address(body, pointer, index)]
-    element = _memory_name(_element(pointer))
-    size, count = _element(pointer).bytes, op.attributes["count"]
+        addresses = [scalar_address(body, pointer, index)]
+    element = memory_name(element_of(pointer))
+    size, count = element_of(pointer).bytes, op.attributes["count"]
     # The first element of each line, and the last element, which may begin one more.
     places = sorted({*range(0, count, max(1, 64 // size)), count - 1})
     for address in addresses:
         for place in places:
-            line = _offset_address(body, address, element, place)
+            line = offset_address(body, address, element, place)
             body.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
@@ -459,19 +437,18 @@ def _pointer_add(body: BodyEmitter, op: Op) -> None:
     if body.is_varying(op.results[0]):
         body.names[op.results[0]] = _vector_addresses(body, pointer, index)
     else:
-        body.names[op.results[0]] = _scalar_address(body, pointer, index)
+        body.names[op.results[0]] = scalar_address(body, pointer, index)
 
 
 def _shared(body: BodyEmitter, op: Op) -> None:
     (result,) = op.results
-    name = _memory_name(_element(result))
+    name = memory_name(element_of(result))
     body.names[result] = body.allocate(f"[{op.attributes['count']} x {name}]", 64)
 
 
 RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
     "load": _load,
     "store": _store,
-    "atomic_add": _atomic_add,
     "prefetch": _prefetch,
     "pointer_cast": _pointer_cast,
     "pointer_add": _pointer_add,
