@@ -15,7 +15,8 @@ import numpy as np
 from quod.curve import operations
 from quod.curve.array import Point, check_scalars_array, from_points
 from quod.curve.groups import Group
-from quod.device.cpu import CpuDevice
+from quod.device.discovery import resolve_device
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -24,6 +25,7 @@ from quod.kernel.value import U16, U32, Pointer
 from quod.msm.accumulate import SIGN_BIT
 from quod.msm.bases import Array
 from quod.msm.digits import digits, window_count
+from quod.msm.gpu.fixed_base import GpuTable
 from quod.msm.precompute import double_repeatedly
 from quod.msm.slices import NO_POINT
 from quod.msm.sums import PointSums
@@ -93,11 +95,18 @@ class FixedBase:
     `count` is how many scalars there will be in all; it decides how large the table is.
     """
 
-    def __init__(self, device: CpuDevice, group: Group, point: Point, count: int) -> None:
+    def __init__(self, device: AnyDevice, group: Group, point: Point, count: int) -> None:
         self.device = device
         self.group = group
-        self._shape = _shape_for(group, count)
-        self._table = _table(device, group, from_points(group, [point]), self._shape)
+        shape = _shape_for(group, count)
+        base = from_points(group, [point])
+        self._multiples: _HostTable | GpuTable
+        if device.unified:
+            self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
+        else:
+            # The table is little work beside what comes, and its kernels are many.
+            table = _table(resolve_device("cpu"), group, base, shape)
+            self._multiples = GpuTable(device, group, table, shape.window_bits, shape.windows)
 
     def multiply(self, scalars: Words) -> Words:
         """scalars[i] * point, affine of shape (n, *group.shape).
@@ -106,6 +115,18 @@ class FixedBase:
         InputError for others.
         """
         check_scalars_array(self.group, scalars)
+        return self._multiples.multiply(scalars)
+
+
+class _HostTable:
+    """A table of multiples in the host's memory."""
+
+    def __init__(self, device: AnyDevice, group: Group, table: Array, shape: _Shape) -> None:
+        self.device, self.group = device, group
+        self._table, self._shape = table, shape
+
+    def multiply(self, scalars: Words) -> Words:
+        """See `FixedBase.multiply`."""
         results = np.zeros((len(scalars), *self.group.shape), np.uint32)
         for start in range(0, len(scalars), _CHUNK):
             chunk = np.require(scalars[start : start + _CHUNK], requirements=("C", "A"))
@@ -137,7 +158,7 @@ class FixedBase:
         return results.view(np.uint32).reshape(count, *group.shape)
 
 
-def multiply_generator(device: CpuDevice, group: Group, scalars: Words) -> Words:
+def multiply_generator(device: AnyDevice, group: Group, scalars: Words) -> Words:
     """scalars[i] * G; see `FixedBase.multiply`."""
     return FixedBase(device, group, group.parameters.generator, len(scalars)).multiply(scalars)
 
@@ -150,7 +171,7 @@ def _shape_for(group: Group, count: int) -> _Shape:
     return min(shapes, key=lambda shape: shape.cost(count))
 
 
-def _table(device: CpuDevice, group: Group, base: Words, shape: _Shape) -> Array:
+def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
     """The 64-bit words of all entries, from multiples by the low and by the high bits of digits."""
     powers = np.empty((shape.windows, *group.shape), np.uint32)
     powers[0] = base[0]
