@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
@@ -89,7 +89,7 @@ def weighted_sums(
 
 
 def lagrange_at(
-    device: CpuDevice,
+    device: AnyDevice,
     modulus: Modulus,
     *,
     count: int,
@@ -121,7 +121,7 @@ def lagrange_at(
     return out
 
 
-def scaled(device: CpuDevice, modulus: Modulus, array: Words, factor: int) -> Words:
+def scaled(device: AnyDevice, modulus: Modulus, array: Words, factor: int) -> Words:
     """factor * a for every element, in the form that they have; shape (n, words)."""
     array = np.ascontiguousarray(array)
     out = np.zeros_like(array)
@@ -131,7 +131,7 @@ def scaled(device: CpuDevice, modulus: Modulus, array: Words, factor: int) -> Wo
 
 
 def weighted_sum(
-    device: CpuDevice, modulus: Modulus, weights: tuple[int, int, int], a: Words, b: Words, c: Words
+    device: AnyDevice, modulus: Modulus, weights: tuple[int, int, int], a: Words, b: Words, c: Words
 ) -> Words:
     """The sum of weights times arrays of shape (n, words), in the form that they have."""
     out = np.zeros_like(a)

@@ -10,7 +10,7 @@ from quod.curve import operations
 from quod.curve.affine import AffineGroup, g1_group, g2_group
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import Group
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm import msm
 
@@ -19,7 +19,7 @@ _FEW = 24
 
 
 def multiples(
-    device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
+    device: AnyDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> list[Point]:
     """scalars[i] * points[i] for a few plain points and scalars below the order."""
     words = integers_to_words(group.scalars, scalars)
@@ -27,7 +27,7 @@ def multiples(
 
 
 def sum_of_multiples(
-    device: CpuDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
+    device: AnyDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> Point:
     """The sum of scalars[i] * points[i] for plain points and scalars below the order."""
     if len(points) > _FEW:

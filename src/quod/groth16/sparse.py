@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
@@ -31,8 +31,8 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 Coefficients = NDArray[Any]
 
 # Words of an entry before its value: matrix, constraint, signal.
-_HEAD = 3
-_MATRIX, _CONSTRAINT, _SIGNAL = range(_HEAD)
+HEAD_WORDS = 3
+_MATRIX, _CONSTRAINT, SIGNAL = range(HEAD_WORDS)
 
 
 @kernel
@@ -58,9 +58,9 @@ def sparse_rows(
     with k.if_(row < rows):
         nothing = f.carried(f.raw_constant(0, f.memory_exponent))
         with k.range(start[row], stop[row], carry=nothing) as loop:
-            at = loop.index.cast(types.u64) * (_HEAD + modulus.words)
+            at = loop.index.cast(types.u64) * (HEAD_WORDS + modulus.words)
             (element,) = k.load(entries, at + index)
-            halves = k.load(entries, at + _HEAD, modulus.words)
+            halves = k.load(entries, at + HEAD_WORDS, modulus.words)
             value = f.from_words(
                 [
                     low.cast(types.u64) | high.cast(types.u64) << 32
@@ -81,7 +81,7 @@ class SparseRows:
     are zero.
     """
 
-    device: CpuDevice
+    device: AnyDevice
     modulus: Modulus
     height: int
     entries: Words
@@ -92,7 +92,7 @@ class SparseRows:
 
     @classmethod
     def from_coefficients(
-        cls, device: CpuDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+        cls, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
     ) -> SparseRows:
         """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
 
@@ -104,12 +104,12 @@ class SparseRows:
         number = np.uint32 if domain_size <= 1 << 30 else np.uint64
         row = matrix * number(domain_size) + constraint
         order = constraint * number(2) + matrix
-        return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, _SIGNAL)
+        return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
 
     @classmethod
     def transposed(
         cls,
-        device: CpuDevice,
+        device: AnyDevice,
         modulus: Modulus,
         coefficients: Coefficients,
         matrices: int,
@@ -122,7 +122,7 @@ class SparseRows:
     @classmethod
     def _of(
         cls,
-        device: CpuDevice,
+        device: AnyDevice,
         modulus: Modulus,
         coefficients: Coefficients,
         order: NDArray[Any],
@@ -155,7 +155,7 @@ class SparseRows:
     @property
     def nonzeros(self) -> int:
         """Entries of all rows."""
-        return len(self.entries) // (_HEAD + self.modulus.words)
+        return len(self.entries) // (HEAD_WORDS + self.modulus.words)
 
     def multiply(self, vector: Words, out: Words) -> None:
         """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
@@ -187,7 +187,7 @@ def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
     )
 
 
-def multiply_pointwise(device: CpuDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
+def multiply_pointwise(device: AnyDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
     """out = a * b element by element, Montgomery form, contiguous arrays of shape (n, words)."""
     compiled = device.compile(field_multiply, spec=FieldSpec(modulus))
     device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)

@@ -1,0 +1,290 @@
+"""A·w and B·w on a GPU: sparse rows laid out so that a warp reads memory in one piece.
+
+The entries are those of `quod.groth16.sparse`, and one product an entry suffices here for the same
+reason. A row of more than `PIECE` entries is cut into pieces, whose sums a second kernel adds up, a
+workgroup a row. Pieces are sorted by length and taken in bundles of `BUNDLE`, one lane a piece:
+entry j of a bundle's pieces is stored side by side, so that neighbouring lanes read neighbouring
+values (sliced ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein, Fehske,
+Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none, which store zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.field.strategy import PrimeField, prime_field
+from quod.groth16.sparse import HEAD_WORDS, SIGNAL, Coefficients
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
+
+BUNDLE = 32
+"""Pieces whose entries alternate in memory: the lanes of a warp."""
+
+PIECE = 128
+"""The most entries that one lane adds up."""
+
+Array = NDArray[Any]
+
+
+def _entry(k: Builder, piece: Value, start: Value, j: Value) -> Value:
+    """The place of entry j of a piece; `start` is where its bundle begins."""
+    lane = (piece % BUNDLE).cast(types.u64)
+    return start + lane + j.cast(types.u64) * BUNDLE
+
+
+@kernel
+def lay_out_rows(
+    k: Builder,
+    pieces: U32,
+    first: Pointer[U32],
+    lengths: Pointer[U32],
+    bundles: Pointer[U64],
+    entries: Pointer[U32],
+    signals: Pointer[U32],
+    values: Pointer[U32],
+    *,
+    words: int,
+) -> None:
+    """Brings the entries of a key, as they are in the file, into the places of their pieces.
+
+    Piece i has `lengths[i]` entries from entry `first[i]` on; its bundle begins at bundles[i //
+    BUNDLE]. A value has `words` 32-bit words.
+    """
+    piece = k.global_id()
+    with k.if_(piece < pieces):
+        start = bundles[piece // BUNDLE]
+        begin = first[piece].cast(types.u64)
+        with k.range(0, lengths[piece]) as loop:
+            source = (begin + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
+            target = _entry(k, piece, start, loop.index)
+            signals[target] = entries[source + SIGNAL]
+            k.store(values, target * words, *k.load(entries, source + HEAD_WORDS, words))
+
+
+@kernel
+def multiply_pieces(
+    k: Builder,
+    pieces: U32,
+    targets: Pointer[U32],
+    lengths: Pointer[U32],
+    bundles: Pointer[U64],
+    signals: Pointer[U32],
+    values: Pointer[U64],
+    vector: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[targets[i]] = the sum of value * vector[signal] over the entries of piece i.
+
+    Values are stored as value * R**2, the vector is canonical, the sums are in Montgomery form.
+    """
+    f = prime_field(k, modulus)
+    piece = k.global_id()
+    with k.if_(piece < pieces):
+        start = bundles[piece // BUNDLE]
+        with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
+            at = _entry(k, piece, start, loop.index)
+            factor = f.load(vector, signals[at], linear=True)
+            loop.next(f.carried(loop.carried + f.load(values, at) * factor))
+        f.store(out, targets[piece], loop.results)
+
+
+@kernel
+def add_pieces(
+    k: Builder,
+    targets: Pointer[U32],
+    bounds: Pointer[U32],
+    elements: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """elements[targets[g]] = the sum of elements bounds[g] to bounds[g + 1] - 1, in workgroup g."""
+    f = prime_field(k, modulus)
+    shared = k.shared(types.u64, k.workgroup_size * f.word_count)
+    group, lane = k.workgroup_id(), k.local_id()
+    with k.range(
+        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=_nothing(f)
+    ) as loop:
+        loop.next(f.carried(loop.carried + f.load(elements, loop.index, linear=True)))
+    f.store(shared, lane, loop.results)
+    half = k.workgroup_size // 2
+    while half:
+        k.barrier()
+        with k.if_(lane < half):
+            both = f.load(shared, lane, linear=True) + f.load(shared, lane + half, linear=True)
+            f.store(shared, lane, both)
+        half //= 2
+    with k.if_(lane == 0):
+        f.store(elements, targets[group], f.load(shared, lane, linear=True))
+
+
+def _nothing(f: PrimeField) -> Any:
+    return f.carried(f.raw_constant(0, f.memory_exponent))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which entries each piece has, and where; host arrays, in the order of the pieces.
+
+    Piece i begins at entry `first[i]`, has `lengths[i]` of them and its sum belongs to element
+    `targets[i]`: a row, or where a row was cut element `height` + n. `bundles` says where bundles
+    begin in the arrays of `room` entries. Row `cut[g]` is the sum of the elements from `bounds[g]`
+    to `bounds[g + 1]` - 1.
+    """
+
+    height: int
+    room: int
+    first: Array
+    lengths: Array
+    targets: Array
+    bundles: Array
+    cut: Array
+    bounds: Array
+
+    @classmethod
+    def of_rows(cls, height: int, row: Array, start: Array, length: Array) -> Layout:
+        """`start` and `length` are the entries of the rows numbered `row`, each at most once."""
+        starts, lengths = np.zeros(height, np.uint32), np.zeros(height, np.uint32)
+        starts[row], lengths[row] = start, length
+        targets = np.arange(height, dtype=np.uint32)
+        cut = np.flatnonzero(lengths > PIECE)
+        bounds = np.zeros(1, np.uint32)
+        if len(cut):
+            counts = -(-lengths[cut].astype(np.int64) // PIECE)
+            bounds = height + np.concatenate([[0], np.cumsum(counts)])
+            if bounds[-1] >= 1 << 32:
+                raise InputError(f"{bounds[-1]} rows and pieces of rows are more than 2**32 - 1")
+            place = np.arange(counts.sum()) - np.repeat(bounds[:-1] - height, counts)
+            whole = np.repeat(lengths[cut], counts)
+            whole_rows = lengths <= PIECE
+            targets = np.append(targets[whole_rows], np.arange(height, bounds[-1]))
+            starts = np.append(starts[whole_rows], np.repeat(starts[cut], counts) + place * PIECE)
+            lengths = np.append(lengths[whole_rows], np.minimum(PIECE, whole - place * PIECE))
+        # Stable, so that neighbouring pieces mostly are neighbouring rows.
+        order = np.argsort((PIECE - lengths.astype(np.int64)).astype(np.uint8), kind="stable")
+        lengths = lengths[order].astype(np.uint32)
+        widths = lengths[::BUNDLE].astype(np.uint64) * BUNDLE
+        ends = np.cumsum(widths, dtype=np.uint64)
+        return cls(
+            height,
+            int(ends[-1]),
+            starts[order].astype(np.uint32),
+            lengths,
+            targets[order].astype(np.uint32),
+            ends - widths,
+            cut.astype(np.uint32),
+            bounds.astype(np.uint32),
+        )
+
+    @property
+    def elements(self) -> int:
+        """Elements that the products need: the rows, then the sums of pieces."""
+        return max(self.height, int(self.bounds[-1]))
+
+
+class GpuRows:
+    """The rows of A above those of B on a GPU, to be multiplied by a witness.
+
+    `elements` is how many elements the products need room for: 2 * domain_size rows, and some
+    behind them.
+    """
+
+    def __init__(
+        self, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+    ) -> None:
+        """`coefficients` is what `quod.formats.Zkey` has."""
+        self._device, self._modulus = device, modulus
+        self.nonzeros = len(coefficients)
+        entries, layout = _laid_out(coefficients, domain_size)
+        self.elements = layout.elements
+        self._pieces, self._cut = len(layout.lengths), len(layout.cut)
+        self._targets, self._lengths, self._bundles = (
+            device.upload(array) for array in (layout.targets, layout.lengths, layout.bundles)
+        )
+        self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
+        self._signals = device.allocate(4 * layout.room, zero=False)
+        self._values = device.allocate(modulus.bytes * layout.room, zero=False)
+        device.launch(
+            device.compile(lay_out_rows, words=modulus.words),
+            -(-self._pieces // device.lanes),
+            self._pieces,
+            device.upload(layout.first),
+            self._lengths,
+            self._bundles,
+            device.upload(entries),
+            self._signals,
+            self._values,
+        )
+        self._multiply = device.compile(multiply_pieces, modulus=modulus)
+        self._add = device.compile(add_pieces, modulus=modulus)
+
+    @staticmethod
+    def load_bytes(modulus: Modulus, nonzeros: int, domain_size: int) -> int:
+        """A bound on the memory that rows take while they are laid out."""
+        raw = 4 * (HEAD_WORDS + modulus.words) * nonzeros
+        return raw + GpuRows.resident_bytes(modulus, nonzeros, domain_size)
+
+    @staticmethod
+    def resident_bytes(modulus: Modulus, nonzeros: int, domain_size: int) -> int:
+        """A bound on the memory that rows keep."""
+        pieces = 2 * domain_size + nonzeros // PIECE + 1
+        return (nonzeros + BUNDLE * PIECE) * (4 + modulus.bytes) + 24 * pieces
+
+    @staticmethod
+    def most_elements(nonzeros: int, domain_size: int) -> int:
+        """A bound on `elements`."""
+        # A cut row has more than PIECE entries, so at most twice as many pieces as full ones.
+        return 2 * domain_size + 2 * (nonzeros // PIECE)
+
+    def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
+        """Adds the products with `vector`, canonical integers; the rows are in Montgomery form.
+
+        `out` has room for `elements` elements and may hold anything.
+        """
+        lanes, size = self._device.lanes, self._modulus.bytes
+        recording.launch(
+            self._multiply,
+            -(-self._pieces // lanes),
+            self._pieces,
+            self._targets,
+            self._lengths,
+            self._bundles,
+            self._signals,
+            self._values,
+            vector,
+            out,
+            label="A·w, B·w",
+            bytes=self.nonzeros * (4 + 2 * size) + self._pieces * size,
+            modmuls=self.nonzeros,
+        )
+        if self._cut:
+            recording.launch(
+                self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"
+            )
+
+
+def _laid_out(coefficients: Coefficients, domain_size: int) -> tuple[Array, Layout]:
+    """The entries as 32-bit words, those of a row beside each other, and what is made of them."""
+    matrix, constraint = coefficients["matrix"], coefficients["constraint"]
+    number = np.uint32 if domain_size <= 1 << 30 else np.uint64
+    order = constraint * number(2) + matrix
+    if np.any(order[1:] < order[:-1]):
+        permutation = np.argsort(order, kind="stable")
+        coefficients, order = coefficients[permutation], order[permutation]
+    heads = np.flatnonzero(order[1:] != order[:-1]) + 1
+    start = np.concatenate(([0], heads)) if len(order) else heads
+    length = np.diff(start, append=len(order)) if len(order) else heads
+    key = order[start]
+    row = (key & number(1)).astype(np.int64) * domain_size + (key >> number(1)).astype(np.int64)
+    flat = np.require(np.ascontiguousarray(coefficients).view(np.uint32), requirements=("C", "A"))
+    return flat.reshape(-1), Layout.of_rows(2 * domain_size, row, start, length)
