@@ -16,6 +16,7 @@ import pytest
 
 from quod.device import CpuDevice, cpu_compiler, llvm_jit, sources
 from quod.device.cache import CompileCache
+from quod.device.compiled_code import trace_key
 from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -205,7 +206,7 @@ def key(
     **static: Any,
 ) -> str | None:
     machine = CpuDevice(strategy="scalar").machine(lanes)
-    return cpu_compiler._trace_key(definition, machine, static)
+    return trace_key(definition, machine, static, llvm_jit.toolchain())
 
 
 def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +12,10 @@ from quod.device.arguments import Argument, Slots
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
+from quod.device.kernel_table import KernelTable
 from quod.device.memory import check_budget
 from quod.device.workers import Job, WorkerPool
-from quod.errors import DeviceError, KernelError
+from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
@@ -80,9 +79,7 @@ class CpuDevice:
         self.threads = threads or host.usable_threads()
         self.memory_budget = memory_budget or host.available_memory_bytes()
         self._cache = cache or CompileCache()
-        self._kernels: dict[Hashable, CpuKernel] = {}
-        self._building: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._kernels: KernelTable[CpuKernel] = KernelTable()
         self._pool = WorkerPool(self.threads)
 
     @property
@@ -116,32 +113,11 @@ class CpuDevice:
         distinguishes them. Raises KernelError if the kernel is wrong.
         """
         lanes = self.lanes if lanes is None else lanes
-        key = (
-            definition, lanes,
-            tuple((name, type(value), value) for name, value in sorted(static.items())),
+        machine = self.machine(lanes)
+        return self._kernels.get(
+            definition, lanes, static,
+            lambda: cpu_compiler.build(definition, machine, static, self._cache),
         )  # fmt: skip
-        try:
-            found = self._kernels.get(key)
-        except TypeError as error:
-            raise KernelError(
-                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
-                "give numbers, strings, tuples or frozen dataclasses"
-            ) from error
-        return self._built(key, definition, lanes, static) if found is None else found
-
-    def _built(
-        self, key: Hashable, definition: KernelDefinition, lanes: int, static: dict[str, Any]
-    ) -> CpuKernel:
-        with self._lock:
-            building = self._building.setdefault(key, threading.Lock())
-        # Who wants another kernel, or has it already, does not wait for this one.
-        with building:
-            if key not in self._kernels:
-                machine = self.machine(lanes)
-                self._kernels[key] = cpu_compiler.build(definition, machine, static, self._cache)
-        with self._lock:
-            self._building.pop(key, None)
-        return self._kernels[key]
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The LLVM IR that `compile` compiles."""

@@ -7,53 +7,23 @@ sources, the kernel and its static arguments. With it a later process neither tr
 
 from __future__ import annotations
 
-import json
-import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from quod.device import llvm_jit, sources
+from quod.device import llvm_jit
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.cache import CompileCache, key_of
+from quod.device.compiled_code import CompiledCode, look_up, trace_key
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
-from quod.target.pointers import PointerUses, pointer_uses
+from quod.target.pointers import pointer_uses
 
 SizeClass = tuple[int, ...]
 
-_LENGTH = struct.Struct("<I")
 _SIZE_CLASSES = 256
-_KEY = re.compile(rb"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class _Compiled:
-    """Machine code and what a launch must know of the kernel."""
-
-    code: bytes
-    uses: PointerUses
-    shared_bytes: int
-
-    def pack(self) -> bytes:
-        facts = json.dumps(
-            {
-                "stored": self.uses.stored,
-                "atomic": self.uses.atomic,
-                "shared_bytes": self.shared_bytes,
-            }
-        ).encode()
-        return _LENGTH.pack(len(facts)) + facts + self.code
-
-    @classmethod
-    def unpack(cls, data: bytes) -> _Compiled:
-        start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        facts = json.loads(data[_LENGTH.size : start])
-        uses = PointerUses(tuple(facts["stored"]), tuple(facts["atomic"]))
-        return cls(data[start:], uses, facts["shared_bytes"])
 
 
 class CpuKernel:
@@ -64,7 +34,7 @@ class CpuKernel:
 
     def __init__(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
-        compiled: _Compiled, code: llvm_jit.LoadedCode,
+        compiled: CompiledCode, code: llvm_jit.LoadedCode,
     ) -> None:  # fmt: skip
         self.name = definition.name
         self.parameters = definition.parameters
@@ -103,12 +73,10 @@ def build(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> CpuKernel:
     """The kernel, from the cache or compiled now; KernelError if it cannot be."""
-    trace_key = _trace_key(definition, machine, static)
-    if trace_key is not None:
-        reference = cache.get(trace_key) or b""
-        stored = cache.get(reference.decode()) if _KEY.fullmatch(reference) else None
-        if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
-            return kernel
+    known = trace_key(definition, machine, static, llvm_jit.toolchain())
+    stored = look_up(cache, known)
+    if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
+        return kernel
     kernel_ir, text = emit(definition, machine, static)
     text_key = key_of("llvm text", text, llvm_jit.toolchain())
     stored = cache.get(text_key)
@@ -117,8 +85,8 @@ def build(
         compiled = _compile(kernel_ir, text, text_key, cache)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)
         kernel = CpuKernel(definition, machine, static, compiled, code)
-    if trace_key is not None:
-        cache.put(trace_key, text_key.encode())
+    if known is not None:
+        cache.put(known, text_key.encode())
     return kernel
 
 
@@ -133,14 +101,14 @@ def emit(
     return kernel, llvm.emit(kernel, machine, triple=llvm_jit.host_processor().triple)
 
 
-def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> _Compiled:
+def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> CompiledCode:
     try:
         code = llvm_jit.compile_to_object(text)
     except KernelError as error:
         place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
         where = "" if place is None else f"; the text is in {place}"
         raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
-    compiled = _Compiled(code, pointer_uses(kernel), kernel.shared_bytes)
+    compiled = CompiledCode(code, pointer_uses(kernel), kernel.shared_bytes, kernel.name)
     cache.put(key, compiled.pack())
     return compiled
 
@@ -150,32 +118,8 @@ def _loaded(
 ) -> CpuKernel | None:
     """A kernel of a cache entry; None if the code cannot be linked, so that it is built anew."""
     try:
-        compiled = _Compiled.unpack(stored)
+        compiled = CompiledCode.unpack(stored)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)
     except (KernelError, ValueError, KeyError, struct.error):
         return None
     return CpuKernel(definition, machine, static, compiled, code)
-
-
-def _trace_key(
-    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
-) -> str | None:
-    """A key that stands for the emitted text without tracing.
-
-    None where there is no telling what the text follows from: a kernel outside the package, one
-    that captures variables, or a static argument that is shown as an address only.
-    """
-    place = sources.own_place(definition.location.file)
-    if place is None or definition.function.__closure__:
-        return None
-    options = [f"{name}={value!r}" for name, value in sorted(static.items())]
-    if any(" at 0x" in option for option in options):
-        return None
-    described = (
-        f"{machine.target} {machine.workgroup_size} {sorted(machine.features)} "
-        f"{machine.shared_bytes_limit}"
-    )
-    return key_of(
-        "trace", sources.digest(), place, str(definition.location.line), definition.name,
-        described, llvm_jit.toolchain(), *options,
-    )  # fmt: skip

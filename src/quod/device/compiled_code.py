@@ -1,0 +1,90 @@
+"""Compiled code as the cache holds it, and the keys under which it is found."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quod.device import sources
+from quod.device.cache import CompileCache, key_of
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+from quod.target.pointers import PointerUses
+
+_LENGTH = struct.Struct("<I")
+_KEY = re.compile(rb"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """Machine code and what a launch must know of the kernel.
+
+    `entry` is its name in the code, `dynamic_shared_bytes` how much of the shared memory the launch
+    has to ask for.
+    """
+
+    code: bytes
+    uses: PointerUses
+    shared_bytes: int
+    entry: str
+    dynamic_shared_bytes: int = 0
+
+    def pack(self) -> bytes:
+        """As bytes for the cache."""
+        facts = json.dumps(
+            {
+                "stored": self.uses.stored,
+                "atomic": self.uses.atomic,
+                "shared_bytes": self.shared_bytes,
+                "entry": self.entry,
+                "dynamic_shared_bytes": self.dynamic_shared_bytes,
+            }
+        ).encode()
+        return _LENGTH.pack(len(facts)) + facts + self.code
+
+    @classmethod
+    def unpack(cls, data: bytes) -> CompiledCode:
+        """What `pack` packed; ValueError, KeyError or struct.error if it did not."""
+        start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        facts = json.loads(data[_LENGTH.size : start])
+        uses = PointerUses(tuple(facts["stored"]), tuple(facts["atomic"]))
+        return cls(
+            data[start:], uses, facts["shared_bytes"], facts["entry"],
+            facts["dynamic_shared_bytes"],
+        )  # fmt: skip
+
+
+def trace_key(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], toolchain: str
+) -> str | None:
+    """A key that stands for the emitted text without tracing.
+
+    None where there is no telling what the text follows from: a kernel outside the package, one
+    that captures variables, or a static argument that is shown as an address only.
+    """
+    place = sources.own_place(definition.location.file)
+    if place is None or definition.function.__closure__:
+        return None
+    options = [f"{name}={value!r}" for name, value in sorted(static.items())]
+    if any(" at 0x" in option for option in options):
+        return None
+    described = (
+        f"{machine.target} {machine.arch} {machine.workgroup_size} {machine.subgroup_size} "
+        f"{sorted(machine.features)} {machine.shared_bytes_limit}"
+    )
+    return key_of(
+        "trace", sources.digest(), place, str(definition.location.line), definition.name,
+        described, toolchain, *options,
+    )  # fmt: skip
+
+
+def look_up(cache: CompileCache, key: str | None) -> bytes | None:
+    """The entry that a trace key leads to."""
+    if key is None:
+        return None
+    reference = cache.get(key) or b""
+    return cache.get(reference.decode()) if _KEY.fullmatch(reference) else None

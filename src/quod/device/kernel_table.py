@@ -1,0 +1,53 @@
+"""The kernels that a device has compiled, each of them once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+from quod.errors import KernelError
+from quod.kernel.definition import KernelDefinition
+
+Kernel = TypeVar("Kernel")
+
+
+class KernelTable(Generic[Kernel]):
+    """Compiled kernels by definition, lanes and static arguments; for use from any thread."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[Hashable, Kernel] = {}
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(
+        self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any],
+        build: Callable[[], Kernel],
+    ) -> Kernel:  # fmt: skip
+        """The kernel, built now by whoever asks first.
+
+        Static arguments are hashable, with a `repr` that tells all that distinguishes them.
+        Raises KernelError for one that cannot be hashed.
+        """
+        key = (
+            definition, lanes,
+            tuple((name, type(value), value) for name, value in sorted(static.items())),
+        )  # fmt: skip
+        try:
+            found = self._kernels.get(key)
+        except TypeError as error:
+            raise KernelError(
+                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
+                "give numbers, strings, tuples or frozen dataclasses"
+            ) from error
+        if found is not None:
+            return found
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        # Who wants another kernel, or has it already, does not wait for this one.
+        with building:
+            if key not in self._kernels:
+                self._kernels[key] = build()
+        with self._lock:
+            self._building.pop(key, None)
+        return self._kernels[key]
