@@ -105,6 +105,11 @@ class Buffer:
         return self._address
 
     @property
+    def owner(self) -> object:
+        """What keeps the memory, and gives it back."""
+        return self._owner
+
+    @property
     def space(self) -> Space:
         """Where the address means something."""
         return self._space

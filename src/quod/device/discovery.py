@@ -1,7 +1,8 @@
 """Which devices there are, and how to open one by its name.
 
 A name is ``cpu``, which computes as suits the processor, or ``cpu:ifma`` or ``cpu:scalar``, which
-force how field elements are held.
+force how field elements are held. ``emulated`` and ``emulated:ptx`` are no devices but interpreters
+of what a GPU would run, for tests.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ def open_device(
     count on, by default what is free now. Raises DeviceError if there is no such device on this
     machine.
     """
+    if name in ("emulated", "emulated:ptx"):
+        from quod.device.emulated import EmulatedDevice
+
+        return EmulatedDevice(
+            executor="ptx" if name.endswith("ptx") else "ir", memory_budget=memory_budget
+        )
     kind, colon, way = name.partition(":")
     if kind != "cpu" or (colon and way not in STRATEGIES):
         names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES)]

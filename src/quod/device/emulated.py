@@ -1,0 +1,279 @@
+"""A GPU without a GPU: kernels as NVIDIA's compiler would get them, run by an interpreter.
+
+Memory is the device's own, so that the host code of a GPU is tested where there is none: an array
+given in place of a buffer, a missing upload, a step that was recorded without its dependency show
+as they would there, or as errors. It is slow, and meant for small sizes.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from quod.device import cancellation
+from quod.device.arguments import Argument, Signature, Slots
+from quod.device.buffer import Array, Buffer, Space, check_same_size
+from quod.device.emulated_memory import POISON, EmulatedMemory
+from quod.device.memory import check_budget
+from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
+from quod.device.staging import stage
+from quod.device.thread_stream import ThreadSubmission
+from quod.device.timeline import Stage, Timeline
+from quod.errors import DeviceError, KernelError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+from quod.kernel.semantics import NUMPY_TYPES
+from quod.kernel.types import PointerType
+from quod.target import ptx_machine
+from quod.target.pointers import pointer_uses
+
+if TYPE_CHECKING:
+    from quod.device.protocol import Device
+    from quod.device.stream import IdleStream
+
+Executor = Literal["ir", "ptx"]
+EXECUTORS: tuple[str, ...] = get_args(Executor)
+"""What runs a kernel: its IR, or the text that is emitted for the assembler."""
+
+_ADDRESS_ALIGNMENT = 16
+
+
+class EmulatedKernel:
+    """A kernel as the emulated device runs it."""
+
+    def __init__(
+        self, definition: KernelDefinition, traced: Kernel, machine: Machine,
+        static: Mapping[str, Any], space: Space,
+    ) -> None:  # fmt: skip
+        uses = pointer_uses(traced)
+        self.name = definition.name
+        self.parameters = definition.parameters
+        self.lanes = machine.workgroup_size
+        self.static = dict(static)
+        self.stored = frozenset(uses.stored)
+        self.traced = traced
+        self.machine = machine
+        self.signature = Signature(
+            self.name, self.parameters, uses, space=space, alignment=_ADDRESS_ALIGNMENT
+        )
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Slots:
+        """Checks the arguments of a launch; DeviceError for one that does not fit."""
+        return self.signature.pack(arguments)
+
+
+class EmulatedDevice:
+    """Runs kernels traced for NVIDIA's GPUs in an interpreter.
+
+    `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it.
+    `workgroup` is how many instances a workgroup has by default, `arch` the architecture that
+    kernels are traced for, `shared_bytes_limit` less shared memory than it has, and
+    `memory_budget` both what plans may count on and all the memory there is.
+
+    The steps of a recording are run in an order drawn from `seed` among those that the recorded
+    dependencies allow, so that one that is missing shows.
+    """
+
+    kind = "emulated"
+    strategy = "ptx"
+    unified = False
+
+    def __init__(
+        self,
+        *,
+        executor: Executor = "ir",
+        workgroup: int = 64,
+        arch: str = ptx_machine.DEFAULT_ARCH,
+        shared_bytes_limit: int | None = None,
+        memory_budget: int | None = None,
+        resident_lanes: int = 256,
+        seed: int = 1,
+    ) -> None:
+        if executor not in EXECUTORS:
+            raise DeviceError(f"executor {executor!r} is none of {', '.join(EXECUTORS)}")
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
+        self.executor = executor
+        self.lanes = workgroup
+        self.arch = arch
+        self.resident_lanes = resident_lanes
+        self.memory_budget = memory_budget or 1 << 30
+        self.space = Space(f"the device {self.name}")
+        self.memory = EmulatedMemory(self.space, self.memory_budget)
+        self._shared_bytes_limit = shared_bytes_limit
+        self._kernels: dict[Hashable, EmulatedKernel] = {}
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self.machine(workgroup)
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        return ptx_machine.ptx_machine(
+            lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
+        )
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> EmulatedKernel:
+        """The kernel, traced now or before; KernelError if it is wrong."""
+        lanes = self.lanes if lanes is None else lanes
+        key = (
+            definition, lanes,
+            tuple((name, type(value), value) for name, value in sorted(static.items())),
+        )  # fmt: skip
+        try:
+            found = self._kernels.get(key)
+        except TypeError as error:
+            raise KernelError(
+                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
+                "give numbers, strings, tuples or frozen dataclasses"
+            ) from error
+        if found is None:
+            machine = self.machine(lanes)
+            traced = definition.trace(machine, **static)
+            found = EmulatedKernel(definition, traced, machine, static, self.space)
+            self._kernels[key] = found
+        return found
+
+    # --- memory
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
+        return self.memory.allocate(nbytes, zero=zero)
+
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes; its content is a pattern."""
+        return np.full(nbytes, POISON, np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data in memory of the device."""
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        check_same_size(source, target)
+        self.bytes_of(target)[:] = source.view(np.uint8)
+        return target
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        check_same_size(buffer, target)
+        target.view(np.uint8)[:] = self.bytes_of(buffer)
+
+    def bytes_of(self, memory: Memory) -> Array:
+        """What a copy reads or writes: the bytes of a buffer or of an array."""
+        if isinstance(memory, Buffer) and memory.space is self.space:
+            return self.memory.bytes_of(memory)
+        host = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
+        return host.view(np.uint8)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    # --- execution
+
+    def launch(self, kernel: EmulatedKernel, groups: int, *arguments: Argument) -> None:
+        """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
+        staged = stage(self, kernel.signature, arguments)
+        kernel.pack(staged.arguments)
+        self.execute(kernel, groups, staged.arguments)
+        staged.bring_back(self)
+
+    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+        """A launch with its arguments checked and in memory of the device."""
+        if not 0 <= groups < 1 << 31:
+            raise DeviceError(
+                f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
+                "2**31 - 1"
+            )
+        stop = cancellation.current()
+        if stop is not None:
+            stop.check(f"the launch of {kernel.name}")
+        given: list[Any] = []
+        for type_, argument in zip(kernel.parameters.values(), arguments, strict=True):
+            if isinstance(type_, PointerType):
+                assert isinstance(argument, Buffer)
+                given.append(self.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
+            else:
+                given.append(argument)
+        if self.executor == "ir":
+            interpret(kernel.traced, groups, given)
+        else:
+            self._run_text(kernel, groups, given)
+
+    def _run_text(self, kernel: EmulatedKernel, groups: int, given: list[Any]) -> None:
+        from quod.target import ptx
+        from quod.target.ptx_interpreter import interpret_ptx
+
+        interpret_ptx(ptx.emit(kernel.traced, kernel.machine), groups, given)
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's."""
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> EmulatedSubmission:
+        """Begins to run recorded work on a thread of its own; streams call it."""
+        with self._lock:
+            seed = self._random.random()
+        return EmulatedSubmission(self, recording, name, timeline, parent, seed)
+
+    def close(self) -> None:
+        """Gives back the memory: buffers of the device cannot be used any more."""
+        self.space.lose("the device was closed")
+
+
+class EmulatedSubmission(ThreadSubmission):
+    """One run of a recording, in a random order that the dependencies allow."""
+
+    def __init__(
+        self, device: EmulatedDevice, recording: Recording, name: str,
+        timeline: Timeline | None, parent: Stage | None, seed: float,
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._random = random.Random(seed)
+        super().__init__(recording, name, timeline, parent)
+
+    def _order(self) -> Iterator[Step]:
+        steps = self._recording.steps
+        waiting = [set(step.after) for step in steps]
+        followers: list[list[int]] = [[] for _ in steps]
+        for number, step in enumerate(steps):
+            for before in step.after:
+                followers[before].append(number)
+        ready = [number for number, before in enumerate(waiting) if not before]
+        while ready:
+            at = self._random.randrange(len(ready))
+            ready[at], ready[-1] = ready[-1], ready[at]
+            number = ready.pop()
+            yield steps[number]
+            for follower in followers[number]:
+                waiting[follower].discard(number)
+                if not waiting[follower]:
+                    ready.append(follower)
+
+    def _launch(self, step: Launch) -> None:
+        assert isinstance(step.kernel, EmulatedKernel)
+        self._device.execute(step.kernel, step.groups, step.arguments)
+
+    def _copy(self, step: Copy) -> None:
+        self._device.bytes_of(step.target)[:] = self._device.bytes_of(step.source)
+
+    def _fill(self, step: Fill) -> None:
+        self._device.bytes_of(step.target).view(np.uint32)[:] = step.word
+
+
+if TYPE_CHECKING:
+    _: Device[EmulatedKernel] = EmulatedDevice()

@@ -1,0 +1,80 @@
+"""The memory of an emulated device: addresses that the host cannot follow.
+
+What is allocated and not zeroed holds a pattern, so that reading it before it was written shows.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import numpy as np
+
+from quod.device.buffer import Array, Buffer, Space
+from quod.device.memory import bytes_text
+from quod.errors import DeviceError
+
+ALIGNMENT = 256
+POISON = 0xFB
+"""A byte of what was never written: as an index or a count it leads out of every buffer."""
+
+# Where no host memory is: a recording tells memory apart by its address alone.
+_FIRST_ADDRESS = 1 << 60
+
+
+class _Piece:
+    """One allocation."""
+
+    def __init__(self, address: int, data: Array) -> None:
+        self.address = address
+        self.data = data
+
+
+class EmulatedMemory:
+    """Pieces of memory at addresses of their own, never used twice, with a gap behind each."""
+
+    def __init__(self, space: Space, limit: int) -> None:
+        self.space = space
+        self.limit = limit
+        self.in_use = 0
+        self.peak = 0
+        self._next = _FIRST_ADDRESS
+        # A piece may be collected, and so given back, while another is allocated.
+        self._lock = threading.RLock()
+
+    def allocate(self, nbytes: int, *, zero: bool) -> Buffer:
+        """DeviceError if less than that is left."""
+        if nbytes < 0:
+            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        with self._lock:
+            if self.in_use + nbytes > self.limit:
+                raise DeviceError(
+                    f"no memory for a buffer of {bytes_text(nbytes)}: "
+                    f"{bytes_text(self.in_use)} of {bytes_text(self.limit)} are in use"
+                )
+            self.in_use += nbytes
+            self.peak = max(self.peak, self.in_use)
+            address = self._next
+            self._next += (nbytes // ALIGNMENT + 2) * ALIGNMENT
+            data = Buffer.zeros(nbytes).view(np.uint8)
+            if not zero:
+                data.fill(POISON)
+        piece = _Piece(address, data)
+        weakref.finalize(piece, self._release, nbytes)
+        return Buffer(piece, address, nbytes, space=self.space)
+
+    def _release(self, nbytes: int) -> None:
+        with self._lock:
+            self.in_use -= nbytes
+
+    def bytes_of(self, buffer: Buffer) -> Array:
+        """The bytes of a buffer, to read and to write."""
+        self.space.check()
+        if buffer.space is not self.space:
+            raise DeviceError(
+                f"the memory belongs to {buffer.space.name}, which {self.space.name} does not reach"
+            )
+        piece = buffer.owner
+        assert isinstance(piece, _Piece)
+        start = buffer.address - piece.address
+        return piece.data[start : start + buffer.nbytes]

@@ -1,0 +1,114 @@
+"""Recorded work on a thread of its own, which runs the steps one after the other."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from quod.device.cancellation import Cancellation
+from quod.device.event import Completion
+from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
+from quod.device.timeline import Stage, Timeline, or_null
+from quod.device.workers import GRACE_SECONDS
+from quod.errors import DeviceError
+
+
+class ThreadSubmission(ABC):
+    """One run of a recording; what a launch, a copy and a fill do is left to the device."""
+
+    def __init__(
+        self, recording: Recording, name: str, timeline: Timeline | None, parent: Stage | None
+    ) -> None:
+        self._recording = recording
+        self._timeline = or_null(timeline)
+        self._parent = parent
+        self._cancellation = Cancellation()
+        self._finished = threading.Event()
+        self._error: BaseException | None = None
+        steps = recording.steps
+        self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
+        self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    @property
+    def is_done(self) -> bool:
+        return self._finished.is_set()
+
+    def cancel(self) -> None:
+        self._cancellation.cancel()
+
+    def wait(self) -> None:
+        try:
+            self._finished.wait()
+        except BaseException:
+            self.cancel()
+            self._finished.wait(GRACE_SECONDS)
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _order(self) -> Iterable[Step]:
+        """The steps as they are run; each comes after those that it depends on."""
+        return self._recording.steps
+
+    @abstractmethod
+    def _launch(self, step: Launch) -> None: ...
+
+    @abstractmethod
+    def _copy(self, step: Copy) -> None: ...
+
+    @abstractmethod
+    def _fill(self, step: Fill) -> None: ...
+
+    def _run(self) -> None:
+        try:
+            with self._cancellation:
+                for step in self._order():
+                    with self._timeline.stage(
+                        step.label, bytes=step.bytes, modmuls=step.modmuls, parent=self._parent
+                    ):
+                        self._cancellation.check(f"the work of the stream, at {step.label},")
+                        self._run_step(step)
+        except BaseException as error:
+            self._error = error
+        finally:
+            for mark in self._marks.values():
+                mark.complete(failed=True)
+            self._finished.set()
+
+    def _run_step(self, step: Step) -> None:
+        match step:
+            case Launch():
+                self._launch(step)
+            case Copy():
+                self._copy(step)
+            case Fill():
+                self._fill(step)
+            case Mark():
+                self._marks[step].complete()
+            case Await():
+                self._await(self._awaited[step], step.label)
+
+    def _await(self, completion: Completion, label: str) -> None:
+        wake = _Wake()
+        completion.call_when_done(wake.cancel)
+        self._cancellation.begin(wake)
+        wake.wait()
+        self._cancellation.end(wake)
+        self._cancellation.check(f"the work of the stream, at {label},")
+        if completion.failed:
+            raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
+
+
+class _Wake:
+    """Ends a wait for an event, when it is passed or when the work is cancelled."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    def wait(self) -> None:
+        self._event.wait()
