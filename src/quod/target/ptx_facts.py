@@ -1,0 +1,193 @@
+"""What is known of an index or an address before the kernel runs.
+
+Two facts: a power of two that divides it, from which follows how wide an access may be, and an
+upper bound, from which follows that a sum of 32 bits does not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import PointerType
+from quod.kernel.value import Value
+
+MOST = 1 << 63
+"""The power of two that stands for "any": what divides zero."""
+
+BASE_ALIGNMENT = 16
+"""Bytes that a buffer, and an array in shared memory, begins at a multiple of."""
+
+_DEPTH = 48  # longer chains are no index arithmetic
+
+
+def power_of_two(number: int) -> int:
+    """The largest power of two that divides a number."""
+    return MOST if number == 0 else min(MOST, number & -number)
+
+
+class Facts:
+    """Facts about the values of one body; what nothing is known of is a multiple of 1.
+
+    Of a pointer the multiple is of bytes, else of units. Reduction modulo a power of two, which is
+    how integers wrap, keeps the divisors that are powers of two.
+    """
+
+    def __init__(self, workgroup_size: int) -> None:
+        self._workgroup_size = workgroup_size
+        self._multiples: dict[Value, int] = {}
+        self._maxima: dict[Value, int] = {}
+
+    def assume(self, value: Value, multiple: int, maximum: int | None = None) -> None:
+        """Sets what is known of a value that no op makes."""
+        self._multiples[value] = multiple
+        if maximum is not None:
+            self._maxima[value] = maximum
+
+    def assume_carried(
+        self, carried: Sequence[Value], initial: Sequence[Value], following: Sequence[Value]
+    ) -> None:
+        """Sets the multiples of a loop's carried values: what both the first and the next keep."""
+        before = dict(self._multiples)
+        found = [self.multiple(value) for value in initial]
+        while True:
+            self._multiples = dict(before)
+            self._multiples.update(zip(carried, found, strict=True))
+            then = [min(m, self.multiple(v)) for m, v in zip(found, following, strict=True)]
+            if then == found:
+                break
+            found = then
+        # Values within inner loops have been looked at before those loops were.
+        self._multiples = before
+        self._multiples.update(zip(carried, found, strict=True))
+
+    def multiple(self, value: Value, depth: int = 0) -> int:
+        """The largest power of two known to divide a value."""
+        known = self._multiples.get(value)
+        if known is None:
+            known = self._find_multiple(value, depth)
+            self._multiples[value] = known
+        return known
+
+    def maximum(self, value: Value, depth: int = 0) -> int:
+        """The most that an unsigned value can be."""
+        known = self._maxima.get(value)
+        if known is None:
+            most = (1 << value.type.bits) - 1
+            known = min(most, self._find_maximum(value, most, depth))
+            self._maxima[value] = known
+        return known
+
+    def _find_multiple(self, value: Value, depth: int) -> int:
+        op = value.op
+        if op is None or depth > _DEPTH or value.type.kind in ("float", "bool", "carry"):
+            return _natural(value)
+        number = value.constant
+        if number is not None:
+            return power_of_two(int(number))
+        if op.name == "if":
+            at = next(n for n, result in enumerate(op.results) if result is value)
+            return min(self.multiple(region.yielded[at], depth + 1) for region in op.regions)
+        rule = _MULTIPLES.get(op.name)
+        if rule is None:
+            return _natural(value)
+        if op.name == "pointer_add":
+            assert isinstance(value.type, PointerType)
+            step = self.multiple(op.operands[1], depth + 1) * value.type.element.bytes
+            return min(self.multiple(op.operands[0], depth + 1), power_of_two(step))
+        parts = [self.multiple(operand, depth + 1) for operand in op.operands]
+        return min(MOST, rule(op, parts))
+
+    def _find_maximum(self, value: Value, most: int, depth: int) -> int:
+        op = value.op
+        if op is None or depth > _DEPTH or value.type.kind != "unsigned":
+            return most
+        number = value.constant
+        if number is not None:
+            return int(number)
+        if op.name == "local_id":
+            return self._workgroup_size - 1
+        if op.name == "load":
+            pointer = op.operands[0].type
+            assert isinstance(pointer, PointerType)
+            return (1 << pointer.element.bits) - 1
+        if op.name not in _MAXIMA:
+            return most
+        if any(operand.type.kind not in ("unsigned", "bool") for operand in op.operands):
+            return most
+        parts = [self.maximum(operand, depth + 1) for operand in op.operands]
+        bound = _MAXIMA[op.name](op, parts)
+        return most if bound is None or bound > most else bound
+
+
+def _natural(value: Value) -> int:
+    """What is known of a value by its type: each access is aligned to its element."""
+    return value.type.element.bytes if isinstance(value.type, PointerType) else 1
+
+
+def _shifted_multiple(op: Op, parts: list[int]) -> int:
+    amount = op.operands[1].constant
+    return 1 if amount is None else parts[0] << (int(amount) % op.operands[0].type.bits)
+
+
+_MULTIPLES: dict[str, Callable[[Op, list[int]], int]] = {
+    "add": lambda op, parts: min(parts),
+    "sub": lambda op, parts: min(parts),
+    "mul": lambda op, parts: parts[0] * parts[1],
+    "mul_wide": lambda op, parts: parts[0] * parts[1],
+    "shl": _shifted_multiple,
+    "and": lambda op, parts: max(parts),
+    "or": lambda op, parts: min(parts),
+    "xor": lambda op, parts: min(parts),
+    "neg": lambda op, parts: parts[0],
+    "min": lambda op, parts: min(parts),
+    "max": lambda op, parts: min(parts),
+    "rem": lambda op, parts: min(parts),
+    "select": lambda op, parts: min(parts[1:]),
+    "uniform": lambda op, parts: parts[0],
+    "convert": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
+    "bitcast": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
+    "pointer_cast": lambda op, parts: parts[0],
+    "pointer_add": lambda op, parts: min(parts),
+    "shared": lambda op, parts: BASE_ALIGNMENT,
+}
+
+
+def _shifted_down(op: Op, parts: list[int]) -> int | None:
+    amount = op.operands[1].constant
+    return None if amount is None else parts[0] >> (int(amount) % op.operands[0].type.bits)
+
+
+def _shifted_up(op: Op, parts: list[int]) -> int | None:
+    amount = op.operands[1].constant
+    return None if amount is None else parts[0] << (int(amount) % op.operands[0].type.bits)
+
+
+def _remainder(op: Op, parts: list[int]) -> int:
+    divisor = op.operands[1].constant
+    return min(parts[0], int(divisor) - 1) if divisor else parts[0]
+
+
+def _quotient(op: Op, parts: list[int]) -> int | None:
+    divisor = op.operands[1].constant
+    return parts[0] // int(divisor) if divisor else None
+
+
+_MAXIMA: dict[str, Callable[[Op, list[int]], int | None]] = {
+    "add": lambda op, parts: sum(parts),
+    "mul": lambda op, parts: parts[0] * parts[1],
+    "mul_wide": lambda op, parts: parts[0] * parts[1],
+    "shl": _shifted_up,
+    "shr": _shifted_down,
+    "and": lambda op, parts: min(parts),
+    "or": lambda op, parts: (1 << max(part.bit_length() for part in parts)) - 1,
+    "xor": lambda op, parts: (1 << max(part.bit_length() for part in parts)) - 1,
+    "min": lambda op, parts: min(parts),
+    "max": lambda op, parts: max(parts),
+    "rem": _remainder,
+    "div": _quotient,
+    "select": lambda op, parts: max(parts[1:]),
+    "uniform": lambda op, parts: parts[0],
+    "convert": lambda op, parts: parts[0] if op.results[0].type is not types.bool_ else 1,
+}

@@ -1,0 +1,97 @@
+"""NVIDIA's architectures: what each has, and the machine that kernels are traced for."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from quod.errors import KernelError
+from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+
+DEFAULT_ARCH = "sm_90a"
+DEFAULT_WORKGROUP_SIZE = 128
+SUBGROUP_SIZE = 32
+"""Instances a warp, on every architecture so far."""
+
+FEATURES = frozenset({"u64", "carry", "carry32", "subgroup"})
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One row of the table: `name` without the letter of architecture-specific instructions.
+
+    `capability` is ten times the major compute capability plus the minor one, `version` the first
+    PTX version that knows it, `shared_bytes` the most shared memory a workgroup can ask for (CUDA
+    C++ Programming Guide, technical specifications per compute capability).
+    """
+
+    name: str
+    capability: int
+    version: tuple[int, int]
+    shared_bytes: int
+
+
+_KIB = 1024
+_ROWS = (
+    Architecture("sm_75", 75, (6, 3), 64 * _KIB),
+    Architecture("sm_80", 80, (7, 0), 163 * _KIB),
+    Architecture("sm_86", 86, (7, 1), 99 * _KIB),
+    Architecture("sm_87", 87, (7, 4), 163 * _KIB),
+    Architecture("sm_89", 89, (7, 8), 99 * _KIB),
+    Architecture("sm_90", 90, (7, 8), 227 * _KIB),
+    Architecture("sm_100", 100, (8, 6), 227 * _KIB),
+    Architecture("sm_103", 103, (8, 8), 227 * _KIB),
+    Architecture("sm_110", 110, (9, 0), 227 * _KIB),
+    Architecture("sm_120", 120, (8, 7), 99 * _KIB),
+    Architecture("sm_121", 121, (8, 8), 99 * _KIB),
+)
+
+ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in _ROWS} | {
+    f"{row.name}a": row for row in _ROWS if row.capability >= 90
+}
+"""By the names that the assembler takes."""
+
+
+def architecture(name: str) -> Architecture:
+    """The row of an architecture such as ``sm_90a``; KernelError if there is none."""
+    if name not in ARCHITECTURES:
+        close = difflib.get_close_matches(name, ARCHITECTURES, n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
+        raise KernelError(f"there is no architecture {name}; {hint}")
+    return ARCHITECTURES[name]
+
+
+def architecture_of(major: int, minor: int) -> str:
+    """The name for a compute capability; of one not known yet, the newest that runs there.
+
+    KernelError for a GPU older than the table.
+    """
+    capability = 10 * major + minor
+    older = [row for row in _ROWS if row.capability <= capability]
+    if not older:
+        raise KernelError(
+            f"a GPU of compute capability {major}.{minor} is too old; {_ROWS[0].name} is the first "
+            "architecture that is supported"
+        )
+    newest = older[-1]
+    specific = f"{newest.name}a"
+    return specific if newest.capability == capability and specific in ARCHITECTURES else (
+        newest.name
+    )  # fmt: skip
+
+
+def ptx_machine(
+    workgroup_size: int = DEFAULT_WORKGROUP_SIZE,
+    arch: str = DEFAULT_ARCH,
+    *,
+    shared_bytes_limit: int | None = None,
+) -> Machine:
+    """The machine of one architecture; its limit of shared memory unless another is given.
+
+    A limit above 48 KiB is memory that the launch has to ask for.
+    """
+    most = architecture(arch).shared_bytes
+    limit = most if shared_bytes_limit is None else min(most, shared_bytes_limit)
+    return Machine(
+        "ptx", workgroup_size, FEATURES, max(limit, DEFAULT_SHARED_BYTES), arch, SUBGROUP_SIZE
+    )

@@ -1,0 +1,51 @@
+"""A kernel as PTX, and what its launch needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.kernel.ir import Location
+from quod.kernel.types import Type
+
+
+@dataclass(frozen=True)
+class ParameterSlot:
+    """Where a parameter lies in the bytes of a launch's arguments: in natural size and alignment.
+
+    A pointer is its 64-bit address, a bool one byte that is 0 or 1.
+    """
+
+    offset: int
+    size: int
+
+
+def parameter_layout(parameters: Sequence[Type]) -> list[ParameterSlot]:
+    """The slots of a kernel's parameters, in order."""
+    slots, end = [], 0
+    for type_ in parameters:
+        size = type_.bytes
+        offset = -(-end // size) * size
+        slots.append(ParameterSlot(offset, size))
+        end = offset + size
+    return slots
+
+
+@dataclass(frozen=True, eq=False)
+class PtxModule:
+    """The PTX of one kernel.
+
+    `entry` is its name in the module. `dynamic_shared_bytes` is what the launch must ask for: 0
+    where the shared memory is declared in the text. `lines` has a Python line, or None, for each
+    line of the text.
+    """
+
+    text: str
+    entry: str
+    parameters: tuple[ParameterSlot, ...]
+    dynamic_shared_bytes: int
+    lines: tuple[Location | None, ...]
+
+    def source_of(self, line: int) -> Location | None:
+        """The Python line that a line of the text came from, counted from 1 as assemblers do."""
+        return self.lines[line - 1] if 1 <= line <= len(self.lines) else None
