@@ -79,6 +79,10 @@ class FieldArithmetic(ABC, Generic[E]):
         """Independent squares, which a processor may work on at the same time."""
 
     @abstractmethod
+    def sum_of_products(self, pairs: Sequence[tuple[E, E]]) -> E:
+        """The sum of a * b over all pairs, with as few reductions as its coefficients."""
+
+    @abstractmethod
     def inverse(self, a: E) -> E:
         """1/a, and 0 for 0."""
 

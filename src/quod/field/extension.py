@@ -106,14 +106,29 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
     def multiply_many(
         self, pairs: Sequence[tuple[QuadraticElement, QuadraticElement]]
     ) -> list[QuadraticElement]:
+        return self._sums_of_products([[pair] for pair in pairs])
+
+    def sum_of_products(
+        self, pairs: Sequence[tuple[QuadraticElement, QuadraticElement]]
+    ) -> QuadraticElement:
+        return self._sums_of_products([pairs])[0]
+
+    def _sums_of_products(
+        self, sums: Sequence[Sequence[tuple[QuadraticElement, QuadraticElement]]]
+    ) -> list[QuadraticElement]:
+        """Independent sums of products, each coefficient reduced once."""
         base = self.base
-        sums = []
-        for a, b in pairs:
-            a, b = self.fit(a), self.fit(b)
-            scaled = base.times(b.c1, self.non_residue)
-            sums.append([(a.c0, b.c0), (a.c1, scaled)])
-            sums.append([(a.c0, b.c1), (a.c1, b.c0)])
-        parts = base.sums_of_products(sums)
+        coefficients: list[list[tuple[Element, Element]]] = []
+        for pairs in sums:
+            first: list[tuple[Element, Element]] = []
+            second: list[tuple[Element, Element]] = []
+            for a, b in pairs:
+                a, b = self.fit(a), self.fit(b)
+                scaled = base.times(b.c1, self.non_residue)
+                first += [(a.c0, b.c0), (a.c1, scaled)]
+                second += [(a.c0, b.c1), (a.c1, b.c0)]
+            coefficients += [first, second]
+        parts = base.sums_of_products(coefficients)
         return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
 
     def square_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:

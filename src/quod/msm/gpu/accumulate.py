@@ -1,0 +1,159 @@
+"""Bucket accumulation on GPUs: an instance sums the entries of one unit.
+
+The additions are the cheapest there are for one point at a time, and do not look at their operands.
+A unit in which an unsuitable pair came together is noticed at its end, noted, and summed again by
+complete additions in a second launch, which has nothing to do for ordinary bases and scalars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import Device
+from quod.device.stream import RecordingStream
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.value import U32, U64, Pointer
+from quod.msm.gpu.forms import sum_arithmetic
+from quod.msm.gpu.layout import Form, GpuMsmPlan, Units
+from quod.msm.gpu.sums import PRODUCTS_OF_BASE
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What suits a processor: workgroups that a multiprocessor should hold at a time, and whether
+    a base is loaded while the one before it is added, or only asked for."""
+
+    resident: int
+    ahead: bool
+
+
+def tuning(group: Group) -> Tuning:
+    """What was chosen for a group.
+
+    Four coordinates, the operands of a product and its columns must fit the registers of as many
+    instances; the base loaded ahead only where there is room left.
+    """
+    words = group.coordinate_words
+    if words <= 4:
+        return Tuning(resident=4, ahead=True)
+    return Tuning(resident=3 if words <= 6 else 2, ahead=False)
+
+
+@kernel
+def accumulate(
+    k: Builder,
+    count: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    numbers: Pointer[U32],
+    entries: Pointer[U32],
+    bases: Pointer[U64],
+    sums: Pointer[U64],
+    retries: Pointer[U32],
+    *,
+    group: Group,
+    form: Form,
+    resident: int,
+    ahead: bool,
+) -> None:
+    """sums[numbers[i]] = the sum of the entries of unit i, for i below count[0].
+
+    retries[0] is raised by the number of units that must be summed otherwise, which are noted
+    behind it.
+    """
+    k.resident_workgroups(resident)
+    law = sum_arithmetic(k, group, form)
+    i = k.global_id()
+    with k.if_(i < count[0]):
+        start, length = starts[i], lengths[i]
+        last = start + length - 1
+        first = entries[start]
+        total = law.begin(law.base(law.load_base(bases, first), first))
+        entry = entries[k.minimum(start + 1, last)]
+        carried: Any = (total, entry, law.load_base(bases, entry) if ahead else None)
+        with k.range(1, length, carry=carried) as loop:
+            total, entry, words = loop.carried
+            following = entries[k.minimum(start + loop.index + 1, last)]
+            if ahead:
+                following_words = law.load_base(bases, following)
+            else:
+                words, following_words = law.load_base(bases, entry), None
+                k.prefetch(bases, law.base_offset(following), law.base_words)
+            total = law.add_base(total, law.base(words, entry))
+            loop.next((total, following, following_words))
+        total = loop.results[0]
+        law.store_coordinates(sums, numbers[i], total)
+        failed = law.failed(total)
+        if failed is not None:
+            with k.if_(failed):
+                retries[k.atomic_add(retries, 0, 1) + 1] = i
+
+
+@kernel
+def accumulate_again(
+    k: Builder,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    numbers: Pointer[U32],
+    entries: Pointer[U32],
+    bases: Pointer[U64],
+    sums: Pointer[U64],
+    retries: Pointer[U32],
+    *,
+    group: Group,
+    form: Form,
+) -> None:
+    """The units that `accumulate` noted, by complete additions."""
+    law = sum_arithmetic(k, group, form)
+    instances = k.num_workgroups() * k.workgroup_size
+    with k.range(k.global_id(), retries[0], instances) as outer:
+        i = retries[outer.index + 1]
+        start = starts[i]
+        with k.range(start, start + lengths[i], carry=law.neutral()) as loop:
+            entry = entries[loop.index]
+            base = law.base(law.load_base(bases, entry), entry)
+            loop.next(law.add_base_completely(loop.carried, base))
+        law.store(sums, numbers[i], loop.results)
+
+
+def scratch_bytes(device: Device[Any], plan: GpuMsmPlan) -> int:
+    """Scratch memory that `record` needs."""
+    return 4 * (plan.unit_room + 1)
+
+
+def record(
+    recording: RecordingStream,
+    device: Device[Any],
+    plan: GpuMsmPlan,
+    bases: Buffer,
+    entries: Buffer,
+    units: Units,
+    sums: Buffer,
+    scratch: Buffer,
+    chosen: Tuning | None = None,
+) -> None:
+    """sums[number] = the sum of the entries of every unit; see `quod.msm.gpu.layout`.
+
+    `chosen` replaces the tuning, for measurements.
+    """
+    group, form = plan.group, plan.form
+    chosen = chosen or tuning(group)
+    products = PRODUCTS_OF_BASE[form] * plan.entry_room * group.degree
+    moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
+    compiled = device.compile(
+        accumulate, group=group, form=form, resident=chosen.resident, ahead=chosen.ahead
+    )  # fmt: skip
+    arrays = (units.starts, units.lengths, units.numbers, entries, bases, sums, scratch)
+    recording.fill(scratch.slice(0, 4), label="accumulate")
+    recording.launch(
+        compiled, -(-plan.unit_room // device.lanes), units.count, *arrays,
+        label="accumulate", bytes=moved, modmuls=products,
+    )  # fmt: skip
+    if form == "weierstrass":
+        again = device.compile(accumulate_again, group=group, form=form)
+        lanes = min(plan.unit_room, device.resident_lanes)
+        recording.launch(again, -(-lanes // device.lanes), *arrays, label="accumulate")
