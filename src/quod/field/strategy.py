@@ -1,7 +1,8 @@
 """Arithmetic of a prime field inside kernels, whatever way its elements are held.
 
 `prime_field(k, modulus)` gives the arithmetic that suits the machine a kernel is traced for:
-52-bit limbs in vector lanes with AVX-512 IFMA, else saturated 64-bit limbs. All strategies share
+52-bit limbs in vector lanes with AVX-512 IFMA, saturated 32-bit limbs where there are carry chains
+of those (NVIDIA), else saturated 64-bit limbs. All strategies share
 one layout in memory (see `quod.field.moduli`): they differ in registers only, so a stored element
 is canonical (below p) and the same bits whichever strategy stored it.
 """
@@ -17,6 +18,7 @@ from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.types import Type
 from quod.kernel.value import Value
 
 
@@ -28,6 +30,7 @@ class PrimeField(FieldArithmetic[Element]):
     """
 
     limb_bits: int
+    limb_type: Type = types.u64
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         self.k = k
@@ -78,7 +81,7 @@ class PrimeField(FieldArithmetic[Element]):
         """An element given by the integer of its limbs."""
         mask = (1 << self.limb_bits) - 1
         parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
-        limbs = tuple(self.k.constant(part, types.u64) for part in parts)
+        limbs = tuple(self.k.constant(part, self.limb_type) for part in parts)
         native = self.native_exponent if exponent is None else exponent
         return Element(self, limbs, integer + 1, tuple(parts), native)
 
@@ -191,6 +194,9 @@ class PrimeField(FieldArithmetic[Element]):
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
     """The arithmetic of a field for the machine that `k` traces for."""
     from quod.field.ifma52 import Ifma52
+    from quod.field.limbs32 import Limbs32
     from quod.field.limbs64 import Limbs64
 
-    return Ifma52(k, modulus) if k.machine.has("ifma52") else Limbs64(k, modulus)
+    if k.machine.has("ifma52"):
+        return Ifma52(k, modulus)
+    return Limbs32(k, modulus) if k.machine.has("carry32") else Limbs64(k, modulus)

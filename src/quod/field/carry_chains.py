@@ -1,0 +1,210 @@
+"""Products of long numbers in saturated 32-bit words, as NVIDIA's multiply-add takes them.
+
+A word product and the 64-bit sum that it joins are one instruction there (IMAD.WIDE), if the low
+and the high half are added to neighbouring words in one carry chain. The products of a row
+overlap by a word, so each row goes into two sums: one of the products at even places, one of those
+at odd places, which are added up once in the end. Additions run beside the multiplier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+Words = Sequence[Value]
+
+KARATSUBA_WORDS = 6
+"""Numbers of so many words or more in each half are multiplied by Karatsuba's method."""
+
+
+class CarryChains:
+    """Arithmetic of unsigned numbers of 32-bit words, lowest first, in one kernel."""
+
+    def __init__(self, k: Builder) -> None:
+        self.k = k
+
+    @property
+    def zero(self) -> Value:
+        """The word 0."""
+        return self.k.constant(0, types.u32)
+
+    def constant(self, number: int, count: int) -> list[Value]:
+        """The words of a number below 2**(32 * count)."""
+        return [self.k.constant((number >> (32 * j)) & 0xFFFFFFFF, types.u32) for j in range(count)]
+
+    def filled(self, word: Value | None) -> Value:
+        """The word, or zero for None."""
+        return self.zero if word is None else word
+
+    # --- sums
+
+    def add(self, a: Words, b: Words) -> tuple[list[Value], Value]:
+        """a + b of as many words as both have, and the carry."""
+        return self._chain("add_cc", "addc_cc", a, b)
+
+    def subtract(self, a: Words, b: Words) -> tuple[list[Value], Value]:
+        """a - b modulo 2**(32 * words), and the borrow."""
+        return self._chain("sub_cc", "subc_cc", a, b)
+
+    def _chain(self, first: str, then: str, a: Words, b: Words) -> tuple[list[Value], Value]:
+        word, carry = self.k.emit_many(first, (a[0], b[0]))
+        words = [word]
+        for x, y in zip(a[1:], b[1:], strict=True):
+            word, carry = self.k.emit_many(then, (x, y, carry))
+            words.append(word)
+        return words, carry
+
+    def mask(self, borrow: Value) -> Value:
+        """All ones where there was a borrow, else 0."""
+        return self.k.emit("subc", (self.zero, self.zero, borrow))
+
+    def taken(self, carry: Value) -> Value:
+        """The carry as a word."""
+        return self.k.emit("addc", (self.zero, self.zero, carry))
+
+    # --- rows
+
+    def multiply_row(
+        self, sum_: Sequence[Value | None], at: int, row: Words, factor: Value,
+        carry: Value | None = None,
+    ) -> tuple[list[Value | None], Value | None]:  # fmt: skip
+        """Adds row[i] * factor at the places at + 2*i of a sum, and gives the carry out of the top.
+
+        A word of the sum that is None is zero. No carry comes out of a pair that was zero.
+        """
+        k = self.k
+        words = list(sum_)
+        for i, x in enumerate(row):
+            place = at + 2 * i
+            low, high = words[place], words[place + 1]
+            if low is None and high is None and carry is None:
+                words[place], words[place + 1] = x * factor, k.emit("mul_hi", (x, factor))
+                continue
+            operands = (x, factor, self.filled(low))
+            if carry is None:
+                words[place], carry = k.emit_many("mad_lo_cc", operands)
+            else:
+                words[place], carry = k.emit_many("madc_lo_cc", (*operands, carry))
+            if high is None:
+                # x * factor, a word and a carry fit in two words.
+                words[place + 1] = k.emit("madc_hi", (x, factor, self.zero, carry))
+                carry = None
+            else:
+                words[place + 1], carry = k.emit_many("madc_hi_cc", (x, factor, high, carry))
+        return words, carry
+
+    # --- products
+
+    def product(self, a: Words, b: Words) -> list[Value]:
+        """a * b in as many words as both together have."""
+        if len(a) == len(b) and len(a) % 2 == 0 and len(a) >= 2 * KARATSUBA_WORDS:
+            return self._karatsuba(a, b)
+        return self.schoolbook(a, b)
+
+    def schoolbook(self, a: Words, b: Words) -> list[Value]:
+        """a * b, a row for each word of b."""
+        size = len(a) + len(b)
+        even: list[Value | None] = [None] * size
+        odd: list[Value | None] = [None] * size
+        for i, factor in enumerate(b):
+            if i % 2 == 0:
+                even = self._row(even, i, a[0::2], factor)
+                odd = self._row(odd, i, a[1::2], factor)
+            else:
+                odd = self._row(odd, i - 1, a[0::2], factor)
+                even = self._row(even, i + 1, a[1::2], factor)
+        return self._joined(even, odd)
+
+    def _row(
+        self, sum_: list[Value | None], at: int, row: Words, factor: Value
+    ) -> list[Value | None]:
+        """A row whose carry becomes the next word of the sum, which must be zero so far."""
+        if not row:
+            return sum_
+        words, carry = self.multiply_row(sum_, at, row, factor)
+        if carry is not None:
+            above = at + 2 * len(row)
+            old = words[above]
+            words[above] = self.k.emit("addc", (self.filled(old), self.zero, carry))
+        return words
+
+    def _joined(self, even: list[Value | None], odd: list[Value | None]) -> list[Value]:
+        """even + 2**32 * odd in as many words as each of them has."""
+        words = [self.filled(even[0])]
+        above = [self.filled(word) for word in even[1:]]
+        total, _ = self.add(above, [self.filled(word) for word in odd[: len(above)]])
+        return words + total
+
+    def _karatsuba(self, a: Words, b: Words) -> list[Value]:
+        """Three half products: a0*b1 + a1*b0 = a0*b0 + a1*b1 + (a0 - a1)*(b1 - b0)."""
+        half = len(a) // 2
+        low = self.product(a[:half], b[:half])
+        high = self.product(a[half:], b[half:])
+        x, x_sign = self._difference(a[:half], a[half:])
+        y, y_sign = self._difference(b[half:], b[:half])
+        middle = self.product(x, y)
+        sign = x_sign ^ y_sign
+        # -m is ~m + 1: where the sign is set, all words are flipped and a carry comes in.
+        flipped = [word ^ sign for word in middle]
+        _, carry = self.k.emit_many("add_cc", (sign, sign))
+        words = []
+        for x_word, y_word in zip(low, flipped, strict=True):
+            word, carry = self.k.emit_many("addc_cc", (x_word, y_word, carry))
+            words.append(word)
+        top = self.k.emit("addc", (sign, self.zero, carry))
+        words, carry = self.add(words, high)
+        top = self.k.emit("addc", (top, self.zero, carry))
+        total, carry = self.add([*low[half:], *high[:half]], words)
+        result = [*low[:half], *total]
+        word, carry = self.k.emit_many("addc_cc", (high[half], top, carry))
+        result.append(word)
+        for word in high[half + 1 : -1]:
+            word, carry = self.k.emit_many("addc_cc", (word, self.zero, carry))
+            result.append(word)
+        return [*result, self.k.emit("addc", (high[-1], self.zero, carry))]
+
+    def _difference(self, a: Words, b: Words) -> tuple[list[Value], Value]:
+        """abs(a - b), and all ones where a < b."""
+        words, borrow = self.subtract(a, b)
+        sign = self.mask(borrow)
+        flipped = [word ^ sign for word in words]
+        _, carry = self.k.emit_many("add_cc", (sign, sign))
+        result = []
+        for word in flipped:
+            word, carry = self.k.emit_many("addc_cc", (word, self.zero, carry))
+            result.append(word)
+        return result, sign
+
+    def square(self, a: Words) -> list[Value]:
+        """a * a: each product of two different words once, doubled, and the squares of words."""
+        size = 2 * len(a)
+        even: list[Value | None] = [None] * size
+        odd: list[Value | None] = [None] * size
+        for i, factor in enumerate(a[:-1]):
+            # a[j] * a[i] for j > i: places i + j, in the sum of their parity.
+            first, second = a[i + 1 :: 2], a[i + 2 :: 2]
+            odd = self._row(odd, 2 * i, first, factor)
+            even = self._row(even, 2 * i + 2, second, factor)
+        doubled, _ = self._doubled(self._joined(even, odd))
+        words: list[Value | None] = [None, *doubled[1:]]
+        carry: Value | None = None
+        result: list[Value] = []
+        for i, x in enumerate(a):
+            low, high = self.filled(words[2 * i]), doubled[2 * i + 1]
+            if carry is None:
+                word, carry = self.k.emit_many("mad_lo_cc", (x, x, low))
+            else:
+                word, carry = self.k.emit_many("madc_lo_cc", (x, x, low, carry))
+            result.append(word)
+            if i + 1 < len(a):
+                word, carry = self.k.emit_many("madc_hi_cc", (x, x, high, carry))
+            else:
+                word = self.k.emit("madc_hi", (x, x, high, carry))
+            result.append(word)
+        return result
+
+    def _doubled(self, a: Words) -> tuple[list[Value], Value]:
+        return self.add(a, a)

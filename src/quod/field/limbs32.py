@@ -1,0 +1,119 @@
+"""Saturated 32-bit limbs: one element an instance, in carry chains of NVIDIA's multiply-add.
+
+See `quod.field.carry_chains` and `quod.field.reduction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from quod.field.carry_chains import KARATSUBA_WORDS, CarryChains
+from quod.field.element import Element
+from quod.field.inversion import Inversion64
+from quod.field.moduli import Modulus
+from quod.field.reduction import Reducer
+from quod.field.saturated import SaturatedLimbs
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+Words = Sequence[Value]
+
+
+class Limbs32(SaturatedLimbs):
+    """Elements in as many 32-bit limbs as they have words in memory.
+
+    `product_form` is ``rows``, where a row of the reduction follows each row of the product, or
+    ``apart``, where the reduction follows the product, which then may take fewer word products.
+    """
+
+    limb_bits = 32
+    limb_type = types.u32
+    product_form: ClassVar[Literal["rows", "apart"]] = "rows"
+
+    def __init__(self, k: Builder, modulus: Modulus) -> None:
+        super().__init__(k, modulus)
+        self._reducer = Reducer(CarryChains(k), self.p, self.limb_count)
+
+    # --- products
+
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        if self._is_apart(pairs):
+            return self._sum_apart(pairs)
+        fitted = self._fit_rows(pairs)
+        if fitted is None:
+            half = len(pairs) // 2
+            return self.add(
+                self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
+            )
+        limbs = self.k.call(
+            f"sum_of_{len(fitted)}_products.{self.modulus.name}", self._rows_body,
+            [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted],
+            key=self.limb_count, inline=True,
+        )  # fmt: skip
+        return self._reduced(limbs, fitted)
+
+    def _is_apart(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
+        """Whether the products come first, and can."""
+        squares = all(a is b for a, b in pairs)
+        fewer = self.limb_count >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
+        if not squares and not fewer:
+            return False
+        total = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
+        return not self._overflows(self._reducer.bound(total))
+
+    def _sum_apart(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        square = [a is b for a, b in pairs]
+        limbs = self.k.call(
+            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._apart_body,
+            [a.limbs for a, _ in pairs],
+            [() if a is b else b.limbs for a, b in pairs],
+            key=(self.limb_count, tuple(square)), inline=True,
+        )  # fmt: skip
+        return self._reduced(limbs, pairs)
+
+    def _reduced(self, limbs: Words, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
+        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        return self._made(limbs, self._reducer.bound(products), exponent)
+
+    def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
+        return self._reducer.fits(sum(a.bound for a, _ in pairs))
+
+    def _rows_body(self, k: Builder, a: Sequence[Words], b: Sequence[Words]) -> tuple[Value, ...]:
+        return tuple(self._reducer.multiply(list(zip(a, b, strict=True))))
+
+    def _apart_body(self, k: Builder, a: Sequence[Words], b: Sequence[Words]) -> tuple[Value, ...]:
+        chains = self._reducer.chains
+        total: list[Value] | None = None
+        for x, y in zip(a, b, strict=True):
+            product = chains.product(x, y) if y else chains.square(x)
+            total = product if total is None else chains.add(total, product)[0]
+        assert total is not None
+        return tuple(self._reducer.reduce(total))
+
+    # --- inversion
+
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        scale = pow(2, a.exponent + self.native_exponent, self.p)
+        inversion = Inversion64(k, self.modulus, scale, self.limb_count // 2)
+        limbs = inversion.inverse(k, self._joined(a.limbs))
+        return self._without_top(self._halves(limbs), 2 * inversion.size * self.p)
+
+    # --- memory
+
+    def from_words(self, words: Words, *, linear: bool = False) -> Element:
+        return self._from_memory(self._halves(words))
+
+    def to_words(self, a: Element) -> tuple[Value, ...]:
+        return self._joined(self._for_memory(a))
+
+    def _halves(self, words: Words) -> list[Value]:
+        """The 32-bit words of 64-bit ones, the lower first."""
+        return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
+
+    def _joined(self, limbs: Words) -> tuple[Value, ...]:
+        """Pairs of 32-bit words as 64-bit ones."""
+        wide = [limb.cast(types.u64) for limb in limbs]
+        return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))

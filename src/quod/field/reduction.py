@@ -1,0 +1,186 @@
+"""Montgomery reduction in 32-bit words, interleaved with the rows of a product or behind it.
+
+Montgomery, "Modular multiplication without trial division", 1985, a word a row: a multiple of p is
+added that clears the lowest word, which is then dropped. Where the lowest word of p is 1 the
+multiple needs no product: 2**32 - t clears t, and with u = 2**32 - 1 - t
+
+    t + (u + 1)*p = 2**32 * (1 + (u + 1)*s)      for p = 1 + 2**32 * s,
+
+so a row adds u*s one word up, and 1 + s, which is added for all rows at once before the first. If
+the next word of p is 2**32 - 1, as in the scalar field of BLS12-381, s is 2**32 * z - 1, and u*s is
+u*z another word up, less u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from quod.field.carry_chains import CarryChains, Words
+from quod.kernel.value import Value
+
+Pairs = Sequence[tuple[Words, Words]]
+
+_WORD = 1 << 32
+
+
+@dataclass(frozen=True)
+class ReductionForm:
+    """How the rows of a reduction go for one modulus.
+
+    A row adds factor * `row`, whose words begin at place `first`. `initial` is added before all
+    rows. With `inverse` the factor is that times the lowest word, else the lowest word's
+    complement. With `adds_lowest` the lowest word is added to the next.
+    """
+
+    words: int
+    first: int
+    row: int
+    initial: int
+    inverse: int | None
+    adds_lowest: bool
+    most_multiple: int
+    """The greatest multiple of p that all rows together add."""
+
+
+@cache
+def reduction_form(p: int, words: int) -> ReductionForm:
+    """The cheapest form for an odd modulus below 2**(32 * words)."""
+    each = sum(_WORD**i for i in range(words))
+    if p % _WORD != 1:
+        inverse = -pow(p, -1, _WORD) % _WORD
+        return ReductionForm(words, 0, p, 0, inverse, False, _WORD**words - 1)
+    s = p >> 32
+    if s % _WORD != _WORD - 1:
+        return ReductionForm(words, 1, s, each * _WORD * (s + 1), None, False, each * _WORD)
+    z = (s + 1) >> 32
+    initial = each * (_WORD + _WORD**2 * (z - 1))
+    return ReductionForm(words, 2, z, initial, None, True, each * _WORD)
+
+
+class Reducer:
+    """Products with Montgomery reduction modulo one prime, in one kernel."""
+
+    def __init__(self, chains: CarryChains, p: int, words: int) -> None:
+        self.chains = chains
+        self.k = chains.k
+        self.p = p
+        self.form = reduction_form(p, words)
+        self.words = words
+
+    def bound(self, products: int) -> int:
+        """What the result is below, for a number or sum of products below `products`."""
+        most = products - 1 + self.form.most_multiple * self.p
+        return most // (1 << (32 * self.words)) + 1
+
+    def fits(self, factors: int) -> bool:
+        """Whether `multiply` takes pairs whose first factors' bounds have that sum."""
+        return factors + self.p + (1 << (32 * self.words - 32)) + 2 <= 1 << (32 * self.words)
+
+    def reduce(self, number: Words) -> list[Value]:
+        """(number + a multiple of p) / 2**(32 * words), for a number of twice as many words."""
+        form, chains = self.form, self.chains
+        if form.initial:
+            number, _ = chains.add(number, chains.constant(form.initial, 2 * self.words))
+        return self._rows(number, ())
+
+    def multiply(self, pairs: Pairs) -> list[Value]:
+        """The sum of a * b over all pairs, reduced: rows of products and reductions in turn."""
+        initial: list[Value | None] = [None] * (2 * self.words)
+        if self.form.initial:
+            constant = self.chains.constant(self.form.initial, 2 * self.words)
+            initial = list(constant)
+        return self._rows(initial, pairs)
+
+    def _rows(self, number: Sequence[Value | None], pairs: Pairs) -> list[Value]:
+        """Places i to i + n - 1 in `even`, i + 1 to i + n in `odd`; after a row they change roles.
+
+        The word that `even` has at place i + 1 then is added to the new `even`, and its carry goes
+        into the next chain.
+        """
+        k, n = self.k, self.words
+        even: list[Value | None] = list(number[:n])
+        odd: list[Value | None] = [None] * n
+        for i in range(n):
+            carry: Value | None = None
+            if i > 0:
+                above = even[1]
+                shifted = [*even[2:], number[n + i - 1], None]
+                even, odd = odd, shifted
+                if above is not None and even[0] is not None:
+                    even[0], carry = k.emit_many("add_cc", (even[0], above))
+                elif above is not None:
+                    even[0] = above
+            chains = [(a, b[i]) for a, b in pairs]
+            if carry is not None and chains:
+                # The carry belongs to place i + 1, where the row of odd words begins.
+                odd, carry = self._odd_row(odd, chains[0][0][1::2], chains[0][1], carry)
+                odd, even = self._even_row(odd, even, 0, chains[0][0][0::2], chains[0][1])
+                chains = chains[1:]
+                assert carry is None
+            for row, factor in chains:
+                odd, _ = self._odd_row(odd, row[1::2], factor, None)
+                odd, even = self._even_row(odd, even, 0, row[0::2], factor)
+            even, odd = self._reduce_row(even, odd, carry)
+        merged = [self.chains.filled(word) for word in odd]
+        last = [*even[1:], number[2 * n - 1]]
+        total, _ = self.chains.add(merged, [self.chains.filled(word) for word in last])
+        return total
+
+    def _odd_row(
+        self, odd: list[Value | None], row: Words, factor: Value, carry: Value | None
+    ) -> tuple[list[Value | None], None]:
+        """A row of the odd words. The whole number ends below the top, so no carry comes out."""
+        words, _ = self.chains.multiply_row(odd, 0, row, factor, carry)
+        return words, None
+
+    def _even_row(
+        self, odd: list[Value | None], even: list[Value | None], at: int, row: Words,
+        factor: Value, carry: Value | None = None,
+    ) -> tuple[list[Value | None], list[Value | None]]:  # fmt: skip
+        """A row of the even words, whose carry goes to the top of the odd ones."""
+        even, carry = self.chains.multiply_row(even, at, row, factor, carry)
+        if carry is not None:
+            top = self.chains.filled(odd[-1])
+            odd = [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
+        return odd, even
+
+    def _reduce_row(
+        self, even: list[Value | None], odd: list[Value | None], carry: Value | None
+    ) -> tuple[list[Value | None], list[Value | None]]:
+        """Clears the lowest word. A carry stands at place 1, the first of `odd`."""
+        form, k, n = self.form, self.k, self.words
+        lowest = even[0]
+        assert lowest is not None
+        if form.inverse is not None:
+            factor = lowest * form.inverse
+        else:
+            factor = ~lowest
+        row = self.chains.constant(form.row, n - form.first)
+        at_even, at_odd = (row[0::2], row[1::2]) if form.first % 2 == 0 else (row[1::2], row[0::2])
+        # Where the words of the row begin in each sum.
+        even_from = form.first if form.first % 2 == 0 else form.first + 1
+        odd_from = form.first if form.first % 2 == 0 else form.first - 1
+        if carry is not None and odd_from > 0:
+            odd, carry = self._carried_to(odd, odd_from, carry)
+        odd, _ = self.chains.multiply_row(odd, odd_from, at_odd, factor, carry)
+        into_even: Value | None = None
+        if form.adds_lowest:
+            if even[1] is None:
+                even = [even[0], lowest, *even[2:]]
+            else:
+                word, into_even = k.emit_many("add_cc", (even[1], lowest))
+                even = [even[0], word, *even[2:]]
+        odd, even = self._even_row(odd, even, even_from, at_even, factor, into_even)
+        return even, odd
+
+    def _carried_to(
+        self, odd: list[Value | None], place: int, carry: Value
+    ) -> tuple[list[Value | None], Value]:
+        """Adds a carry to the words below a place; gives the carry into it."""
+        words = list(odd)
+        for j in range(place):
+            word = self.chains.filled(words[j])
+            words[j], carry = self.k.emit_many("addc_cc", (word, self.chains.zero, carry))
+        return words, carry
