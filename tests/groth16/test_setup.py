@@ -117,7 +117,7 @@ def test_stages_are_reported(made: Make, tmp_path: Path) -> None:
     generate_key(made("bn254").r1cs, tmp_path / "c.zkey", 1, timeline=timeline)
     names = [row.name for row in timeline.table()]
     assert names == [
-        "read constraints", "scalars", "points of G1", "points of G2", "write key",
+        "read constraints", "scalars", "points of G1", "points of G2", "digest", "write key",
     ]  # fmt: skip
 
 

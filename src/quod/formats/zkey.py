@@ -23,6 +23,7 @@ constant 1, which ties that variable to itself in A (Groth, EUROCRYPT 2016, and 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,12 @@ KIND = "zkey"
 VERSION = 1
 PROTOCOLS = {1: "groth16", 2: "plonk", 10: "fflonk"}
 GROTH16 = 1
+
+POINTS = (
+    "alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2",
+    "ic", "a", "b_g1", "b_g2", "c", "h",
+)  # fmt: skip
+"""The names of a key's points and arrays of points."""
 
 Coefficients = NDArray[Any]  # structured: see coefficient_dtype
 
@@ -119,6 +126,41 @@ class Zkey:
     contributions: int
     size: int
     _places: dict[str, _Place] = field(repr=False)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        *,
+        curve: str,
+        public: int,
+        domain_size: int,
+        constraints: int,
+        coefficients: Coefficients,
+        circuit_hash: bytes | None = None,
+        **points: Words,
+    ) -> Zkey:
+        """A key that is in no file; errors call it `name`.
+
+        `points` are all of those that the class lists, by name. ValueError for arrays that do not
+        fit together; whether the points are any good is not checked.
+        """
+        fields = CURVES[curve]
+        _check_arrays(fields, public, domain_size, coefficients, points)
+        return cls(
+            path=name,
+            curve=curve,
+            variables=len(points["a"]),
+            public=public,
+            domain_size=domain_size,
+            constraints=constraints,
+            coefficients=coefficients,
+            circuit_hash=circuit_hash,
+            contributions=0,
+            size=0,
+            _places={},
+            **points,
+        )
 
     @property
     def log2_domain(self) -> int:
@@ -347,6 +389,42 @@ def _read_contributions(file: Iden3File, curve: FileCurve) -> tuple[bytes | None
     return circuit_hash, count
 
 
+def _check_arrays(
+    curve: FileCurve,
+    public: int,
+    domain_size: int,
+    coefficients: Coefficients,
+    points: Mapping[str, Words],
+) -> None:
+    """ValueError for arrays of a key that do not fit together."""
+    fq, fr = curve.fq, curve.fr
+    variables = len(points["a"])
+    if not 0 <= public < variables:
+        raise ValueError(f"{public} public variables do not fit into {variables} variables")
+    if not public < domain_size <= 1 << fr.two_adicity or domain_size & (domain_size - 1):
+        raise ValueError(f"the domain size {domain_size} does not fit the field or the circuit")
+    shapes: dict[str, tuple[int, ...]] = {
+        "alpha_g1": (2, fq.words),
+        "beta_g1": (2, fq.words),
+        "beta_g2": (2, 2, fq.words),
+        "gamma_g2": (2, 2, fq.words),
+        "delta_g1": (2, fq.words),
+        "delta_g2": (2, 2, fq.words),
+        "ic": (public + 1, 2, fq.words),
+        "a": (variables, 2, fq.words),
+        "b_g1": (variables, 2, fq.words),
+        "b_g2": (variables, 2, 2, fq.words),
+        "c": (variables - public - 1, 2, fq.words),
+        "h": (domain_size, 2, fq.words),
+    }
+    for name, shape in shapes.items():
+        array = points[name]
+        if array.dtype != np.uint32 or array.shape != shape:
+            raise ValueError(f"{name} must be uint32 of shape {shape}, not {array.shape}")
+    if coefficients.dtype != coefficient_dtype(fr.words) or coefficients.ndim != 1:
+        raise ValueError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
+
+
 def write_zkey(
     path: Path,
     *,
@@ -377,31 +455,15 @@ def write_zkey(
 
     Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
     """
+    points = {
+        "alpha_g1": alpha_g1, "beta_g1": beta_g1, "beta_g2": beta_g2, "gamma_g2": gamma_g2,
+        "delta_g1": delta_g1, "delta_g2": delta_g2, "ic": ic, "a": a, "b_g1": b_g1, "b_g2": b_g2,
+        "c": c, "h": h,
+    }  # fmt: skip
     fields = CURVES[curve]
     fq, fr = fields.fq, fields.fr
     variables = len(a)
-    if not 0 <= public < variables:
-        raise ValueError(f"{public} public variables do not fit into {variables} variables")
-    if not public < domain_size <= 1 << fr.two_adicity or domain_size & (domain_size - 1):
-        raise ValueError(f"the domain size {domain_size} does not fit the field or the circuit")
-    for name, array, shape in (
-        ("alpha_g1", alpha_g1, (2, fq.words)),
-        ("beta_g1", beta_g1, (2, fq.words)),
-        ("beta_g2", beta_g2, (2, 2, fq.words)),
-        ("gamma_g2", gamma_g2, (2, 2, fq.words)),
-        ("delta_g1", delta_g1, (2, fq.words)),
-        ("delta_g2", delta_g2, (2, 2, fq.words)),
-        ("ic", ic, (public + 1, 2, fq.words)),
-        ("a", a, (variables, 2, fq.words)),
-        ("b_g1", b_g1, (variables, 2, fq.words)),
-        ("b_g2", b_g2, (variables, 2, 2, fq.words)),
-        ("c", c, (variables - public - 1, 2, fq.words)),
-        ("h", h, (domain_size, 2, fq.words)),
-    ):
-        if array.dtype != np.uint32 or array.shape != shape:
-            raise ValueError(f"{name} must be uint32 of shape {shape}, not {array.shape}")
-    if coefficients.dtype != coefficient_dtype(fr.words) or coefficients.ndim != 1:
-        raise ValueError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
+    _check_arrays(fields, public, domain_size, coefficients, points)
     header: list[Buffer] = [
         little_u32(fq.bytes),
         fq.value.to_bytes(fq.bytes, "little"),

@@ -22,22 +22,25 @@ alike) and Z = tau**n - 1, the key holds the multiples of the generators by
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
-from quod.device.cpu import CpuDevice
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
-from quod.formats import R1cs, coefficient_dtype, write_zkey
+from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
+from quod.formats.zkey import POINTS
+from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.sparse import SparseRows
@@ -74,6 +77,27 @@ class _Secret:
         return cls(*(draw(name) for name in ("tau", "alpha", "beta", "gamma", "delta")))
 
 
+class Constraints(Protocol):
+    """A constraint system: A(w) * B(w) = C(w) for the rows of three matrices.
+
+    `wires` counts the constant 1, which is wire 0, as well; the `public` ones come next. The
+    matrices are A, B and C, with one row a constraint.
+    """
+
+    @property
+    def curve(self) -> str: ...
+    @property
+    def wires(self) -> int: ...
+    @property
+    def public(self) -> int: ...
+    @property
+    def constraints(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]: ...
+
+
 def generate_key(
     r1cs: str | PathLike[str],
     zkey: str | PathLike[str],
@@ -90,22 +114,48 @@ def generate_key(
     the curve, `OutputError` if the key cannot be written.
     """
     timeline = or_null(timeline)
-    chosen = resolve_device(device)
     with timeline.stage("read constraints"):
         system = R1cs.open(r1cs)
-        curve, fr = CURVES[system.curve], system.fr
-        domain_size = 1 << (system.constraints + system.public).bit_length()
-        if domain_size > 1 << fr.two_adicity:
-            raise InputError(
-                f"{system.constraints} constraints need a domain of {domain_size}, more than "
-                f"{curve.name} has (2**{fr.two_adicity}); split the circuit",
-                path=system.path,
-            )
-        entries = _entries(system)
+        _ = system.matrices
+    key = make_key(system, seed, device=device, timeline=timeline)
+    with timeline.stage("write key"):
+        write_zkey(
+            zkey,
+            curve=key.curve,
+            public=key.public,
+            domain_size=key.domain_size,
+            coefficients=key.coefficients,
+            circuit_hash=key.circuit_hash,
+            **{name: getattr(key, name) for name in POINTS},
+        )
+
+
+def make_key(
+    system: Constraints,
+    seed: int,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> Zkey:
+    """The key that `generate_key` writes, in memory: for circuits that are in no file either."""
+    timeline = or_null(timeline)
+    chosen = resolve_device(device)
+    curve = CURVES[system.curve]
+    fr = curve.fr
+    domain_size = 1 << (system.constraints + system.public).bit_length()
+    if domain_size > 1 << fr.two_adicity:
+        raise InputError(
+            f"{system.constraints} constraints need a domain of {domain_size}, more than "
+            f"{curve.name} has (2**{fr.two_adicity}); split the circuit",
+            path=system.path,
+        )
     secret = _Secret.from_seed(seed, fr, domain_size)
     with timeline.stage("scalars"):
+        entries = _entries(system, fr)
         entries["value"] = scaled(chosen, fr, entries["value"], fr.montgomery_radix**2)
         scalars = _scalars(chosen, system, entries, secret, domain_size)
+        coefficients = _ordered(entries)
+        del entries
     points: dict[str, Words] = {}
     for degree, names in ((1, ("a", "b_g1", "ic", "c", "h")), (2, ("b_g2",))):
         group = GROUPS[f"{curve.name}.g{degree}"]
@@ -120,26 +170,28 @@ def generate_key(
             }[degree]
             found = table.multiply(integers_to_words(fr, single.values()))
             points.update(zip(single, found))
-    with timeline.stage("write key"):
-        write_zkey(
-            zkey,
-            curve=curve.name,
-            public=system.public,
-            domain_size=domain_size,
-            coefficients=entries[entries["matrix"] < 2],
-            circuit_hash=INSECURE_MARK + _digest(points),
-            **points,
-        )
+    with timeline.stage("digest"):
+        circuit_hash = INSECURE_MARK + _digest(points)
+    return Zkey.from_arrays(
+        f"the test key of {system.path}",
+        curve=curve.name,
+        public=system.public,
+        domain_size=domain_size,
+        constraints=system.constraints,
+        coefficients=coefficients,
+        circuit_hash=circuit_hash,
+        **points,
+    )
 
 
-def _entries(system: R1cs) -> NDArray[Any]:
-    """The entries of A, B and C as zkeys have them, with canonical values.
+def _entries(system: Constraints, fr: Modulus) -> NDArray[Any]:
+    """The entries of A, B and C as zkeys have them, with canonical values, by matrix.
 
-    Ordered by constraint, then matrix, with the rows of the public variables in A at the end.
+    With the rows of the public variables in A at the end.
     """
     tied = system.public + 1
     nonzeros = [matrix.nonzeros for matrix in system.matrices]
-    entries = np.zeros(sum(nonzeros) + tied, dtype=coefficient_dtype(system.fr.words))
+    entries = np.zeros(sum(nonzeros) + tied, dtype=coefficient_dtype(fr.words))
     start = 0
     for number, matrix in enumerate(system.matrices):
         part = entries[start : start + matrix.nonzeros]
@@ -154,20 +206,27 @@ def _entries(system: R1cs) -> NDArray[Any]:
     part["constraint"] = system.constraints + np.arange(tied, dtype=np.uint32)
     part["signal"] = np.arange(tied, dtype=np.uint32)
     part["value"][:, 0] = 1
-    order = entries["constraint"].astype(np.uint64) * 4 + entries["matrix"]
-    ordered: NDArray[Any] = entries[np.argsort(order, kind="stable")]
+    return entries
+
+
+def _ordered(entries: NDArray[Any]) -> NDArray[Any]:
+    """The entries of A and B by constraint, then matrix, as snarkjs writes them."""
+    kept = np.flatnonzero(entries["matrix"] < 2)
+    order = entries["constraint"][kept] * np.uint64(2) + entries["matrix"][kept]
+    ordered: NDArray[Any] = entries[kept[np.argsort(order, kind="stable")]]
     return ordered
 
 
 def _scalars(
-    device: CpuDevice,
-    system: R1cs,
+    device: AnyDevice,
+    system: Constraints,
     entries: NDArray[Any],
     secret: _Secret,
     domain_size: int,
 ) -> dict[str, Words]:
     """The canonical scalars of every array of points, by the names of `write_zkey`."""
-    curve, fr = CURVES[system.curve], system.fr
+    curve = CURVES[system.curve]
+    fr = curve.fr
     r, n, wires = fr.value, domain_size, system.wires
     log_size = n.bit_length() - 1
     root = root_of_unity(curve, "snarkjs", log_size)
@@ -182,7 +241,8 @@ def _scalars(
         )
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
-    SparseRows.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
+    rows = SparseRows if device.unified else GpuRows
+    rows.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
     a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
     # What brings Montgomery form back to integers.
     leave = pow(fr.montgomery_radix, -1, r)
@@ -206,7 +266,11 @@ def _scalars(
 
 
 def _digest(points: dict[str, Words]) -> bytes:
-    state = hashlib.blake2b(digest_size=64 - len(INSECURE_MARK))
-    for name in sorted(points):
-        state.update(np.ascontiguousarray(points[name]).data)
-    return state.digest()
+    """Over the digests of all arrays by name, which are computed beside each other."""
+
+    def of(name: str) -> bytes:
+        return hashlib.blake2b(np.ascontiguousarray(points[name]).data).digest()
+
+    with ThreadPoolExecutor(len(points), "quod-digest") as pool:
+        parts = pool.map(of, sorted(points))
+        return hashlib.blake2b(b"".join(parts), digest_size=64 - len(INSECURE_MARK)).digest()

@@ -32,7 +32,7 @@ Coefficients = NDArray[Any]
 
 # Words of an entry before its value: matrix, constraint, signal.
 HEAD_WORDS = 3
-_MATRIX, _CONSTRAINT, SIGNAL = range(HEAD_WORDS)
+_, CONSTRAINT, SIGNAL = range(HEAD_WORDS)
 
 
 @kernel
@@ -72,6 +72,16 @@ def sparse_rows(
         f.store(out, target[row], loop.results)
 
 
+def row_and_order(
+    coefficients: Coefficients, domain_size: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Row ``domain_size * matrix + constraint`` of each entry, and its place as snarkjs sorts."""
+    matrix, constraint = coefficients["matrix"], coefficients["constraint"]
+    # In 32 bits where they do: this is done for every key that is opened.
+    number = np.uint32 if domain_size <= 1 << 30 else np.uint64
+    return matrix * number(domain_size) + constraint, constraint * number(2) + matrix
+
+
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
@@ -99,11 +109,7 @@ class SparseRows:
         `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are ordered
         by constraint and matrix, as snarkjs writes them, and are copied into that order if not.
         """
-        matrix, constraint = coefficients["matrix"], coefficients["constraint"]
-        # In 32 bits where they do: this is done for every key that is opened.
-        number = np.uint32 if domain_size <= 1 << 30 else np.uint64
-        row = matrix * number(domain_size) + constraint
-        order = constraint * number(2) + matrix
+        row, order = row_and_order(coefficients, domain_size)
         return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
 
     @classmethod
@@ -117,7 +123,7 @@ class SparseRows:
     ) -> SparseRows:
         """Row ``variables * matrix + signal``, for a vector over the constraints."""
         row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
-        return cls._of(device, modulus, coefficients, row, row, matrices * variables, _CONSTRAINT)
+        return cls._of(device, modulus, coefficients, row, row, matrices * variables, CONSTRAINT)
 
     @classmethod
     def _of(

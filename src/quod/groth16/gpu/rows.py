@@ -20,9 +20,10 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import InputError
+from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
-from quod.groth16.sparse import HEAD_WORDS, SIGNAL, Coefficients
+from quod.groth16.sparse import CONSTRAINT, HEAD_WORDS, SIGNAL, Coefficients, row_and_order
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -49,15 +50,16 @@ def lay_out_rows(
     lengths: Pointer[U32],
     bundles: Pointer[U64],
     entries: Pointer[U32],
-    signals: Pointer[U32],
+    indices: Pointer[U32],
     values: Pointer[U32],
     *,
     words: int,
+    index: int,
 ) -> None:
     """Brings the entries of a key, as they are in the file, into the places of their pieces.
 
     Piece i has `lengths[i]` entries from entry `first[i]` on; its bundle begins at bundles[i //
-    BUNDLE]. A value has `words` 32-bit words.
+    BUNDLE]. A value has `words` 32-bit words; word `index` of an entry says what it multiplies.
     """
     piece = k.global_id()
     with k.if_(piece < pieces):
@@ -66,7 +68,7 @@ def lay_out_rows(
         with k.range(0, lengths[piece]) as loop:
             source = (begin + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
             target = _entry(k, piece, start, loop.index)
-            signals[target] = entries[source + SIGNAL]
+            indices[target] = entries[source + index]
             k.store(values, target * words, *k.load(entries, source + HEAD_WORDS, words))
 
 
@@ -77,14 +79,14 @@ def multiply_pieces(
     targets: Pointer[U32],
     lengths: Pointer[U32],
     bundles: Pointer[U64],
-    signals: Pointer[U32],
+    indices: Pointer[U32],
     values: Pointer[U64],
     vector: Pointer[U64],
     out: Pointer[U64],
     *,
     modulus: Modulus,
 ) -> None:
-    """out[targets[i]] = the sum of value * vector[signal] over the entries of piece i.
+    """out[targets[i]] = the sum of value * vector[index] over the entries of piece i.
 
     Values are stored as value * R**2, the vector is canonical, the sums are in Montgomery form.
     """
@@ -94,7 +96,7 @@ def multiply_pieces(
         start = bundles[piece // BUNDLE]
         with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
             at = _entry(k, piece, start, loop.index)
-            factor = f.load(vector, signals[at], linear=True)
+            factor = f.load(vector, indices[at], linear=True)
             loop.next(f.carried(loop.carried + f.load(values, at) * factor))
         f.store(out, targets[piece], loop.results)
 
@@ -193,58 +195,105 @@ class Layout:
 
 
 class GpuRows:
-    """The rows of A above those of B on a GPU, to be multiplied by a witness.
+    """Rows of one or more matrices over the same columns on a GPU, to be multiplied by a vector.
 
-    `elements` is how many elements the products need room for: 2 * domain_size rows, and some
-    behind them.
+    `height` is how many rows there are, `elements` how many elements the products need room for:
+    the rows, and sums of pieces behind them.
     """
 
     def __init__(
-        self, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+        self,
+        device: AnyDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        order: Array,
+        row: Array,
+        height: int,
+        index_word: int,
     ) -> None:
-        """`coefficients` is what `quod.formats.Zkey` has."""
+        """Entries of one row have one number in `order`; see the class methods."""
         self._device, self._modulus = device, modulus
-        self.nonzeros = len(coefficients)
-        entries, layout = _laid_out(coefficients, domain_size)
+        self.nonzeros, self.height = len(coefficients), height
+        if np.any(order[1:] < order[:-1]):
+            permutation = np.argsort(order, kind="stable")
+            coefficients, order, row = (array[permutation] for array in (coefficients, order, row))
+        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
+        start = np.concatenate(([0], heads)) if len(order) else heads
+        length = np.diff(start, append=len(order)) if len(order) else heads
+        layout = Layout.of_rows(height, row[start], start, length)
         self.elements = layout.elements
         self._pieces, self._cut = len(layout.lengths), len(layout.cut)
         self._targets, self._lengths, self._bundles = (
             device.upload(array) for array in (layout.targets, layout.lengths, layout.bundles)
         )
         self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
-        self._signals = device.allocate(4 * layout.room, zero=False)
+        self._indices = device.allocate(4 * layout.room, zero=False)
         self._values = device.allocate(modulus.bytes * layout.room, zero=False)
+        words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
         device.launch(
-            device.compile(lay_out_rows, words=modulus.words),
+            device.compile(lay_out_rows, words=modulus.words, index=index_word),
             -(-self._pieces // device.lanes),
             self._pieces,
             device.upload(layout.first),
             self._lengths,
             self._bundles,
-            device.upload(entries),
-            self._signals,
+            device.upload(np.require(words, requirements=("C", "A"))),
+            self._indices,
             self._values,
         )
         self._multiply = device.compile(multiply_pieces, modulus=modulus)
         self._add = device.compile(add_pieces, modulus=modulus)
 
-    @staticmethod
-    def load_bytes(modulus: Modulus, nonzeros: int, domain_size: int) -> int:
-        """A bound on the memory that rows take while they are laid out."""
-        raw = 4 * (HEAD_WORDS + modulus.words) * nonzeros
-        return raw + GpuRows.resident_bytes(modulus, nonzeros, domain_size)
+    @classmethod
+    def from_coefficients(
+        cls, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+    ) -> GpuRows:
+        """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
+
+        `coefficients` is what `quod.formats.Zkey` has.
+        """
+        row, order = row_and_order(coefficients, domain_size)
+        return cls(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
+
+    @classmethod
+    def transposed(
+        cls,
+        device: AnyDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        matrices: int,
+        variables: int,
+    ) -> GpuRows:
+        """Row ``variables * matrix + signal``, for a vector over the constraints."""
+        row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
+        return cls(device, modulus, coefficients, row, row, matrices * variables, CONSTRAINT)
 
     @staticmethod
-    def resident_bytes(modulus: Modulus, nonzeros: int, domain_size: int) -> int:
-        """A bound on the memory that rows keep."""
-        pieces = 2 * domain_size + nonzeros // PIECE + 1
-        return (nonzeros + BUNDLE * PIECE) * (4 + modulus.bytes) + 24 * pieces
+    def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
+        """A bound on the memory that so many entries take while they are laid out."""
+        # A cut row has more than PIECE entries, so at most two pieces for as many.
+        pieces = height + 2 * (nonzeros // PIECE)
+        entry = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
+        return entry * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 
-    @staticmethod
-    def most_elements(nonzeros: int, domain_size: int) -> int:
-        """A bound on `elements`."""
-        # A cut row has more than PIECE entries, so at most twice as many pieces as full ones.
-        return 2 * domain_size + 2 * (nonzeros // PIECE)
+    @property
+    def nbytes(self) -> int:
+        """Device memory that the rows keep."""
+        kept = (self._targets, self._lengths, self._bundles, self._cut_rows, self._bounds)
+        return sum(buffer.nbytes for buffer in (*kept, self._indices, self._values))
+
+    def multiply(self, vector: Words, out: Words) -> None:
+        """Put the products with a host array into another, shape (height, words), and wait.
+
+        `vector` holds canonical integers, shape (n, words) with n above every index; `out` is in
+        Montgomery form.
+        """
+        device = self._device
+        products = device.allocate(self.elements * self._modulus.bytes, zero=False)
+        recording = device.stream("sparse").record()
+        self.record(recording, device.upload(np.ascontiguousarray(vector)), products)
+        recording.finish().submit().wait()
+        device.download(products.slice(0, out.nbytes), out)
 
     def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
         """Adds the products with `vector`, canonical integers; the rows are in Montgomery form.
@@ -259,7 +308,7 @@ class GpuRows:
             self._targets,
             self._lengths,
             self._bundles,
-            self._signals,
+            self._indices,
             self._values,
             vector,
             out,
@@ -271,20 +320,3 @@ class GpuRows:
             recording.launch(
                 self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"
             )
-
-
-def _laid_out(coefficients: Coefficients, domain_size: int) -> tuple[Array, Layout]:
-    """The entries as 32-bit words, those of a row beside each other, and what is made of them."""
-    matrix, constraint = coefficients["matrix"], coefficients["constraint"]
-    number = np.uint32 if domain_size <= 1 << 30 else np.uint64
-    order = constraint * number(2) + matrix
-    if np.any(order[1:] < order[:-1]):
-        permutation = np.argsort(order, kind="stable")
-        coefficients, order = coefficients[permutation], order[permutation]
-    heads = np.flatnonzero(order[1:] != order[:-1]) + 1
-    start = np.concatenate(([0], heads)) if len(order) else heads
-    length = np.diff(start, append=len(order)) if len(order) else heads
-    key = order[start]
-    row = (key & number(1)).astype(np.int64) * domain_size + (key >> number(1)).astype(np.int64)
-    flat = np.require(np.ascontiguousarray(coefficients).view(np.uint32), requirements=("C", "A"))
-    return flat.reshape(-1), Layout.of_rows(2 * domain_size, row, start, length)
