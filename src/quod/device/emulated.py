@@ -26,7 +26,7 @@ from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
+from quod.kernel.ir import Block, Kernel, walk
 from quod.kernel.machine import Machine
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType
@@ -42,6 +42,14 @@ EXECUTORS: tuple[str, ...] = get_args(Executor)
 """What runs a kernel: its IR, or the text that is emitted for the assembler."""
 
 _ADDRESS_ALIGNMENT = 16
+_LANES_AT_ONCE = 512
+"""The interpreter is fastest, for each instance, with about so many."""
+
+
+def _blocks(kernel: Kernel) -> Iterator[Block]:
+    yield kernel.block
+    for function in kernel.functions:
+        yield function.block
 
 
 class EmulatedKernel:
@@ -58,6 +66,9 @@ class EmulatedKernel:
         self.static = dict(static)
         self.stored = frozenset(uses.stored)
         self.traced = traced
+        # Workgroups that use fences may wait for one another, so they come one by one.
+        alone = any(op.name == "fence" for block in _blocks(traced) for op in walk(block))
+        self.groups_at_once = 1 if alone else max(1, _LANES_AT_ONCE // self.lanes)
         self.machine = machine
         self.signature = Signature(
             self.name, self.parameters, uses, space=space, alignment=_ADDRESS_ALIGNMENT
@@ -206,7 +217,7 @@ class EmulatedDevice:
             else:
                 given.append(argument)
         if self.executor == "ir":
-            interpret(kernel.traced, groups, given)
+            interpret(kernel.traced, groups, given, groups_at_once=kernel.groups_at_once)
         else:
             self._run_text(kernel, groups, given)
 

@@ -34,20 +34,30 @@ _ATOMICS: dict[str, Callable[..., Array]] = {
     "atomic_compare_exchange": _compare_exchange,
 }
 _NOBODY, _MANY, _ATOMIC = -1, -2, -3
+_SHARED_ALIGNMENT = 16
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
 
 @dataclass(frozen=True, eq=False)
 class Pointers:
-    """One address a lane: the number of a buffer and a byte offset."""
+    """One address a lane: the number of a buffer, for all or one for each, and a byte offset."""
 
-    buffer: Array
+    buffer: int | Array
     offset: Array
 
-    def plus(self, index: Array, element: Type) -> Pointers:
-        """The addresses `index` elements on; an address past 2**60 bytes stays there."""
-        steps = np.minimum(index.astype(np.uint64), np.uint64(1 << 50)).astype(np.int64)
-        return Pointers(self.buffer, np.minimum(self.offset + steps * element.bytes, _FAR))
+    def plus(self, index: Array, size: int) -> Pointers:
+        """The addresses `index` elements of so many bytes on; past 2**60 bytes they stay there."""
+        if index.dtype == np.uint64:
+            index = np.minimum(index, np.uint64(1 << 50))
+        offset = self.offset + index.astype(np.int64) * size
+        return Pointers(self.buffer, np.minimum(offset, _FAR))
+
+    def each(self, lanes: Array) -> list[tuple[int, Array]]:
+        """The buffers that some lanes point into, with the lanes of each."""
+        if isinstance(self.buffer, int):
+            return [(self.buffer, lanes)]
+        numbers = self.buffer[lanes]
+        return [(int(number), lanes[numbers == number]) for number in np.unique(numbers)]
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,13 @@ class Place:
     """Where an access stands: for the messages."""
 
     location: Location
-    group: int
+    first_group: int
+    width: int
 
     def error(self, lane: int, problem: str) -> InterpreterError:
+        group, instance = divmod(lane, self.width)
         return InterpreterError(
-            f"instance {lane} of workgroup {self.group} {problem}", self.location
+            f"instance {instance} of workgroup {self.first_group + group} {problem}", self.location
         )
 
 
@@ -68,30 +80,38 @@ class Buffer:
 
     def __init__(self, name: str, data: Array) -> None:
         self.name = name
+        self.nbytes = data.nbytes
         self._bytes = data.reshape(-1).view(np.uint8)
         self._writeable = data.flags.writeable
+        self._views: dict[int, Array] = {}
 
-    def _words(self, element: Type) -> Array:
-        whole = len(self._bytes) // element.bytes * element.bytes
-        return self._bytes[:whole].view(_WORDS[element.bytes])
+    def _words(self, size: int) -> Array:
+        """The memory as words of so many bytes."""
+        if size not in self._views:
+            whole = len(self._bytes) // size * size
+            self._views[size] = self._bytes[:whole].view(_WORDS[size])
+        return self._views[size]
+
+    def _indices(self, first: Array, lanes: Array, size: int) -> Array:
+        """Where the lanes' elements are among the words of `_words`."""
+        return first
 
     def locate(
         self, offsets: Array, lanes: Array, element: Type, count: int, verb: str, place: Place
     ) -> Array:
         """The index of each lane's first element; each access is aligned and inside."""
         size = element.bytes
-        unaligned = offsets % size != 0
-        if unaligned.any():
-            first = int(np.argmax(unaligned))
+        if size > 1 and np.count_nonzero(offsets & (size - 1)):
+            first = int(np.argmax(offsets % size != 0))
             raise place.error(
                 int(lanes[first]),
                 f"{verb} a {element} at byte {offsets[first]} of {self.name}, which is not a "
                 f"multiple of {size}",
             )
-        indices = offsets // size
-        length = len(self._bytes) // size
-        outside = indices + count > length
-        if outside.any():
+        indices: Array = offsets >> (size.bit_length() - 1)
+        length = self.nbytes // size
+        if len(indices) and indices.max() + count > length:
+            outside = indices + count > length
             first = int(np.argmax(outside))
             which = max(int(indices[first]), length) if count > 1 else int(indices[first])
             raise place.error(
@@ -106,8 +126,12 @@ class Buffer:
         """`count` consecutive elements for each lane, one array an element."""
         first = self.locate(offsets, lanes, element, count, "loads", place)
         self._before_load(offsets, lanes, element.bytes * count, place)
-        words = self._words(element)
-        loaded = [words[first + offset].view(NUMPY_TYPES[element]) for offset in range(count)]
+        words = self._words(element.bytes)
+        at = self._indices(first, lanes, element.bytes)
+        loaded = [
+            words.take(at + offset if offset else at).view(NUMPY_TYPES[element])
+            for offset in range(count)
+        ]
         if element is types.bool_:
             strange = np.array([part.view(np.uint8) > 1 for part in loaded]).any(axis=0)
             if strange.any():
@@ -122,22 +146,22 @@ class Buffer:
         if not self._writeable:
             raise place.error(int(lanes[0]), f"stores to {self.name}, which is read-only")
         first = self.locate(offsets, lanes, element, len(values), "stores to", place)
-        words = self._words(element)
-        stored = [value.astype(NUMPY_TYPES[element]).view(words.dtype) for value in values]
-        changed = np.zeros(len(lanes), np.bool_)
+        words = self._words(element.bytes)
+        dtype = NUMPY_TYPES[element]
+        stored = [value.astype(dtype, copy=False).view(words.dtype) for value in values]
+        places = self._indices(first, lanes, element.bytes)
+        indices = [places + offset for offset in range(len(values))]
+        self._before_store(offsets, lanes, words, indices, stored, place)
+        for at, part in zip(indices, stored, strict=True):
+            words[at] = part
         for offset, part in enumerate(stored):
-            changed |= words[first + offset] != part
-        self._before_store(offsets, lanes, changed, element.bytes * len(values), place)
-        for offset, part in enumerate(stored):
-            words[first + offset] = part
-        for offset, part in enumerate(stored):
-            lost = words[first + offset] != part
-            if lost.any():
-                at = int(np.argmax(lost))
+            lost = words[indices[offset]] != part
+            if np.count_nonzero(lost):
+                lane = int(np.argmax(lost))
                 raise place.error(
-                    int(lanes[at]),
+                    int(lanes[lane]),
                     f"and another of its instances store different values to element "
-                    f"{int(first[at]) + offset} of {self.name} at once",
+                    f"{int(first[lane]) + offset} of {self.name} at once",
                 )
 
     def atomic(
@@ -150,7 +174,8 @@ class Buffer:
             raise place.error(int(lanes[0]), f"{verb} {self.name}, which is read-only")
         first = self.locate(offsets, lanes, element, 1, verb, place)
         self._before_atomic(offsets, lanes, element.bytes, verb, place)
-        words, combine = self._words(element), _ATOMICS[name]
+        words, combine = self._words(element.bytes), _ATOMICS[name]
+        first = self._indices(first, lanes, element.bytes)
         if len(np.unique(first)) == len(first):
             before: Array = words[first]
             words[first] = combine(before, *values)
@@ -166,8 +191,9 @@ class Buffer:
         """What shared memory checks."""
 
     def _before_store(
-        self, offsets: Array, lanes: Array, changed: Array, size: int, place: Place
-    ) -> None:
+        self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
+        stored: list[Array], place: Place,
+    ) -> None:  # fmt: skip
         """What shared memory checks."""
 
     def _before_atomic(
@@ -177,31 +203,50 @@ class Buffer:
 
 
 class SharedBuffer(Buffer):
-    """Memory of one workgroup: at first unset, and watched for races."""
+    """Memory of each of some workgroups: at first unset, and watched for races.
 
-    def __init__(self, name: str, size: int) -> None:
-        super().__init__(name, np.zeros(size, np.uint8))
-        self._set = np.zeros(size, np.bool_)
-        self._writer = np.full(size, _NOBODY, np.int64)
-        self._reader = np.full(size, _NOBODY, np.int64)
+    It is watched in units of `granule` bytes, the smallest element that the kernel uses there.
+    """
 
-    def barrier(self) -> None:
-        """Forgets who touched what."""
-        self._writer.fill(_NOBODY)
-        self._reader.fill(_NOBODY)
+    def __init__(self, name: str, size: int, granule: int, width: int, groups: int) -> None:
+        self._stride = -(-size // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+        super().__init__(name, np.zeros(self._stride * groups, np.uint8))
+        self.nbytes = size
+        self._granule = granule
+        self._width = width
+        units = (groups, self._stride // granule)
+        self._set = np.zeros(units, np.bool_).reshape(-1)
+        self._writer = np.full(units, _NOBODY, np.int64).reshape(-1)
+        self._reader = np.full(units, _NOBODY, np.int64).reshape(-1)
+        self._units = units
 
-    @staticmethod
-    def _places(offsets: Array, size: int) -> Array:
-        result: Array = offsets[:, None] + np.arange(size)
+    def barrier(self, groups: Array | None) -> None:
+        """Forgets, for all workgroups or some, who touched what."""
+        for record in (self._writer, self._reader):
+            if groups is None:
+                record.fill(_NOBODY)
+            else:
+                record.reshape(self._units)[groups] = _NOBODY
+
+    def _indices(self, first: Array, lanes: Array, size: int) -> Array:
+        if self._units[0] == 1:
+            return first
+        indices: Array = first + lanes // self._width * (self._stride // size)
+        return indices
+
+    def _places(self, offsets: Array, lanes: Array, size: int) -> Array:
+        """The units that each lane touches, a row a lane."""
+        first = self._indices(offsets // self._granule, lanes, self._granule)
+        result: Array = first[:, None] + np.arange(size // self._granule)
         return result
 
     def _refuse(self, bad: Array, lanes: Array, problem: str, place: Place) -> None:
-        if bad.any():
+        if np.count_nonzero(bad):
             lane = int(lanes[int(np.argmax(bad.any(axis=1)))])
             raise place.error(lane, problem)
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
-        places, who = self._places(offsets, size), lanes[:, None]
+        places, who = self._places(offsets, lanes, size), lanes[:, None]
         self._refuse(~self._set[places], lanes, f"loads from {self.name} what was not set", place)
         writer = self._writer[places]
         self._refuse(
@@ -220,18 +265,22 @@ class SharedBuffer(Buffer):
         self._reader[places[several]] = _MANY
 
     def _before_store(
-        self, offsets: Array, lanes: Array, changed: Array, size: int, place: Place
-    ) -> None:
-        places, who = self._places(offsets, size), lanes[:, None]
+        self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
+        stored: list[Array], place: Place,
+    ) -> None:  # fmt: skip
+        changed = np.zeros(len(lanes), np.bool_)
+        for at, part in zip(indices, stored, strict=True):
+            changed |= words[at] != part
+        places = self._places(offsets, lanes, words.itemsize * len(stored))
         changes = changed[:, None] & self._set[places]
         self._refuse_change(changes, places, lanes, allowed_writer=_NOBODY, place=place)
         self._set[places] = True
-        self._writer[places] = who
+        self._writer[places] = lanes[:, None]
 
     def _before_atomic(
         self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
     ) -> None:
-        places = self._places(offsets, size)
+        places = self._places(offsets, lanes, size)
         self._refuse(~self._set[places], lanes, f"{verb} {self.name} what was not set", place)
         everywhere = np.ones(places.shape, np.bool_)
         self._refuse_change(everywhere, places, lanes, allowed_writer=_ATOMIC, place=place)
@@ -239,16 +288,17 @@ class SharedBuffer(Buffer):
 
     def begin_copy(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
         """Makes the places of an asynchronous copy unset until it has been waited for."""
-        everywhere = np.ones((len(lanes), size), np.bool_)
-        places = self._places(offsets, size)
+        places = self._places(offsets, lanes, size)
+        everywhere = np.ones(places.shape, np.bool_)
         self._refuse_change(everywhere, places, lanes, allowed_writer=_NOBODY, place=place)
         self._set[places] = False
         self._writer[places] = lanes[:, None]
 
     def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
         """Sets the places of a copy: `data` are the bytes of each lane."""
-        places = self._places(offsets, data.shape[1])
-        self._bytes[places] = data
+        first = self._indices(offsets, lanes, 1)
+        self._bytes[first[:, None] + np.arange(data.shape[1])] = data
+        places = self._places(offsets, lanes, data.shape[1])
         self._set[places] = True
         self._writer[places] = lanes[:, None]
 

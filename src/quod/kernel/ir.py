@@ -67,7 +67,7 @@ class Function:
         return [value.type for value in self.block.yielded]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Kernel:
     """A traced kernel: one specialisation of one Python function for one target.
 

@@ -8,6 +8,7 @@ subnormal numbers; which bits a NaN has is not specified.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +32,8 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.cc: np.bool_,
 }
 
+# Where the high halves of 64-bit words are among their 32-bit halves.
+_HIGH_HALVES = slice(1 if sys.byteorder == "little" else 0, None, 2)
 _MASK32 = np.uint64(0xFFFFFFFF)
 _MASK52 = np.uint64((1 << 52) - 1)
 
@@ -52,13 +55,14 @@ def _multiply_high_u64(a: Array, b: Array) -> Array:
 
 
 def multiply_wide(a: Array, b: Array) -> Array:
-    result: Array = a.astype(np.uint64) * b.astype(np.uint64)
+    result: Array = np.multiply(a, b, dtype=np.uint64)
     return result
 
 
 def multiply_high(a: Array, b: Array) -> Array:
     if a.dtype == np.uint32:
-        return (multiply_wide(a, b) >> np.uint64(32)).astype(np.uint32)
+        high: Array = np.multiply(a, b, dtype=np.uint64).view(np.uint32)[_HIGH_HALVES]
+        return high
     return _multiply_high_u64(a, b)
 
 
@@ -109,13 +113,17 @@ def count_trailing_zeros(a: Array) -> Array:
 
 def add_carry(a: Array, b: Array, carry: Array | None = None) -> tuple[Array, Array]:
     partial = a + b
-    total = partial if carry is None else partial + carry.astype(a.dtype)
+    if carry is None:
+        return partial, partial < a
+    total = partial + carry
     return total, (partial < a) | (total < partial)
 
 
 def subtract_borrow(a: Array, b: Array, borrow: Array | None = None) -> tuple[Array, Array]:
     partial = a - b
-    total = partial if borrow is None else partial - borrow.astype(a.dtype)
+    if borrow is None:
+        return partial, partial > a
+    total = partial - borrow
     return total, (partial > a) | (total > partial)
 
 

@@ -1,0 +1,68 @@
+"""What is running: some workgroups of a kernel in step, and which of their instances are active."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.kernel.interpreter_copies import PendingCopies
+from quod.kernel.interpreter_memory import Buffer, Place, Pointers
+from quod.kernel.ir import Kernel, Location
+from quod.kernel.semantics import Array
+
+Lanes = Array | Pointers
+"""One value, or one address, an instance."""
+
+Frame = list[Lanes]
+"""The values of one body while it runs, by their slots."""
+
+
+class Mask:
+    """The active instances."""
+
+    __slots__ = ("_lanes", "any", "bits", "full")
+
+    def __init__(self, bits: Array) -> None:
+        count = np.count_nonzero(bits)
+        self.bits = bits
+        self.any = count > 0
+        self.full = count == len(bits)
+        self._lanes: Array | None = None
+
+    def where(self, condition: Array) -> Mask:
+        """Those of them for which a condition holds."""
+        return Mask(condition if self.full else self.bits & condition)
+
+    @property
+    def lanes(self) -> Array:
+        """Their indices."""
+        if self._lanes is None:
+            self._lanes = np.flatnonzero(self.bits)
+        return self._lanes
+
+
+class Run:
+    """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
+    instance."""
+
+    def __init__(
+        self, kernel: Kernel, first: int, count: int, groups: int, buffers: list[Buffer],
+        iteration_limit: int,
+    ) -> None:  # fmt: skip
+        self.width = kernel.workgroup_size
+        self.subgroup_size = kernel.subgroup_size
+        self.lanes = self.width * count
+        self.first = first
+        self.iteration_limit = iteration_limit
+        self.buffers = buffers
+        self.copies = PendingCopies(self.lanes)
+        self.everyone = Mask(np.ones(self.lanes, np.bool_))
+        every = np.arange(self.lanes, dtype=np.uint32)
+        self.identities = {
+            "local_id": every % np.uint32(self.width),
+            "workgroup_id": every // np.uint32(self.width) + np.uint32(first),
+            "num_workgroups": np.full(self.lanes, groups, np.uint32),
+        }
+
+    def place(self, location: Location) -> Place:
+        """For the message of an error at that line."""
+        return Place(location, self.first, self.width)

@@ -1,0 +1,281 @@
+"""Steps of the interpreter for ops that touch memory or other instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_memory import Pointers, SharedBuffer
+from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
+from quod.kernel.ir import Op
+from quod.kernel.ops import ATOMICS
+from quod.kernel.semantics import NUMPY_TYPES, Array
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Value
+
+Step = Callable[[Frame, Run, Mask], None]
+Make = Callable[[Op, list[int], list[int]], Step]
+
+
+def _array(lanes: Lanes) -> Array:
+    assert isinstance(lanes, np.ndarray)
+    return lanes
+
+
+def _element(pointer: Value) -> Type:
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type.element
+
+
+def _addresses(frame: Frame, pointer: int, index: int, size: int) -> Pointers:
+    pointers = frame[pointer]
+    assert isinstance(pointers, Pointers)
+    return pointers.plus(_array(frame[index]), size)
+
+
+# --- where an instance is
+
+
+def _identity(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = run.identities[op.name]
+
+    return step
+
+
+# --- memory
+
+
+def _pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
+    size = _element(op.operands[0]).bytes
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = _addresses(frame, pointer, index, size)
+
+    return step
+
+
+def _load(op: Op, operands: list[int], results: list[int]) -> Step:
+    element, count = _element(op.operands[0]), len(results)
+    kinds = [NUMPY_TYPES[result.type] for result in op.results]
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        place = run.place(op.location)
+        whole = mask.full and isinstance(addresses.buffer, int)
+        loaded = [] if whole else [np.zeros(run.lanes, kind) for kind in kinds]
+        for number, lanes in addresses.each(mask.lanes):
+            offsets = addresses.offset if whole else addresses.offset[lanes]
+            parts = run.buffers[number].load(offsets, lanes, element, count, place)
+            if whole:
+                loaded = [part.astype(kind, copy=False) for part, kind in zip(parts, kinds)]
+            else:
+                for target, part in zip(loaded, parts, strict=True):
+                    target[lanes] = part
+        for slot, part in zip(results, loaded, strict=True):
+            frame[slot] = part
+
+    return step
+
+
+def _store(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = _element(op.operands[0])
+    pointer, index, *values = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        for number, lanes in addresses.each(mask.lanes):
+            stored = [_array(frame[value])[lanes] for value in values]
+            run.buffers[number].store(
+                addresses.offset[lanes], lanes, element, stored, run.place(op.location)
+            )
+
+    return step
+
+
+def _atomic(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = _element(op.operands[0])
+    pointer, index, *values = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        before = np.zeros(run.lanes, NUMPY_TYPES[element])
+        for number, lanes in addresses.each(mask.lanes):
+            given = [_array(frame[value])[lanes] for value in values]
+            before[lanes] = run.buffers[number].atomic(
+                op.name, addresses.offset[lanes], lanes, element, given, run.place(op.location)
+            )
+        frame[results[0]] = before
+
+    return step
+
+
+def shared_step(op: Op, result: int, granule: int) -> Step:
+    """Memory of each workgroup that runs, watched in units of `granule` bytes."""
+    size = _element(op.results[0]).bytes * int(op.attributes["count"])
+    name = f"the shared memory of line {op.location.line}"
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        groups = run.lanes // run.width
+        run.buffers.append(SharedBuffer(name, size, granule, run.width, groups))
+        frame[result] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
+
+    return step
+
+
+def _nothing(op: Op, operands: list[int], results: list[int]) -> Step:
+    """A prefetch is a hint; memory is in order as it is."""
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        pass
+
+    return step
+
+
+# --- asynchronous copies
+
+
+def _copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
+    element, count = _element(op.operands[0]), int(op.attributes["count"])
+    shared, to, source, start = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        targets = _addresses(frame, shared, to, element.bytes)
+        origins = _addresses(frame, source, start, element.bytes)
+        for origin, some in origins.each(mask.lanes):
+            for target, lanes in targets.each(some):
+                room = run.buffers[target]
+                assert isinstance(room, SharedBuffer)
+                run.copies.begin(
+                    run.buffers[origin], origins.offset[lanes], room, targets.offset[lanes],
+                    lanes, element, count, run.place(op.location),
+                )  # fmt: skip
+
+    return step
+
+
+def _copy_async_commit(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.copies.commit(mask.bits)
+
+    return step
+
+
+def _copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    pending = int(op.attributes["pending"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.copies.wait(pending, mask.bits)
+
+    return step
+
+
+# --- all instances of a workgroup together
+
+
+def _check_together(op: Op, run: Run, mask: Mask) -> None:
+    if mask.full:
+        return
+    rows = mask.bits.reshape(-1, run.width)
+    split = rows.any(axis=1) & ~rows.all(axis=1)
+    if split.any():
+        group = int(np.argmax(split))
+        missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
+        raise InterpreterError(
+            f"instance {missing} of workgroup {run.first + group} does not reach the {op.name} "
+            f"that instance {waiting} waits at",
+            op.location,
+        )
+
+
+def _barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
+        for buffer in run.buffers:
+            if isinstance(buffer, SharedBuffer):
+                buffer.barrier(groups)
+
+    return step
+
+
+def _uniform(op: Op, operands: list[int], results: list[int]) -> Step:
+    (value,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        lanes = _array(frame[value])
+        bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
+        other = (bits != bits[:, :1]).reshape(-1) & mask.bits
+        if np.count_nonzero(other):
+            lane = int(np.argmax(other))
+            group, instance = divmod(lane, run.width)
+            raise InterpreterError(
+                f"instance {instance} of workgroup {run.first + group} has {lanes[lane]} where "
+                f"instance 0 has {lanes[lane - instance]}: the value is not uniform",
+                op.location,
+            )
+        frame[results[0]] = lanes
+
+    return step
+
+
+def _shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
+    value, lane = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        size = run.subgroup_size
+        within = _array(frame[lane]).astype(np.int64) % size
+        local = np.arange(run.lanes) % run.width
+        source = local // size * size + within
+        beyond = (source >= run.width) & mask.bits
+        if np.count_nonzero(beyond):
+            at = int(np.argmax(beyond))
+            raise run.place(op.location).error(
+                at, f"takes the value of instance {source[at]}, and there are {run.width}"
+            )
+        source = np.minimum(source, run.width - 1) + np.arange(run.lanes) - local
+        frame[results[0]] = _array(frame[value])[source]
+
+    return step
+
+
+def _ballot(op: Op, operands: list[int], results: list[int]) -> Step:
+    (condition,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        size = run.subgroup_size
+        padded = -(-run.width // size) * size
+        bits = np.zeros((run.lanes // run.width, padded), np.uint32)
+        bits[:, : run.width] = _array(frame[condition]).reshape(-1, run.width)
+        shifted = bits.reshape(-1, size) << np.arange(size, dtype=np.uint32)
+        words = np.repeat(shifted.sum(axis=1, dtype=np.uint32), size).reshape(-1, padded)
+        frame[results[0]] = np.ascontiguousarray(words[:, : run.width]).reshape(-1)
+
+    return step
+
+
+STEPS: dict[str, Make] = {
+    "local_id": _identity,
+    "workgroup_id": _identity,
+    "num_workgroups": _identity,
+    "barrier": _barrier,
+    "uniform": _uniform,
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    "pointer_add": _pointer_add,
+    "load": _load,
+    "store": _store,
+    **dict.fromkeys(ATOMICS, _atomic),
+    "fence": _nothing,
+    "prefetch": _nothing,
+    "copy_async": _copy_async,
+    "copy_async_commit": _copy_async_commit,
+    "copy_async_wait": _copy_async_wait,
+}
