@@ -247,8 +247,8 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window_bits": 1}, "window_bits must be from 2 to 16, not 1"),
-        ({"window_bits": 17}, "window_bits must be from 2 to 16, not 17"),
+        ({"window_bits": 1}, "window_bits must be from 2 to 24, not 1"),
+        ({"window_bits": 25}, "window_bits must be from 2 to 24, not 25"),
         ({"scalar_bits": 0}, "scalar_bits must be from 1 to 256, not 0"),
         ({"scalar_bits": 257}, "scalar_bits must be from 1 to 256, not 257"),
         ({"precompute_factor": 0}, "precompute_factor must be positive, not 0"),

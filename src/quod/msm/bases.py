@@ -42,7 +42,7 @@ class MsmBases:
         self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
         self.has_infinite = bool(self.infinite.any())
         self._fixed: MsmPlan | None = None
-        if self.options.precompute_factor > 1 and self._count:
+        if (self.options.precompute_factor or 1) > 1 and self._count:
             self._fixed = plan_msm(group, self._count, self.options)
             self._precompute(self._fixed)
 
@@ -70,7 +70,7 @@ class MsmBases:
             )
             return in_batches(plan, batch, self.options.batch_size)
         chosen = self.options if options is None else options
-        if chosen.precompute_factor > 1:
+        if (chosen.precompute_factor or 1) > 1:
             raise InputError("precompute_factor is a matter of MsmBases: give it these options")
         return plan_msm(self.group, count, chosen, batch)
 

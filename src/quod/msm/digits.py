@@ -7,6 +7,8 @@ digit, window by window.
 
 from __future__ import annotations
 
+from quod.curve.groups import Group
+from quod.errors import InputError
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -23,6 +25,13 @@ def window_count(maximum: int, window_bits: int) -> int:
     while (maximum >> (window_bits * (windows - 1))) + 1 >= 1 << (window_bits - 1):
         windows += 1
     return windows
+
+
+def too_large(group: Group, maximum: int, position: int) -> InputError:
+    """The error of a scalar that is above the greatest allowed."""
+    if maximum == group.scalars.value - 1:
+        return InputError(f"scalar {position} is not below the order of {group.name}")
+    return InputError(f"scalar {position} is not below the promised 2**{maximum.bit_length()}")
 
 
 @kernel

@@ -19,7 +19,14 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.msm import reduce
 from quod.msm.bases import Array, MsmBases
-from quod.msm.digits import SCALAR_WORDS, count_digits, digits, place_buckets, scatter_digits
+from quod.msm.digits import (
+    SCALAR_WORDS,
+    count_digits,
+    digits,
+    place_buckets,
+    scatter_digits,
+    too_large,
+)
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
 from quod.msm.sums import PointSums
@@ -62,7 +69,7 @@ class _Execution:
         for vector, row in zip(scalars, rows, strict=True):
             device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
         if overflow[0]:
-            raise InputError(_too_large(plan, scalars))
+            raise _first_too_large(plan, scalars)
         return rows
 
     def _sort(self, stored: Array) -> tuple[Array, Array, Array]:
@@ -116,15 +123,12 @@ class _Execution:
         return results
 
 
-def _too_large(plan: MsmPlan, scalars: Array) -> str:
-    """What is wrong with the first scalar that is above the plan's maximum."""
+def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
+    """The error of the first scalar that is above the plan's maximum."""
     raw = scalars.astype("<u4").tobytes()
     numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
     position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
-    order = plan.group.scalars.value
-    if plan.maximum == order - 1:
-        return f"scalar {position} is not below the order of {plan.group.name}"
-    return f"scalar {position} is not below the promised 2**{plan.maximum.bit_length()}"
+    return too_large(plan.group, plan.maximum, position)
 
 
 def msm_words(

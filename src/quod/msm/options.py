@@ -7,32 +7,37 @@ from dataclasses import dataclass
 from quod.errors import InputError
 
 MAX_WINDOW_BITS = 16
+"""The widest digits on a CPU, where they are kept in 16 bits."""
+
+MAX_GPU_WINDOW_BITS = 24
+"""The widest digits on a device with memory of its own."""
 
 
 @dataclass(frozen=True)
 class MsmOptions:
     """Choices of a multi-scalar multiplication; None lets the plan choose.
 
-    `window_bits` is the width of a digit, 2 to 16. `scalar_bits` promises that every scalar is
-    below 2**scalar_bits (by default: below the group's order). `precompute_factor` keeps so many
-    multiples of each base, which divides the number of windows by it and multiplies the memory of
-    the bases; it is a matter of `MsmBases`. `batch_size` is how many of several vectors of scalars
-    are worked on together.
+    `window_bits` is the width of a digit, 2 to 16 on a CPU and to 24 on a GPU. `scalar_bits`
+    promises that every scalar is below 2**scalar_bits (by default: below the group's order).
+    `precompute_factor` keeps so many multiples of each base, which divides the number of windows by
+    it and multiplies the memory of the bases; it is a matter of `MsmBases`, and by default 1 on a
+    CPU and what memory has room for on a GPU. `batch_size` is how many of several vectors of
+    scalars are worked on together.
     """
 
     window_bits: int | None = None
     scalar_bits: int | None = None
-    precompute_factor: int = 1
+    precompute_factor: int | None = None
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
+        if self.window_bits is not None and not 2 <= self.window_bits <= MAX_GPU_WINDOW_BITS:
             raise InputError(
-                f"window_bits must be from 2 to {MAX_WINDOW_BITS}, not {self.window_bits}"
+                f"window_bits must be from 2 to {MAX_GPU_WINDOW_BITS}, not {self.window_bits}"
             )
         if self.scalar_bits is not None and not 1 <= self.scalar_bits <= 256:
             raise InputError(f"scalar_bits must be from 1 to 256, not {self.scalar_bits}")
-        if self.precompute_factor < 1:
+        if self.precompute_factor is not None and self.precompute_factor < 1:
             raise InputError(f"precompute_factor must be positive, not {self.precompute_factor}")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be positive, not {self.batch_size}")

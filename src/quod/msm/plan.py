@@ -110,16 +110,21 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     """The plan with the fewest additions for vectors of `count` scalars, within the options.
 
     `batch` is how many vectors there are; the plan's may be smaller. Raises InputError for more
-    scalars than entries can be numbered.
+    scalars than entries can be numbered, and for windows that only GPUs take.
     """
+    if options.window_bits is not None and options.window_bits > MAX_WINDOW_BITS:
+        raise InputError(
+            f"window_bits must be at most {MAX_WINDOW_BITS} on a CPU, not {options.window_bits}"
+        )
     bits = options.scalar_bits
+    factor = options.precompute_factor or 1
     maximum = group.scalars.value - 1
     if bits is not None:
         maximum = min(maximum, (1 << bits) - 1)
 
     def plan(window_bits: int) -> MsmPlan:
         needed = window_count(maximum, window_bits)
-        windows = -(-needed // min(options.precompute_factor, needed))
+        windows = -(-needed // min(factor, needed))
         return MsmPlan(group, count, window_bits, windows, -(-needed // windows), maximum)
 
     def additions(candidate: MsmPlan) -> float:

@@ -121,13 +121,12 @@ class Units:
 
     `starts`, `lengths` and `numbers` say where each unit begins in the entries, how many it has
     (1 to `longest`) and which number it has; they are in order of falling length, so that
-    neighbours end together. `owners` gives the bucket of each unit number. `first_unit` has
+    neighbours end together. `first_unit` has
     `all_buckets` + 1 elements, `count` one: how many units there are.
     """
 
     starts: Buffer
     lengths: Buffer
     numbers: Buffer
-    owners: Buffer
     first_unit: Buffer
     count: Buffer

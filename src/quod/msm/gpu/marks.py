@@ -1,0 +1,73 @@
+"""Which bases are infinite: their digits make no entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.value import U32, U64, Pointer
+
+
+@kernel
+def mark_infinite(
+    k: Builder,
+    count: U32,
+    bases: Pointer[U64],
+    marks: Pointer[U32],
+    some: Pointer[U32],
+    *,
+    words: int,
+) -> None:
+    """Sets bit i of `marks`, which is zero at first, where the words of base i are all zero.
+
+    some[0] becomes 1 if there is such a base.
+    """
+    i = k.global_id()
+    with k.if_(i < count):
+        loaded = k.load(bases, i.cast(types.u64) * words, words)
+        union = loaded[0]
+        for word in loaded[1:]:
+            union = union | word
+        with k.if_(union == 0):
+            k.atomic_or(marks, i // 32, k.constant(1, types.u32) << (i % 32))
+            some[0] = 1
+
+
+def mark_bytes(count: int) -> int:
+    """Memory of the marks of so many bases."""
+    return -(-count // 128) * 16
+
+
+def record_marks(
+    recording: RecordingStream,
+    device: AnyDevice,
+    count: int,
+    words: int,
+    bases: Buffer,
+    marks: Buffer,
+    some: Buffer,
+) -> None:
+    """Records the marks of `count` bases of so many 64-bit words; `some` has 16 bytes."""
+    recording.fill(marks, label="mark infinite")
+    recording.fill(some, label="mark infinite")
+    compiled = device.compile(mark_infinite, words=words)
+    recording.launch(
+        compiled, -(-count // device.lanes), count, bases, marks, some, label="mark infinite",
+        bytes=8 * words * count,
+    )  # fmt: skip
+
+
+def find_marks(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
+    """The marks of resident bases; None if all of them are finite."""
+    marks, some = device.allocate(mark_bytes(count), zero=False), device.allocate(16, zero=False)
+    recording = device.stream("bases").record()
+    record_marks(recording, device, count, words, bases, marks, some)
+    recording.finish().submit().wait()
+    found = np.zeros(4, np.uint32)
+    device.download(some, found)
+    return marks if found[0] else None

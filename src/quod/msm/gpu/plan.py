@@ -1,0 +1,166 @@
+"""How an MSM on a GPU is cut, decided before it starts: digits, copies, units and the sort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from quod.curve.groups import Group
+from quod.errors import DeviceError, InputError
+from quod.msm.digits import window_count
+from quod.msm.gpu.layout import Form, GpuMsmPlan
+from quod.msm.gpu.sort import MOST_BINS, TILE
+from quod.msm.gpu.units import MOST_LONGEST
+from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
+
+# Adding a unit's or bucket's sum, which is not affine, in terms of adding a base: 14 products
+# against 10.
+_FULL_ADDITION = 1.4
+
+# Full additions that a bucket in use takes until its window is a few sums.
+_ADDITIONS_A_BUCKET = 2.0
+
+# Counting, placing and cutting a bucket, also an empty one, in terms of adding a base.
+_WORK_A_BUCKET = 0.05
+
+# Fewer entries a unit cost more in adding the units up than they gain in lanes at work.
+_SHORTEST = 8
+
+# What counters of low bits fit shared memory beside another workgroup's.
+_MOST_LOW_BITS = 12
+
+# Entries that a batch may have together: half of what their numbers could count.
+_MOST_ENTRIES = 1 << 31
+
+_MOST_BASES = 1 << 31
+
+
+@dataclass(frozen=True)
+class SortShape:
+    """The bins and chunks of a sort: a bin has 2**low_bits buckets, a chunk 2**chunk_bits."""
+
+    low_bits: int
+    chunk_bits: int
+    bins: int
+    chunks: int
+
+    @classmethod
+    def of(cls, plan: GpuMsmPlan) -> SortShape:
+        """Bins of one bucket where there are few of those, else about as many as buckets in one."""
+        buckets, most = plan.all_buckets, plan.window_bits - 1
+        if buckets <= MOST_BINS:
+            chunk_bits = min(8, most)
+            return cls(0, chunk_bits, buckets, buckets >> chunk_bits)
+        bits = (buckets - 1).bit_length()
+        least = ((buckets - 1) // MOST_BINS).bit_length()
+        low_bits = min(most, _MOST_LOW_BITS, max(least, bits // 2))
+        if buckets >> low_bits > MOST_BINS:
+            raise InputError(
+                f"{plan.all_windows} windows of {plan.window_bits} bits are too many buckets to "
+                "sort into at once; take fewer vectors together, or other windows"
+            )
+        return cls(low_bits, low_bits, buckets >> low_bits, buckets >> low_bits)
+
+    @property
+    def direct(self) -> bool:
+        """Whether a bin is one bucket."""
+        return self.low_bits == 0
+
+    @property
+    def start_bits(self) -> int:
+        """A chunk begins where bin ``chunk << start_bits`` does."""
+        return self.chunk_bits if self.direct else 0
+
+    def most_tiles(self, plan: GpuMsmPlan) -> int:
+        """The most tiles that the bins can have."""
+        return plan.entry_room // TILE + min(self.bins, plan.entry_room)
+
+
+def plan_gpu_msm(
+    group: Group,
+    count: int,
+    options: MsmOptions,
+    *,
+    resident_lanes: int,
+    base_budget: int,
+    batch: int = 1,
+    form: Form = "weierstrass",
+) -> GpuMsmPlan:
+    """The plan that is expected to be fastest, for bases that are made for it.
+
+    `base_budget` is how many bytes the bases and their multiples may take. Raises InputError for
+    options that nothing fits, DeviceError if not even the bases themselves fit.
+    """
+    maximum = group.scalars.value - 1
+    if options.scalar_bits is not None:
+        maximum = min(maximum, (1 << options.scalar_bits) - 1)
+    probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form)
+    per_copy = probe.count * probe.base_words * 8
+    most_copies = min(base_budget // per_copy, (_MOST_BASES - 1) // probe.count)
+    if options.precompute_factor is not None:
+        most_copies = min(most_copies, options.precompute_factor)
+    if most_copies == 0:
+        raise DeviceError(
+            f"{count} bases of {group.name} take {per_copy} bytes of device memory, and "
+            f"{base_budget} are free for them; stream them, or take fewer"
+        )
+
+    def plan(window_bits: int) -> GpuMsmPlan:
+        needed = window_count(maximum, window_bits)
+        windows = -(-needed // min(most_copies, needed))
+        copies = -(-needed // windows)
+        shape = replace(probe, window_bits=window_bits, windows=windows, copies=copies)
+        return with_batch(shape, count, batch, resident_lanes)
+
+    if options.window_bits is not None:
+        return plan(options.window_bits)
+    widths = range(3, MAX_GPU_WINDOW_BITS + 1)
+    return min((plan(width) for width in widths if fits(plan(width))), key=additions)
+
+
+def fits(plan: GpuMsmPlan) -> bool:
+    """Whether a sort can be laid out for the plan."""
+    try:
+        SortShape.of(plan)
+    except InputError:
+        return False
+    return plan.entry_room <= _MOST_ENTRIES
+
+
+def additions(plan: GpuMsmPlan) -> float:
+    """What the plan costs a vector, in additions of a base."""
+    filled = min(plan.buckets * plan.all_windows, 2 * plan.entry_room)
+    units = max(0, plan.entry_room // plan.longest - filled)
+    full = units + _ADDITIONS_A_BUCKET * filled
+    total = plan.entry_room + _FULL_ADDITION * full + _WORK_A_BUCKET * plan.all_buckets
+    return total / plan.batch
+
+
+def with_batch(plan: GpuMsmPlan, count: int, batch: int, resident_lanes: int) -> GpuMsmPlan:
+    """The same digits for vectors of `count` scalars, so many together, with units to fit."""
+    shape = replace(plan, count=max(1, count), batch=batch)
+    return replace(shape, longest=_longest(shape, resident_lanes))
+
+
+def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
+    """How many of `batch` vectors a plan for one can be widened to.
+
+    InputError if not even one can be sorted.
+    """
+    if not fits(plan):
+        raise InputError(
+            f"an MSM of {plan.count} scalars in {plan.windows} windows of {plan.window_bits} bits "
+            "is too large; cut it into several and add their results"
+        )
+    per_bin = 1 << min(plan.window_bits - 1, _MOST_LOW_BITS)
+    by_buckets = MOST_BINS * per_bin // (plan.windows * plan.buckets)
+    by_entries = _MOST_ENTRIES // (plan.digit_windows * plan.count)
+    return max(1, min(batch, by_buckets, by_entries))
+
+
+def _longest(plan: GpuMsmPlan, resident_lanes: int) -> int:
+    """Uniform buckets stay whole where they give work to all lanes, else they are cut for that."""
+    uncut = 16 + 2 * plan.entry_room // plan.all_buckets
+    enough = max(1, resident_lanes // 2)
+    if plan.all_buckets < enough:
+        uncut = min(uncut, max(_SHORTEST, -(-plan.entry_room // enough)))
+    return min(MOST_LONGEST, uncut)

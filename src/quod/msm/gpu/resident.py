@@ -1,0 +1,189 @@
+"""MSMs over bases that stay in device memory with their multiples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from quod.curve.array import check_points_array
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import DeviceError, InputError
+from quod.msm.digits import too_large
+from quod.msm.gpu import accumulate, merge, precompute, reduce
+from quod.msm.gpu.digits import SCALAR_WORDS, position_of_too_large
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.marks import find_marks
+from quod.msm.gpu.plan import largest_batch, plan_gpu_msm, with_batch
+from quod.msm.gpu.record import Scalars, record_units
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.options import MsmOptions
+
+Array = np.ndarray[Any, Any]
+
+# The share of the memory budget that bases and their multiples take unless told otherwise.
+_BASE_SHARE = 4
+
+
+class PendingMsm:
+    """An MSM in a recording. `finish` gives its results after each submission of that."""
+
+    def __init__(self, plan: GpuMsmPlan | None, stride: int, result: Array, group: Group) -> None:
+        self._plan = plan
+        self._stride = stride
+        self._result = result
+        self._group = group
+
+    def finish(self) -> Array:
+        """uint64 words of an affine point a vector, shape (batch, group.point_words).
+
+        Zeros are infinity. Call it when the submission was waited for. InputError for a scalar
+        that was not below the group's order or the promised 2**scalar_bits.
+        """
+        plan = self._plan
+        if plan is None:
+            return np.zeros((1, self._group.point_words), np.uint64)
+        word = int(self._result[-16:].view(np.uint32)[0])
+        if word:
+            position = position_of_too_large(word) % self._stride
+            raise too_large(plan.group, plan.maximum, position)
+        lines = self._result[: reduce.line_bytes(plan)].view(np.uint64)
+        return reduce.finish(plan, lines)
+
+
+class ResidentMsm:
+    """Bases in device memory, and the recording of MSMs over them.
+
+    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), uint32;
+    they are not checked to be on the curve. As many multiples are kept as make MSMs fastest within
+    `base_budget` bytes, by default a quarter of the device's memory budget; `options` may say
+    otherwise. Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
+    """
+
+    def __init__(
+        self,
+        device: AnyDevice,
+        group: Group,
+        points: Array,
+        options: MsmOptions | None = None,
+        *,
+        base_budget: int | None = None,
+    ) -> None:
+        check_points_array(group, points, "bases")
+        if len(points) >= 1 << 31:
+            raise InputError("an MSM takes fewer than 2**31 bases")
+        self.device = device
+        self.group = group
+        self.options = options or MsmOptions()
+        self._count = len(points)
+        budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
+        self._plan = plan_gpu_msm(
+            group, self._count, self.options, resident_lanes=device.resident_lanes,
+            base_budget=budget,
+        )  # fmt: skip
+        if self._count:
+            self.bases = precompute.multiples(device, group, points, self._plan)
+            total = self._count * self._plan.copies
+            self.marks = find_marks(device, total, self._plan.base_words, self.bases)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory of the bases, their multiples and marks."""
+        if not self._count:
+            return 0
+        return self.bases.nbytes + (self.marks.nbytes if self.marks else 0)
+
+    def plan(
+        self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
+    ) -> GpuMsmPlan:
+        """The plan of MSMs of `count` scalars, by default one a base, `batch` of them together.
+
+        The plan's batch may be smaller. Other options than those of the bases may do without the
+        multiples. InputError for more scalars than bases, or options that do not fit the bases.
+        """
+        count = self._count if count is None else count
+        if count > self._count:
+            raise InputError(f"{count} scalars have only {self._count} bases")
+        lanes = self.device.resident_lanes
+        if options is None or options == self.options:
+            plan = with_batch(self._plan, count, 1, lanes)
+            size = self.options.batch_size
+        else:
+            plan, size = self._other_plan(count, options), options.batch_size
+        batch = largest_batch(plan, min(batch, size or batch))
+        return with_batch(plan, count, batch, lanes)
+
+    def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
+        if (self.options.precompute_factor or 1) > 1:
+            raise InputError(
+                "bases with precomputed multiples keep the options that they were made with"
+            )
+        if (options.precompute_factor or 1) > 1:
+            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+        if options.window_bits in (None, self._plan.window_bits):
+            # The digits are the same, and the highest of them zero.
+            narrower = plan_gpu_msm(
+                self.group, count, replace(options, window_bits=self._plan.window_bits),
+                resident_lanes=self.device.resident_lanes, base_budget=1 << 62,
+            )  # fmt: skip
+            return replace(self._plan, count=max(1, count), maximum=narrower.maximum)
+        return plan_gpu_msm(
+            self.group, count, replace(options, precompute_factor=1),
+            resident_lanes=self.device.resident_lanes, base_budget=1 << 62, form=self._plan.form,
+        )  # fmt: skip
+
+    def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
+        """The workspace that an MSM of the plan needs; by default one of a scalar a base."""
+        return workspace_bytes(self.device, plan or self.plan())
+
+    def record(
+        self,
+        recording: RecordingStream,
+        scalars: Buffer,
+        *,
+        workspace: Workspace,
+        plan: GpuMsmPlan | None = None,
+        indices: Buffer | None = None,
+        stride: int | None = None,
+    ) -> PendingMsm:
+        """Records an MSM, by default one of a scalar for each base.
+
+        `scalars` are canonical integers in device memory, eight u32 each; vectors of a batch begin
+        `stride` scalars apart, by default the plan's count. With `indices`, a u32 each, base i
+        takes scalar indices[i] of its vector. The results are there once the recording was
+        submitted and waited for.
+        """
+        if not self._count or (plan is not None and not plan.count):
+            return PendingMsm(None, 1, np.zeros(0, np.uint8), self.group)
+        plan = plan or self.plan()
+        count = plan.count
+        stride = count if stride is None else stride
+        needed = 4 * SCALAR_WORDS * ((plan.batch - 1) * stride + (0 if indices else count))
+        if scalars.nbytes < needed:
+            raise DeviceError(
+                f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
+            )
+        if indices is not None and indices.nbytes != 4 * count:
+            raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
+        source = Scalars(scalars, stride, self._count, 0, indices, self.marks)
+        arrays = Arrays.of(self.device, plan, Carver(workspace.buffer))
+        recording.fill(arrays.zeroed, label="digits")
+        record_units(recording, self.device, plan, source, arrays)
+        units, sums, scratch = arrays.units, arrays.sums, arrays.scratch
+        accumulate.record(
+            recording, self.device, plan, self.bases, arrays.entries, units, sums, scratch
+        )
+        merge.record(recording, self.device, plan, units, sums, scratch)
+        reduce.record(
+            recording, self.device, plan, units.first_unit, sums, arrays.lines, scratch
+        )  # fmt: skip
+        host = self.device.pinned(arrays.result.nbytes)
+        recording.download(arrays.result, host, label="reduce")
+        return PendingMsm(plan, stride, host, self.group)

@@ -1,0 +1,129 @@
+"""What the instances of a workgroup count together: counters in shared memory, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+
+def clear(k: Builder, table: Value, size: int) -> None:
+    """Sets `size` words of shared memory to zero; a barrier must follow."""
+    with k.range(k.local_id(), size, k.workgroup_size) as loop:
+        table[loop.index] = 0
+
+
+class Tally:
+    """Counters in shared memory that the instances of a workgroup add one to.
+
+    Where all instances of a subgroup that count at all hit one counter, as they do when many
+    scalars are equal, one of them adds for all.
+    """
+
+    def __init__(self, k: Builder, size: int) -> None:
+        self._k = k
+        self.size = size
+        self.table = k.shared(types.u32, size)
+
+    def clear(self) -> None:
+        clear(self._k, self.table, self.size)
+
+    def add(self, key: Value, active: Value) -> Value:
+        """Adds one to counter `key` where active; gives what an order of additions found there.
+
+        All instances of the workgroup come here. The result means nothing where not active.
+        """
+        k = self._k
+        lane = k.lane_id()
+        mask = k.ballot(active)
+        leader = k.emit("ctz", (mask,)) % k.subgroup_size
+        first = k.shuffle(key, leader)
+        together = ~k.any_lane(active & (key != first))
+        everyone = k.emit("popcount", (mask,))
+        amount = k.select(together, everyone, k.constant(1, types.u32))
+        with k.if_(active & (~together | (lane == leader))) as branch:
+            branch.give(k.atomic_add(self.table, key, amount))
+        with branch.otherwise():
+            branch.give(k.constant(0, types.u32))
+        found: Value = branch.results
+        lower = mask & ((k.constant(1, types.u32) << lane) - 1)
+        shared = k.shuffle(found, leader) + k.emit("popcount", (lower,))
+        return k.select(together, shared, found)
+
+    def count(self, key: Value, active: Value) -> None:
+        """`add` without its result."""
+        self.add(key, active)
+
+    def reserve(self, cursors: Value, first: Value) -> None:
+        """Each counter takes so many places from ``cursors[first + counter]`` in device memory.
+
+        The counter then is the first of them, so that `add` gives places. Between barriers.
+        """
+        k = self._k
+        with k.range(k.local_id(), self.size, k.workgroup_size) as loop:
+            number = self.table[loop.index]
+            with k.if_(number != 0):
+                self.table[loop.index] = k.atomic_add(cursors, first + loop.index, number)
+
+
+class Scan:
+    """Exclusive sums over the instances of a workgroup."""
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._subgroups = -(-k.workgroup_size // k.subgroup_size)
+        self._sums = k.shared(types.u32, self._subgroups)
+
+    def exclusive(self, value: Value) -> tuple[Value, Value]:
+        """(the sum of the values of all instances before this one, the sum of all).
+
+        All instances come here; it holds two barriers.
+        """
+        k, lane = self._k, self._k.lane_id()
+        total = value
+        distance = 1
+        while distance < min(k.subgroup_size, k.workgroup_size):
+            reaches = lane >= distance
+            other = k.shuffle(total, k.select(reaches, lane - distance, lane))
+            total = total + k.select(reaches, other, 0)
+            distance *= 2
+        last = min(k.subgroup_size, k.workgroup_size) - 1
+        k.barrier()
+        with k.if_(lane == last):
+            self._sums[k.subgroup_id()] = total
+        k.barrier()
+        before, everything = total - value, k.constant(0, types.u32)
+        mine = k.subgroup_id()
+        for subgroup in range(self._subgroups):
+            part = self._sums[subgroup]
+            before = before + k.select(mine > subgroup, part, 0)
+            everything = everything + part
+        return before, everything
+
+    def array(
+        self, size: int, load: Callable[[Value], Value], store: Callable[[Value, Value], None]
+    ) -> Value:
+        """Exclusive sums of an array: ``store(i, sum of load(0) to load(i - 1))``; gives the sum.
+
+        `load` is called for indices below `size` only.
+        """
+        k = self._k
+        each = -(-size // k.workgroup_size)
+        indices, values = [], []
+        for part in range(each):
+            index = k.local_id() * each + part
+            inside = index < size
+            value = load(k.select(inside, index, 0))
+            indices.append((index, inside))
+            values.append(k.select(inside, value, 0))
+        own = values[0]
+        for value in values[1:]:
+            own = own + value
+        before, total = self.exclusive(own)
+        for (index, inside), value in zip(indices, values, strict=True):
+            with k.if_(inside):
+                store(index, before)
+            before = before + value
+        return total

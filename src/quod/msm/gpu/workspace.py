@@ -1,0 +1,152 @@
+"""The device memory in which MSMs work, beside their bases and scalars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.msm.gpu import accumulate, merge, reduce
+from quod.msm.gpu.layout import GpuMsmPlan, Units
+from quod.msm.gpu.plan import SortShape
+from quod.msm.gpu.units import LENGTHS
+
+_ALIGNMENT = 256
+
+
+class Workspace:
+    """Scratch memory of `nbytes` that MSMs use one after the other.
+
+    MSMs of one recording with the same workspace wait for one another; with different ones they
+    run side by side.
+    """
+
+    def __init__(self, device: AnyDevice, nbytes: int) -> None:
+        self.buffer = device.allocate(max(nbytes, _ALIGNMENT), zero=False)
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffer.nbytes
+
+
+class Carver:
+    """Cuts memory into aligned pieces, one after the other; without memory it only counts."""
+
+    def __init__(self, memory: Buffer | None) -> None:
+        self._memory = memory
+        self._empty = Buffer.zeros(0)
+        self.used = 0
+        self.peak = 0
+
+    def take(self, nbytes: int) -> Buffer:
+        """The next piece; DeviceError if there is no room for it."""
+        start = self.used
+        self.used = -(-(start + nbytes) // _ALIGNMENT) * _ALIGNMENT
+        self.peak = max(self.peak, self.used)
+        if self._memory is None:
+            return self._empty
+        if start + nbytes > self._memory.nbytes:
+            raise DeviceError(
+                f"a workspace of {self._memory.nbytes} bytes is too small for this MSM; make it of "
+                "ResidentMsm.workspace_bytes"
+            )
+        return self._memory.slice(start, start + nbytes)
+
+    def back_to(self, mark: int) -> None:
+        """Goes back to where `used` was `mark`: what follows lies over what was taken since."""
+        self.used = mark
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Where the arrays of one MSM are. Arrays that are never in use together lie in one place.
+
+    `result` is what the host gets: the lines, then the word about scalars that are too large.
+    `zeroed` is what must be zero before the MSM begins: the counts, and that word.
+    """
+
+    zeroed: Buffer
+    result: Buffer
+    lines: Buffer
+    too_large: Buffer
+    bin_counts: Buffer
+    bucket_counts: Buffer
+    length_counts: Buffer
+    bin_starts: Buffer
+    bin_cursors: Buffer
+    first_tile: Buffer
+    bucket_starts: Buffer
+    bucket_cursors: Buffer
+    chunk_units: Buffer
+    chunk_first: Buffer
+    ranks: Buffer
+    units: Units
+    entries: Buffer
+    keys: Buffer
+    binned: Buffer
+    sums: Buffer
+    scratch: Buffer
+
+    @classmethod
+    def of(cls, device: AnyDevice, plan: GpuMsmPlan, carver: Carver) -> Arrays:
+        """Takes what the plan needs."""
+        sort = SortShape.of(plan)
+        take = carver.take
+        line_bytes = reduce.line_bytes(plan)
+        aligned_lines = -(-line_bytes // _ALIGNMENT) * _ALIGNMENT
+        bin_bytes = -(-4 * sort.bins // _ALIGNMENT) * _ALIGNMENT
+        counter_bytes = 0 if sort.direct else -(-4 * plan.all_buckets // _ALIGNMENT) * _ALIGNMENT
+        # The word about scalars ends the result and begins what is zeroed.
+        flag = aligned_lines
+        counts = flag + _ALIGNMENT
+        lengths = counts + bin_bytes + counter_bytes
+        piece = take(lengths + 4 * LENGTHS)
+        if not piece.nbytes:
+            parts = [piece] * 7
+        else:
+            parts = [
+                piece.slice(flag, lengths + 4 * LENGTHS),
+                piece.slice(0, flag + 16),
+                piece.slice(0, line_bytes),
+                piece.slice(flag, flag + 16),
+                piece.slice(counts, counts + 4 * sort.bins),
+                piece.slice(counts + bin_bytes, counts + bin_bytes + 4 * plan.all_buckets)
+                if counter_bytes
+                else piece.slice(counts, counts + 4 * sort.bins),
+                piece.slice(lengths, lengths + 4 * LENGTHS),
+            ]
+        zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts = parts
+        bin_starts, bin_cursors = take(4 * (sort.bins + 1)), take(4 * sort.bins)
+        first_tile = take(4 * (sort.bins + 1))
+        bucket_starts, bucket_cursors = (take(4 * plan.all_buckets) for _ in range(2))
+        chunk_units, chunk_first = (take(4 * sort.chunks) for _ in range(2))
+        ranks = take(4 * LENGTHS)
+        starts, unit_lengths, numbers = (take(4 * plan.unit_room) for _ in range(3))
+        first_unit, count = take(4 * (plan.all_buckets + 1)), take(4)
+        units = Units(starts, unit_lengths, numbers, first_unit, count)
+        entries = take(4 * plan.entry_room)
+        mark = carver.used
+        binned_bytes = 0 if sort.direct else plan.entry_room
+        binned, keys = take(4 * binned_bytes), take(2 * binned_bytes)
+        carver.back_to(mark)
+        sums = take(8 * plan.sum_words * plan.unit_room)
+        scratch = take(
+            max(
+                accumulate.scratch_bytes(device, plan),
+                merge.scratch_bytes(device, plan),
+                reduce.scratch_bytes(device, plan),
+            )
+        )
+        return cls(
+            zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts, bin_starts,
+            bin_cursors, first_tile, bucket_starts, bucket_cursors, chunk_units, chunk_first, ranks,
+            units, entries, keys, binned, sums, scratch,
+        )  # fmt: skip
+
+
+def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
+    """The size of a workspace for the plan."""
+    carver = Carver(None)
+    Arrays.of(device, plan, carver)
+    return carver.peak
