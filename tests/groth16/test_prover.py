@@ -19,7 +19,7 @@ from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import integers_to_words
 from quod.formats import Witness, Zkey
-from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, prover
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, host
 from quod.groth16.prover import blinding
 from quod.msm import msm
 from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS
@@ -395,7 +395,7 @@ def test_when_one_part_fails_the_others_are_given_up(
         raise failure
 
     with monkeypatch.context() as patch:
-        patch.setattr(prover, "msm", fail)
+        patch.setattr(host, "msm", fail)
         with pytest.raises(type(failure)):
             key.prove(own.wtns)
     assert 1 <= len(calls) <= 5
@@ -425,7 +425,7 @@ def test_a_failure_stops_the_launches_of_other_parts(
             raise
 
     with monkeypatch.context() as patch:
-        patch.setattr(prover, "msm", endless)
+        patch.setattr(host, "msm", endless)
         with pytest.raises(MemoryError, match="no room"):
             key.prove(own.wtns)
     assert len(stopped) == 1

@@ -2,66 +2,26 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
-from quod.curve.operations import first_bad_point, is_finite
-from quod.device.cpu import CpuDevice
+from quod.curve.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
+from quod.groth16.host import HostKey
 from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.proof import Proof
-from quod.groth16.sparse import SparseRows
+from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import VerifyingKey
-from quod.msm import MsmBases
-from quod.ntt import NttPlan
-
-# Bases are copied without their points at infinity where so many are left out.
-_WORTH_COPYING = 0.1
-
-
-class Bases:
-    """The bases of one MSM of a proof and which scalars they belong to.
-
-    Points at infinity, of which a key has one for each variable that a matrix does not use, are
-    left out where they are many.
-    """
-
-    def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
-        # Points may begin at an odd place of the file.
-        points = np.require(points, requirements=("C", "A"))
-        finite = np.flatnonzero(is_finite(device, group, points))
-        self.chosen: NDArray[np.intp] | slice
-        if len(finite) < (1 - _WORTH_COPYING) * len(points):
-            self.chosen = finite + first
-            points = points[finite]
-        else:
-            self.chosen = slice(first, first + len(points))
-        self.resident = MsmBases(device, group, points)
-
-    @property
-    def group(self) -> Group:
-        return self.resident.group
-
-    def peak_bytes(self) -> int:
-        """A bound on the memory that their MSM takes, with the scalars that are gathered for it."""
-        count = len(self.resident)
-        gathered = 0 if isinstance(self.chosen, slice) else count * self.group.scalars.bytes
-        return gathered + self.resident.plan(count, None).peak_bytes(self.resident.device.threads)
-
-    def scalars(self, vector: Words) -> Words:
-        """The scalars of these bases out of all of them."""
-        return vector[self.chosen]
 
 
 class ProvingKey:
@@ -76,7 +36,6 @@ class ProvingKey:
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`."""
         timeline = or_null(timeline)
-        self._proving = threading.Lock()
         self.zkey = zkey
         self.device = resolve_device(device)
         self.curve = zkey.curve
@@ -84,25 +43,22 @@ class ProvingKey:
         self.public = zkey.public
         self.constraints = zkey.constraints
         self.groups = g1, g2 = self._group(1), self._group(2)
-        with timeline.stage("matrices"):
-            self.rows = SparseRows.from_coefficients(
-                self.device, zkey.fr, zkey.coefficients, zkey.domain_size
+        (self.alpha_g1, self.beta_g1, self.delta_g1), (self.beta_g2, self.delta_g2) = (
+            to_points(group, np.stack(points))
+            for group, points in (
+                (g1, (zkey.alpha_g1, zkey.beta_g1, zkey.delta_g1)),
+                (g2, (zkey.beta_g2, zkey.delta_g2)),
             )
-        with timeline.stage("bases"):
-            self.a = Bases(self.device, g1, zkey.a)
-            self.b_g1 = Bases(self.device, g1, zkey.b_g1)
-            self.b_g2 = Bases(self.device, g2, zkey.b_g2)
-            self.c = Bases(self.device, g1, zkey.c, zkey.public + 1)
-            self.h = Bases(self.device, g1, zkey.h)
-            (self.alpha_g1, self.beta_g1, self.delta_g1), (self.beta_g2, self.delta_g2) = (
-                to_points(group, np.stack(points))
-                for group, points in (
-                    (g1, (zkey.alpha_g1, zkey.beta_g1, zkey.delta_g1)),
-                    (g2, (zkey.beta_g2, zkey.delta_g2)),
-                )
-            )
-        with timeline.stage("transforms"):
-            self.domain = NttPlan(self.device, zkey.fr, zkey.log2_domain, family="snarkjs")
+        )
+        self.resident: ResidentKey
+        if self.device.unified:
+            self.host = self.device
+            self.resident = HostKey(zkey, self.device, g1, g2, timeline)
+        else:
+            from quod.groth16.gpu.key import GpuKey
+
+            self.host = resolve_device("cpu")
+            self.resident = GpuKey(zkey, self.device, g1, g2, timeline)
 
     @classmethod
     def from_zkey(
@@ -132,12 +88,15 @@ class ProvingKey:
     @cached_property
     def verifying_key(self) -> VerifyingKey:
         """The verifying key of the same circuit, checked; `InputError` if it is not sound."""
-        return VerifyingKey.from_zkey(self.zkey, device=self.device)
+        return VerifyingKey.from_zkey(self.zkey, device=self.host)
 
     @cached_property
     def peak_bytes(self) -> int:
-        """A bound on the memory that a proof takes beside the key and the witness."""
-        return prover.peak_bytes(self)
+        """A bound on the memory that a proof takes beside the key and the witness.
+
+        None on a GPU, where the key holds what its proofs need.
+        """
+        return self.resident.peak_bytes
 
     def check(self, *, subgroup: bool = True, timeline: Timeline | None = None) -> None:
         """Check that every point is on the curve and, with `subgroup`, of prime order.
@@ -182,8 +141,26 @@ class ProvingKey:
         circuit, or the key is damaged; `DeviceError` if `peak_bytes` are more than the device's
         memory budget.
         """
-        with self._proving:
-            return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+        return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+
+    def prove_many(
+        self,
+        witnesses: Iterable[str | PathLike[str] | Witness],
+        *,
+        seed: int | None = None,
+        self_check: bool = True,
+    ) -> Iterator[tuple[Proof, list[int]]]:
+        """Proofs of many witnesses in their order, as `prove` makes them.
+
+        A proof is begun before the one before it is given: on a GPU the next witness is copied
+        there, and the last proof finished and checked, while a third is computed. An error of
+        `prove` ends the proofs.
+        """
+        return prover.prove_many(self, witnesses, seed=seed, self_check=self_check)
+
+    def close(self) -> None:
+        """Ends threads that wait for the next proof; the key makes no more proofs then."""
+        self.resident.close()
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]

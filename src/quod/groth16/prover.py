@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.curve.array import Point
-from quod.device.cancellation import Cancellation
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, words_to_integers
@@ -30,15 +30,10 @@ from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.groth16.points import affine_group, multiples
 from quod.groth16.proof import Proof
-from quod.groth16.sparse import multiply_pointwise
-from quod.msm import msm
-from quod.ntt import coset_quotient
+from quod.groth16.resident import Tasks
 
 if TYPE_CHECKING:
-    from quod.groth16.keys import Bases, ProvingKey
-
-# Parts of a proof at a time: enough to fill the gaps, few enough that memory stays small.
-_AT_ONCE = 2
+    from quod.groth16.keys import ProvingKey
 
 
 def prove(
@@ -50,29 +45,84 @@ def prove(
     timeline: Timeline | None = None,
 ) -> tuple[Proof, list[int]]:
     """See `ProvingKey.prove`."""
-    timeline = or_null(timeline)
-    key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
-    with timeline.stage("witness"):
-        opened = witness if isinstance(witness, Witness) else Witness.open(witness)
-        values = _values(key, opened)
-        public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
-    r, s = blinding(key.zkey.fr, seed, values)
-    with timeline.stage("sums") as stage:
-        parts = _Parts(key, values, r, s, timeline, stage).compute(self_check)
-    with timeline.stage("assemble"):
-        proof = _assemble(key, parts, r, s)
-    if self_check:
-        with timeline.stage("self-check"):
-            _check(key, public, proof, opened)
-    return proof, public
+    return _Proving(key, witness, seed, self_check, or_null(timeline)).finish()
 
 
-def peak_bytes(key: ProvingKey) -> int:
-    """See `ProvingKey.peak_bytes`."""
-    evaluations = 3 * key.zkey.domain_size * key.zkey.fr.bytes
-    h = evaluations + max(key.domain.peak_bytes(batch=3), key.h.peak_bytes())
-    parts = sorted([h, *(bases.peak_bytes() for bases in (key.a, key.b_g1, key.b_g2, key.c))])
-    return sum(parts[-_AT_ONCE:])
+def prove_many(
+    key: ProvingKey,
+    witnesses: Iterable[str | PathLike[str] | Witness],
+    *,
+    seed: int | None = None,
+    self_check: bool = True,
+) -> Iterator[tuple[Proof, list[int]]]:
+    """See `ProvingKey.prove_many`."""
+    with ThreadPoolExecutor(1, "quod-proof") as pool:
+        before: Future[tuple[Proof, list[int]]] | None = None
+        for witness in witnesses:
+            begun = _Proving(key, witness, seed, self_check, or_null(None))
+            after = pool.submit(begun.finish)
+            if before is not None:
+                yield before.result()
+            before = after
+        if before is not None:
+            yield before.result()
+
+
+class _Proving:
+    """A proof from its witness on: begun when it is made, while another may be finished."""
+
+    def __init__(
+        self,
+        key: ProvingKey,
+        witness: str | PathLike[str] | Witness,
+        seed: int | None,
+        self_check: bool,
+        timeline: Timeline,
+    ) -> None:
+        self._key, self._timeline, self._self_check = key, timeline, self_check
+        key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
+        with timeline.stage("witness"):
+            self._witness = witness if isinstance(witness, Witness) else Witness.open(witness)
+            values = _values(key, self._witness)
+            self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
+        self._r, self._s = blinding(key.zkey.fr, seed, values)
+        with ExitStack() as opening:
+            stage = opening.enter_context(timeline.stage("sums"))
+            self._pending = key.resident.start(values, self._beside(stage), timeline, stage)
+            self._open = opening.pop_all()
+
+    def finish(self) -> tuple[Proof, list[int]]:
+        """Waits for the sums; gives the proof and its public inputs."""
+        key, timeline = self._key, self._timeline
+        with self._open:
+            parts = self._pending.wait()
+        with timeline.stage("assemble"):
+            proof = _assemble(key, parts, self._r, self._s)
+        if self._self_check:
+            with timeline.stage("self-check"):
+                _check(key, self._public, proof, self._witness)
+        return proof, self._public
+
+    def _beside(self, stage: Stage) -> Tasks:
+        """What does not wait for the sums."""
+        tasks: dict[str, Callable[[], Any]] = {"delta": lambda: self._multiples_of_delta(stage)}
+        if self._self_check:
+            tasks["verifying key"] = lambda: self._verifying_key(stage)
+        return tasks
+
+    def _multiples_of_delta(self, stage: Stage) -> tuple[Point, Point, Point]:
+        """r*delta and r*s*delta in G1, s*delta in G2."""
+        key, r, s = self._key, self._r, self._s
+        g1, g2 = key.groups
+        with self._timeline.stage("multiples of delta", parent=stage):
+            product = r * s % key.zkey.fr.value
+            first, second = multiples(key.host, g1, [key.delta_g1] * 2, [r, product])
+            (third,) = multiples(key.host, g2, [key.delta_g2], [s])
+        return first, second, third
+
+    def _verifying_key(self, stage: Stage) -> None:
+        with self._timeline.stage("verifying key", parent=stage):
+            self._key.verifying_key.prepare()
 
 
 def blinding(fr: Modulus, seed: int | None, witness: Words) -> tuple[int, int]:
@@ -108,102 +158,7 @@ def _values(key: ProvingKey, witness: Witness) -> Words:
             f"{key.variables}; use the witness and the key of one circuit",
             path=witness.path,
         )
-    return np.ascontiguousarray(witness.values)
-
-
-class _Parts:
-    """The sums of a proof, and what else does not wait for them, computed beside each other.
-
-    Each part has phases that keep one core busy at most, which the others fill.
-    """
-
-    def __init__(
-        self,
-        key: ProvingKey,
-        values: Words,
-        r: int,
-        s: int,
-        timeline: Timeline,
-        stage: Stage,
-    ) -> None:
-        self._key = key
-        self._values = values
-        self._r, self._s = r, s
-        self._timeline = timeline
-        self._stage = stage
-        self._cancellation = Cancellation()
-
-    def compute(self, self_check: bool) -> dict[str, Any]:
-        """The parts by name: A, B1, B2, C and H, and the multiples of delta."""
-        key = self._key
-        tasks: dict[str, Callable[[], Any]] = {
-            "H": self._h,
-            "B2": lambda: self._sum("B2", key.b_g2, self._values),
-            "A": lambda: self._sum("A", key.a, self._values),
-            "C": lambda: self._sum("C", key.c, self._values),
-            "B1": lambda: self._sum("B1", key.b_g1, self._values),
-            "delta": self._multiples_of_delta,
-        }
-        if self_check:
-            tasks["verifying key"] = self._verifying_key
-        with ThreadPoolExecutor(_AT_ONCE, "quod-proof") as pool:
-            futures = {name: pool.submit(self._guarded, task) for name, task in tasks.items()}
-            try:
-                for future in as_completed(futures.values()):
-                    future.result()
-            except BaseException:
-                # What runs ends soon; nothing else begins.
-                self._cancellation.cancel()
-                raise
-        return {name: future.result() for name, future in futures.items()}
-
-    def _guarded(self, task: Callable[[], Any]) -> Any:
-        self._cancellation.check("the proof")
-        with self._cancellation:
-            return task()
-
-    def _h(self) -> Point:
-        return self._sum("H", self._key.h, self._quotient())
-
-    def _quotient(self) -> Words:
-        """The scalars of the H bases: A*B - C on the odd coset, canonical."""
-        key, timeline = self._key, self._timeline
-        device, fr, n = key.device, key.zkey.fr, key.zkey.domain_size
-        with timeline.stage("quotient", parent=self._stage):
-            buffer = device.allocate(3 * n * fr.bytes)
-            evaluations = buffer.view(np.uint32, (3 * n, fr.words))
-            a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
-            with timeline.stage("A·w, B·w", modmuls=key.rows.nonzeros):
-                key.rows.multiply(self._values, evaluations[: 2 * n])
-            with timeline.stage("A·w ∘ B·w", modmuls=n):
-                multiply_pointwise(device, fr, a, b, c)
-            with timeline.stage("transforms", modmuls=3 * n * max(1, key.zkey.log2_domain)):
-                coset_quotient(key.domain, evaluations, a)
-        return a
-
-    def _sum(self, name: str, bases: Bases, scalars: Words) -> Point:
-        with self._timeline.stage(f"MSM {name}", bytes=bases.resident.nbytes, parent=self._stage):
-            return msm(
-                bases.resident.device,
-                bases.group,
-                bases.resident,
-                bases.scalars(scalars),
-                timeline=self._timeline,
-            )
-
-    def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
-        """r*delta and r*s*delta in G1, s*delta in G2."""
-        key, r, s = self._key, self._r, self._s
-        g1, g2 = key.groups
-        with self._timeline.stage("multiples of delta", parent=self._stage):
-            product = r * s % key.zkey.fr.value
-            first, second = multiples(key.device, g1, [key.delta_g1] * 2, [r, product])
-            (third,) = multiples(key.device, g2, [key.delta_g2], [s])
-        return first, second, third
-
-    def _verifying_key(self) -> None:
-        with self._timeline.stage("verifying key", parent=self._stage):
-            self._key.verifying_key.prepare()
+    return witness.values
 
 
 def _assemble(key: ProvingKey, parts: dict[str, Any], r: int, s: int) -> Proof:
@@ -212,7 +167,7 @@ def _assemble(key: ProvingKey, parts: dict[str, Any], r: int, s: int) -> Proof:
     b1 = law1.add(key.beta_g1, parts["B1"])
     b2 = law2.add(key.beta_g2, parts["B2"])
     r_delta, rs_delta, s_delta = parts["delta"]
-    s_a, r_b = multiples(key.device, key.groups[0], [a, b1], [s, r])
+    s_a, r_b = multiples(key.host, key.groups[0], [a, b1], [s, r])
     c = law1.add(parts["C"], parts["H"])
     for term in (s_a, r_b, rs_delta):
         c = law1.add(c, term)

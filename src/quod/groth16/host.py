@@ -1,0 +1,171 @@
+"""A proving key on a device whose memory is the host's: bases and entries stay in the file."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import Point
+from quod.curve.groups import Group
+from quod.curve.operations import is_finite
+from quod.device.cancellation import Cancellation
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Stage, Timeline
+from quod.field.array import Words
+from quod.formats import Zkey
+from quod.groth16.resident import Tasks
+from quod.groth16.sparse import SparseRows, multiply_pointwise
+from quod.msm import MsmBases, msm
+from quod.ntt import NttPlan, coset_quotient
+
+# Parts of a proof at a time: enough to fill the gaps, few enough that memory stays small.
+_AT_ONCE = 2
+
+# Bases are copied without their points at infinity where so many are left out.
+_WORTH_COPYING = 0.1
+
+
+class Bases:
+    """The bases of one MSM of a proof and which scalars they belong to.
+
+    Points at infinity, of which a key has one for each variable that a matrix does not use, are
+    left out where they are many.
+    """
+
+    def __init__(self, device: AnyDevice, group: Group, points: Words, first: int = 0) -> None:
+        # Points may begin at an odd place of the file.
+        points = np.require(points, requirements=("C", "A"))
+        finite = np.flatnonzero(is_finite(device, group, points))
+        self.chosen: NDArray[np.intp] | slice
+        if len(finite) < (1 - _WORTH_COPYING) * len(points):
+            self.chosen = finite + first
+            points = points[finite]
+        else:
+            self.chosen = slice(first, first + len(points))
+        self.resident = MsmBases(device, group, points)
+
+    @property
+    def group(self) -> Group:
+        return self.resident.group
+
+    def peak_bytes(self) -> int:
+        """A bound on the memory that their MSM takes, with the scalars that are gathered for it."""
+        count = len(self.resident)
+        gathered = 0 if isinstance(self.chosen, slice) else count * self.group.scalars.bytes
+        return gathered + self.resident.plan(count, None).peak_bytes(self.resident.device.threads)
+
+    def scalars(self, vector: Words) -> Words:
+        """The scalars of these bases out of all of them."""
+        return vector[self.chosen]
+
+
+class HostKey:
+    """See `ResidentKey`."""
+
+    def __init__(
+        self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline
+    ) -> None:
+        self._device, self._zkey = device, zkey
+        # One proof after another, each with all of the device.
+        self._computing = threading.Lock()
+        with timeline.stage("matrices"):
+            self._rows = SparseRows.from_coefficients(
+                device, zkey.fr, zkey.coefficients, zkey.domain_size
+            )
+        with timeline.stage("bases"):
+            self._bases = {
+                "B2": Bases(device, g2, zkey.b_g2),
+                "A": Bases(device, g1, zkey.a),
+                "C": Bases(device, g1, zkey.c, zkey.public + 1),
+                "B1": Bases(device, g1, zkey.b_g1),
+            }
+            self._h = Bases(device, g1, zkey.h)
+        with timeline.stage("transforms"):
+            self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family="snarkjs")
+
+    @property
+    def peak_bytes(self) -> int:
+        evaluations = 3 * self._zkey.domain_size * self._zkey.fr.bytes
+        h = evaluations + max(self._domain.peak_bytes(batch=3), self._h.peak_bytes())
+        parts = sorted([h, *(bases.peak_bytes() for bases in self._bases.values())])
+        return sum(parts[-_AT_ONCE:])
+
+    def start(self, witness: Words, beside: Tasks, timeline: Timeline, stage: Stage) -> _Parts:
+        return _Parts(self, np.ascontiguousarray(witness), beside, timeline, stage)
+
+    def close(self) -> None:
+        """Nothing waits for work here."""
+
+
+class _Parts:
+    """The sums of a proof, and what else does not wait for them, computed beside each other.
+
+    Each part has phases that keep one core busy at most, which the others fill.
+    """
+
+    def __init__(
+        self, key: HostKey, witness: Words, beside: Tasks, timeline: Timeline, stage: Stage
+    ) -> None:
+        self._key = key
+        self._witness = witness
+        self._beside = beside
+        self._timeline = timeline
+        self._stage = stage
+        self._cancellation = Cancellation()
+
+    def wait(self) -> dict[str, Any]:
+        tasks: dict[str, Callable[[], Any]] = {"H": self._sum_of_h}
+        for name, bases in self._key._bases.items():
+            tasks[name] = functools.partial(self._sum, name, bases, self._witness)
+        tasks |= self._beside
+        with self._key._computing, ThreadPoolExecutor(_AT_ONCE, "quod-proof") as pool:
+            futures = {name: pool.submit(self._guarded, task) for name, task in tasks.items()}
+            try:
+                for future in as_completed(futures.values()):
+                    future.result()
+            except BaseException:
+                # What runs ends soon; nothing else begins.
+                self._cancellation.cancel()
+                raise
+        return {name: future.result() for name, future in futures.items()}
+
+    def _guarded(self, task: Callable[[], Any]) -> Any:
+        self._cancellation.check("the proof")
+        with self._cancellation:
+            return task()
+
+    def _sum_of_h(self) -> Point:
+        return self._sum("H", self._key._h, self._quotient())
+
+    def _quotient(self) -> Words:
+        """The scalars of the H bases: A*B - C on the odd coset, canonical."""
+        key, timeline = self._key, self._timeline
+        device, zkey, rows = key._device, key._zkey, key._rows
+        fr, n = zkey.fr, zkey.domain_size
+        with timeline.stage("quotient", parent=self._stage):
+            buffer = device.allocate(3 * n * fr.bytes)
+            evaluations = buffer.view(np.uint32, (3 * n, fr.words))
+            a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
+            with timeline.stage("A·w, B·w", modmuls=rows.nonzeros):
+                rows.multiply(self._witness, evaluations[: 2 * n])
+            with timeline.stage("A·w ∘ B·w", modmuls=n):
+                multiply_pointwise(device, fr, a, b, c)
+            with timeline.stage("transforms", modmuls=3 * n * max(1, zkey.log2_domain)):
+                coset_quotient(key._domain, evaluations, a)
+        return a
+
+    def _sum(self, name: str, bases: Bases, scalars: Words) -> Point:
+        with self._timeline.stage(f"MSM {name}", bytes=bases.resident.nbytes, parent=self._stage):
+            return msm(
+                bases.resident.device,
+                bases.group,
+                bases.resident,
+                bases.scalars(scalars),
+                timeline=self._timeline,
+            )
