@@ -27,9 +27,11 @@ class FakeProof:
 
 class FakeVerifyingKey:
     curve = "bn254"
+    devices: list[str] = []  # noqa: RUF012
 
     @classmethod
-    def from_json(cls, path: Path) -> FakeVerifyingKey:
+    def from_json(cls, path: Path, *, device: str = "cpu") -> FakeVerifyingKey:
+        cls.devices.append(device)
         return cls()
 
     @classmethod
@@ -79,10 +81,10 @@ def fake_groth16(monkeypatch: pytest.MonkeyPatch) -> type[FakeProvingKey]:
         calls: list[dict[str, Any]] = []  # noqa: RUF012
 
     module = types.ModuleType("quod.groth16")
-    setups: list[tuple[Path, Path, int]] = []
+    setups: list[tuple[Path, Path, int, str]] = []
 
-    def generate_key(r1cs: Path, zkey: Path, seed: int) -> None:
-        setups.append((r1cs, zkey, seed))
+    def generate_key(r1cs: Path, zkey: Path, seed: int, *, device: str = "cpu") -> None:
+        setups.append((r1cs, zkey, seed, device))
         Path(zkey).write_bytes(b"key")
 
     contents = {

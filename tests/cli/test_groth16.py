@@ -163,6 +163,8 @@ def test_verify_says_yes_or_no(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("quod: error: proof.json: not valid")
+    assert entry.run([*verify, "--quiet", "--device", "cpu:scalar"]) == 6
+    assert sys.modules["quod.groth16"].VerifyingKey.devices[-2:] == ["cpu", "cpu:scalar"]
 
 
 def test_setup_wants_to_hear_that_it_is_insecure(
@@ -174,7 +176,9 @@ def test_setup_wants_to_hear_that_it_is_insecure(
     assert "--insecure-test-key" in capsys.readouterr().err
     assert entry.run([*setup, "--insecure-test-key", "--quiet"]) == 0
     assert "INSECURE" in capsys.readouterr().err
-    assert sys.modules["quod.groth16"].setups == [(Path("c.r1cs"), Path("out.zkey"), 5)]
+    assert sys.modules["quod.groth16"].setups == [(Path("c.r1cs"), Path("out.zkey"), 5, "cpu")]
+    assert entry.run([*setup, "--insecure-test-key", "--quiet", "--device", "cuda:1"]) == 0
+    assert sys.modules["quod.groth16"].setups[-1][3] == "cuda:1"
     assert entry.run(["groth16", "setup", "c.r1cs", "out.zkey", "--insecure-test-key"]) == 2
 
 

@@ -74,13 +74,14 @@ def verify(
     vkey: Annotated[Path, typer.Argument(metavar="VKEY", help="Verifying key (JSON).")],
     public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="Public inputs (JSON).")],
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof (JSON).")],
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
     from quod.formats import read_public
     from quod.groth16 import Proof, VerifyingKey
 
-    key = VerifyingKey.from_json(vkey)
+    key = VerifyingKey.from_json(vkey, device=device)
     inputs = read_public(public, curve=key.curve)
     if not key.verify(list(inputs), Proof.from_json(proof)):
         raise VerificationError(
@@ -104,6 +105,7 @@ def setup(
             help="Required: says that you know that anyone with the seed can forge proofs.",
         ),
     ] = False,
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Make a key for tests and benchmarks. INSECURE: the seed is the secret of the key."""
@@ -117,6 +119,6 @@ def setup(
     from quod.groth16 import generate_key
 
     begin = perf_counter()
-    generate_key(r1cs, zkey, seed)
+    generate_key(r1cs, zkey, seed, device=device)
     warn(f"{zkey} is INSECURE: it is for tests, anyone with the seed can forge proofs for it")
     note(f"Made the key in {perf_counter() - begin:.2f} s.", quiet=quiet)

@@ -160,8 +160,17 @@ def ntt(
 
 @app.command()
 def groth16(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    zkey: Annotated[Path | None, typer.Argument(metavar="ZKEY", help="Proving key.")] = None,
+    witness: Annotated[Path | None, typer.Argument(metavar="WTNS", help="Witness.")] = None,
+    constraints: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="A chain of N products in place of files; may be given several times.",
+        ),
+    ] = None,
+    curve: Annotated[str, typer.Option(help="Of the chains: bn254, ...")] = "bn254",
     device: Device = "cpu",
     against: Against = None,
     repeats: Repeats = 5,
@@ -171,11 +180,19 @@ def groth16(
     quiet: Quiet = False,
 ) -> None:
     """Proofs with the key resident, by the whole command, and verification."""
-    from quod.cli.bench.groth16 import cases
+    from quod.cli.bench.groth16 import cases, chain_cases
 
+    if (zkey is None or witness is None) == (not constraints) or (zkey is None) != (
+        witness is None
+    ):
+        raise typer.BadParameter("give a proving key and its witness, or --constraints")
+    if zkey is None or witness is None:
+        measured = chain_cases(device, curve, constraints or [])
+    else:
+        measured = cases(device, zkey, witness)
     _run(
         "groth16",
-        cases(device, zkey, witness),
+        measured,
         device=device,
         against=against,
         repeats=repeats,

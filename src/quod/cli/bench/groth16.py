@@ -11,11 +11,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.errors import QuodError
+
+if TYPE_CHECKING:
+    from quod.formats import Witness
+    from quod.groth16 import ProvingKey
+
+_KEY_SEED = 1
+
+# Proofs of a run that measures how many there are in a while.
+_MANY = 4
 
 
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
@@ -70,6 +81,39 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             unit="ms",
             peers=verifiers,
         )
+
+
+def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
+    """Proofs of chains of products, with keys made for them in memory."""
+    from quod.device import open_device
+    from quod.groth16 import ProvingKey
+    from quod.groth16.chain import ChainCircuit
+    from quod.groth16.setup import make_key
+
+    opened = open_device(device)
+    for constraints in sizes:
+        system = ChainCircuit(curve, constraints)
+        witness = system.witness(device=opened)
+        key = ProvingKey(make_key(system, _KEY_SEED, device=opened), opened)
+        key.prove(witness)
+        circuit: dict[str, Parameter] = {
+            "circuit": "chain", "curve": curve, "constraints": constraints,
+        }  # fmt: skip
+        yield Case(
+            {"what": "prove, key resident", **circuit}, partial(key.prove, witness), unit="ms"
+        )
+        yield Case(
+            {"what": "prove many, key resident", **circuit},
+            partial(_prove_many, key, witness),
+            unit="ms/proof",
+            operations=_MANY,
+        )
+        key.close()
+
+
+def _prove_many(key: ProvingKey, witness: Witness) -> None:
+    for _ in key.prove_many([witness] * _MANY):
+        pass
 
 
 def find_snarkjs() -> str | None:
