@@ -12,7 +12,8 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.array import Words, from_integers, to_integers
 from quod.field.moduli import BN254_FR, Modulus
-from quod.ntt.plan import NttPlan, Ordering
+from quod.ntt.ordering import Ordering
+from quod.ntt.plan import NttPlan
 
 
 @overload

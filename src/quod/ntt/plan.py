@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,22 @@ from numpy.typing import NDArray
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
-from quod.errors import InputError
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
+from quod.ntt.gpu.execute import record_transform, transform_bytes, transform_of
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
+from quod.ntt.gpu.tables import store_of
 from quod.ntt.memory import Tables, memory_of
+from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import SCALING_RUN, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, bit_reversal
-
-Ordering = Literal["NN", "NR", "RN", "RR"]
-"""Order of what comes in and of what goes out: N natural, R bit-reversed."""
 
 Data = Buffer | np.ndarray[Any, Any]
 
@@ -45,14 +48,16 @@ class NttPlan:
     `modulus` is a curve's Fr; `family` says whose roots of unity are taken: those of snarkjs (from
     the smallest non-residue) or of arkworks and bellman (from the field's usual generator). The
     first transform of a kind compiles its kernels and builds its tables, which stay on the device.
+    `tuning` is for GPUs: how passes are cut there.
 
     InputError if the field has no root of that order, or is not the scalar field of a known curve.
     """
 
-    device: CpuDevice
+    device: AnyDevice
     modulus: Modulus
     log2_size: int
     family: RootFamily = "snarkjs"
+    tuning: Tuning = DEFAULT_TUNING
 
     def __post_init__(self) -> None:
         if self.family not in get_args(RootFamily):
@@ -90,7 +95,10 @@ class NttPlan:
         shift = self._shift(coset)
         if self.log2_size == 0:
             return
-        with memory_of(self.device).lock:
+        if not self.device.unified:
+            self._run_recorded("forward", data, batch, ordering, coset, scaled=True)
+            return
+        with memory_of(self._cpu).lock:
             if ordering == "NR":
                 if shift != 1:
                     self._scale_by_powers(data, batch, 1, shift)
@@ -121,7 +129,10 @@ class NttPlan:
         shift = self._shift(coset)
         if self.log2_size == 0:
             return
-        with memory_of(self.device).lock:
+        if not self.device.unified:
+            self._run_recorded("inverse", data, batch, ordering, coset, scaled=scaled)
+            return
+        with memory_of(self._cpu).lock:
             scale = pow(self.size, -1, self.modulus.value) if scaled else 1
             self._inverse(data, batch, ordering, shift, scale)
 
@@ -142,30 +153,72 @@ class NttPlan:
         if ordering == "RR":
             self._reverse_bits(data, batch)
 
-    def peak_bytes(self, *, batch: int = 1) -> int:
+    def record(
+        self,
+        recording: RecordingStream,
+        way: Way,
+        data: Buffer,
+        *,
+        batch: int = 1,
+        ordering: Ordering = "NN",
+        coset: int | None = None,
+        scaled: bool = True,
+    ) -> None:
+        """Adds the launches of `forward` or `inverse` to a recording, on a GPU.
+
+        The recording keeps `data`, the tables, and what else it needs. Errors as for `forward`;
+        DeviceError on a device whose kernels work in the host's memory: call `forward` there.
+        """
+        self._check(data, batch, ordering)
+        shift = self._shift(coset)
+        if self.device.unified:
+            raise DeviceError(
+                f"on {self.device.name} transforms are not recorded; call forward or inverse"
+            )
+        if self.log2_size == 0:
+            return
+        transform, permuted = transform_of(
+            self.modulus, self.log2_size, self.root, way == "inverse", ordering, shift, scaled
+        )  # fmt: skip
+        corner = _root(self.modulus, self.family, 3)
+        record_transform(
+            recording, self.device, transform, data, batch=batch, permuted=permuted,
+            corner=pow(corner, -1, self.modulus.value) if way == "inverse" else corner,
+            tuning=self.tuning, label=f"NTT {way} {ordering}",
+        )  # fmt: skip
+
+    def peak_bytes(self, *, batch: int = 1, ordering: Ordering = "NN") -> int:
         """Bytes that a transform needs beside its data: tables and scratch memory.
 
-        The tables of each direction and of each coset are their own, and stay (up to eight of them
-        a device) until `release`.
+        The tables of each direction and of each coset are their own, and stay (those used last)
+        until `release`. On a GPU the orderings NN and RR need as many bytes again as the data has.
         """
         if self.log2_size == 0:
             return 0
+        if not self.device.unified:
+            apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
+            return transform_bytes(
+                self.device, self.modulus.bytes, self.log2_size, self.tuning, apart=apart
+            )
         log_rows = self._log_rows(batch)
-        tables = Tables.bytes_of(self.device, self.modulus, log_rows)
+        tables = Tables.bytes_of(self._cpu, self.modulus, log_rows)
         return tables + max(self._scratch_bytes(rows, batch) for rows in log_rows)
 
     def release(self) -> None:
         """Gives up what transforms keep on the device, for all plans; it is built again at need."""
-        memory_of(self.device).release()
+        if self.device.unified:
+            memory_of(self._cpu).release()
+        else:
+            store_of(self.device).release()
 
     # --- checks
 
-    def _check(self, data: Data, batch: int, ordering: str) -> None:
+    def _check(self, data: Data, batch: int, ordering: Ordering) -> None:
         if ordering not in get_args(Ordering):
             raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
         check_data(data, self.modulus, self.log2_size, batch)
         what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
-        self.device.check_budget(what, self.peak_bytes(batch=batch))
+        self.device.check_budget(what, self.peak_bytes(batch=batch, ordering=ordering))
 
     def _shift(self, coset: int | None) -> int:
         shift = 1 if coset is None else coset % self.modulus.value
@@ -173,7 +226,32 @@ class NttPlan:
             raise InputError("the shift of a coset must not be 0")
         return shift
 
-    # --- passes
+    # --- on a GPU
+
+    def _run_recorded(
+        self,
+        way: Way,
+        data: Data,
+        batch: int,
+        ordering: Ordering,
+        coset: int | None,
+        *,
+        scaled: bool,
+    ) -> None:
+        buffer = self.device.upload(data) if isinstance(data, np.ndarray) else data
+        recording = self.device.stream("NTT").record()
+        self.record(
+            recording, way, buffer, batch=batch, ordering=ordering, coset=coset, scaled=scaled
+        )
+        recording.finish().submit().wait()
+        if isinstance(data, np.ndarray):
+            self.device.download(buffer, data)
+
+    # --- passes on a processor
+
+    @property
+    def _cpu(self) -> CpuDevice:
+        return cast(CpuDevice, self.device)
 
     @property
     def _domain(self) -> tuple[Modulus, int]:
@@ -185,7 +263,7 @@ class NttPlan:
     def _decimate_in_time(self, data: Data, batch: int, domain: Domain, scale: int = 1) -> None:
         """Ascending passes: from bit-reversed order to natural."""
         log_rows = self._log_rows(batch)
-        tables = memory_of(self.device).tables(self.device, domain, log_rows, scale)
+        tables = memory_of(self._cpu).tables(self._cpu, domain, log_rows, scale)
         places = places_of(log_rows)
         for place in places:
             self._launch("ascending", data, place, tables, batch, last=place is places[-1])
@@ -195,7 +273,7 @@ class NttPlan:
     ) -> None:
         """Descending passes: from natural order to bit-reversed."""
         log_rows = self._log_rows(batch)
-        tables = memory_of(self.device).tables(self.device, domain, log_rows, scale)
+        tables = memory_of(self._cpu).tables(self._cpu, domain, log_rows, scale)
         for place in reversed(places_of(log_rows)):
             self._launch("descending", data, place, tables, batch, last=place.number == 0)
 
@@ -217,7 +295,7 @@ class NttPlan:
             scaled=last and tables.scale != 1,
             log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
         )
-        scratch = memory_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
+        scratch = memory_of(self._cpu).scratch(self._scratch_bytes(place.log_rows, batch))
         self.device.launch(
             self.device.compile(transform_pass, modulus=self.modulus, shape=shape),
             self._groups(place.log_rows, batch), data, tables.twiddles[place.number],
@@ -226,11 +304,11 @@ class NttPlan:
 
     def _groups(self, log_rows: int, batch: int) -> int:
         columns = (batch * self.size) >> log_rows
-        return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self.device.threads)
+        return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self._cpu.threads)
 
     def _scratch_bytes(self, log_rows: int, batch: int) -> int:
         rows = self._groups(log_rows, batch) * self.device.lanes << log_rows
-        return array_bytes(self.device, self.modulus, rows)
+        return array_bytes(self._cpu, self.modulus, rows)
 
     # --- over the data once
 

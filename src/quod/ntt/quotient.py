@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quod.curve.parameters import quotient_coset_shift
+from quod.device.buffer import Buffer
+from quod.device.stream import RecordingStream
 from quod.field.array import from_integers
+from quod.ntt.gpu.quotient import record_product_less
 from quod.ntt.plan import Data, NttPlan, check_data, curve_of, part_of
 from quod.ntt.reorder import quotient_scalars
 
@@ -18,15 +23,48 @@ def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
     the one of the field's generator, which arkworks and bellman use; see `quotient_coset_shift`.
 
     Each polynomial goes by an inverse transform to bit-reversed coefficients and by a forward one
-    back from there, so that nothing is ever permuted; 1/size is left to the last step.
+    back from there, so that nothing is ever permuted; on a processor 1/size is left to the last
+    step.
 
     InputError if a length is wrong.
     """
+    if plan.device.unified:
+        _on_processor(plan, evaluations, out)
+        return
+    device = plan.device
+    check_data(evaluations, plan.modulus, plan.log2_size, 3)
+    given = device.upload(evaluations) if isinstance(evaluations, np.ndarray) else evaluations
+    result = device.allocate(out.nbytes, zero=False) if isinstance(out, np.ndarray) else out
+    recording = device.stream("quotient").record()
+    record_coset_quotient(recording, plan, given, result)
+    recording.finish().submit().wait()
+    if isinstance(out, np.ndarray):
+        device.download(result, out)
+
+
+def record_coset_quotient(
+    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer
+) -> None:
+    """Adds the launches of `coset_quotient` to a recording, on a GPU.
+
+    Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
+    memory.
+    """
+    check_data(out, plan.modulus, plan.log2_size, 1)
+    plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
+    plan.record(recording, "forward", evaluations, batch=3, ordering="RN", coset=_shift(plan))
+    record_product_less(recording, plan.device, plan.modulus, evaluations, out)
+
+
+def _shift(plan: NttPlan) -> int:
+    return quotient_coset_shift(curve_of(plan.modulus), plan.family, plan.log2_size)
+
+
+def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
     modulus, size, p = plan.modulus, plan.size, plan.modulus.value
     check_data(out, modulus, plan.log2_size, 1)
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
-    shift = quotient_coset_shift(curve_of(modulus), plan.family, plan.log2_size)
-    plan.forward(evaluations, batch=3, ordering="RN", coset=shift)
+    plan.forward(evaluations, batch=3, ordering="RN", coset=_shift(plan))
     scale, plain = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
     weights = from_integers(modulus, [scale * scale * plain, -scale * plain])
     each = size * modulus.bytes

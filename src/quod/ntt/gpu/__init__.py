@@ -1,0 +1,1 @@
+"""Number-theoretic transforms on devices with memory of their own."""

@@ -1,0 +1,68 @@
+"""Transforms of a few elements in the registers of one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.field.element import Element
+from quod.field.strategy import PrimeField
+from quod.ntt.steps import Direction
+
+
+class Butterflies:
+    """Transforms of up to 2**log_order elements of a field; `root` has that order.
+
+    Descending: natural order in, bit-reversed order out. Ascending: the other way round. Elements
+    are reduced only where a sum would not fit their limbs.
+    """
+
+    def __init__(self, f: PrimeField, direction: Direction, root: int, log_order: int) -> None:
+        self.f = f
+        self.direction = direction
+        self._root = root
+        self._log_order = log_order
+        # The most that both terms of a sum or difference may be.
+        self.half = (1 << self.f.native_exponent) // 2 // f.p * f.p
+        self.limit = max(self.half, 2 * f.p)
+        """The most that an element may be between steps: what a product leaves, or more."""
+
+    def transform(self, elements: Sequence[Element], levels: int) -> list[Element]:
+        """The transform of 2**levels elements, unscaled."""
+        rows = list(elements)
+        descending = self.direction == "descending"
+        for level in reversed(range(levels)) if descending else range(levels):
+            half = 1 << level
+            for low in range(1 << levels):
+                if not low & half:
+                    pair = rows[low], rows[low + half]
+                    rows[low], rows[low + half] = self._butterfly(*pair, level, low & (half - 1))
+        return rows
+
+    def settled(self, elements: Sequence[Element]) -> list[Element]:
+        """The elements with one bound for all, which leaves room to go on."""
+        bound = max(min(element.bound, self.limit) for element in elements)
+        return self.f.unify(elements, bound)
+
+    def _butterfly(
+        self, a: Element, b: Element, level: int, position: int
+    ) -> tuple[Element, Element]:
+        factor = self._factor(level, position)
+        if self.direction == "ascending" and factor is not None:
+            b = b * factor
+        if max(a.bound + b.bound, a.bound + self._raised(b)) > 1 << self.f.native_exponent:
+            a, b = (x if x.bound <= self.half else self.f.reduce(x, self.half) for x in (a, b))
+        low, high = a + b, a - b
+        if self.direction == "descending" and factor is not None:
+            high = high * factor
+        return low, high
+
+    def _raised(self, b: Element) -> int:
+        """What a difference adds before it subtracts b."""
+        return -(-b.bound // self.f.p) * self.f.p
+
+    def _factor(self, level: int, position: int) -> Element | None:
+        """The root of order 2**(level + 1) to the power `position`; None stands for 1."""
+        if position == 0:
+            return None
+        exponent = position << (self._log_order - level - 1)
+        return self.f.constant(pow(self._root, exponent, self.f.p))

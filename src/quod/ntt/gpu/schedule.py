@@ -1,0 +1,56 @@
+"""How the levels of a transform are split into passes, and how a pass is cut into tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quod.ntt.gpu.layout import Tile
+
+MOST_LOG_SIZE = 32
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes to choose by measurement.
+
+    A workgroup has a tile of 2**log_tile elements, an instance 2**log_elements of them; a pass of
+    several has at most `most_levels` levels; registers are limited so that `resident` workgroups
+    fit one multiprocessor (0: as the assembler likes).
+    """
+
+    log_tile: int = 10
+    log_elements: int = 3
+    most_levels: int = 9
+    resident: int = 4
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.log_elements <= 3 or not self.log_elements < self.log_tile <= 13:
+            raise ValueError(
+                "an instance has 2, 4 or 8 elements, a tile at most 2^13, and more than that"
+            )
+        for log_size in range(self.log_tile + 1, MOST_LOG_SIZE + 1):
+            levels = self.split(log_size)
+            if levels[0] > self.log_tile or levels[0] + levels[1] < self.log_tile:
+                raise ValueError(
+                    f"tiles of 2^{self.log_tile} elements cannot have passes of "
+                    f"{', '.join(map(str, levels))} levels"
+                )
+
+    def split(self, log_size: int) -> list[int]:
+        """The levels of each pass, lowest first."""
+        if log_size <= self.log_tile:
+            return [log_size]
+        return _even(log_size, self.most_levels)
+
+    def tile(self, log_rows: int) -> Tile:
+        """The tile of a pass with so many levels."""
+        return Tile(log_rows, self.log_tile - log_rows, self.log_elements)
+
+
+def _even(log_size: int, most: int) -> list[int]:
+    passes = -(-log_size // most)
+    short, longer = divmod(log_size, passes)
+    return [short + 1] * longer + [short] * (passes - longer)
+
+
+DEFAULT_TUNING = Tuning()

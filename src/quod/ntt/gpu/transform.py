@@ -1,0 +1,402 @@
+"""The kernel of one pass: 2**log_rows rows of every column of the data, a tile a workgroup.
+
+An element goes from memory to registers, through the steps of the pass (by way of shared memory
+from one to the next), and back to memory. Within a pass the twiddles are roots of order
+2**log_rows, few enough for the nearest cache. What a column's place adds to them comes out of the
+pass as one factor an element, the *inner* one (Bailey, "FFTs in external or hierarchical memory",
+1990): after a descending pass, before an ascending one. The *outer* factor, at the other end, is of
+the row alone; a coset needs it. See `quod.ntt.gpu.factors`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
+from quod.ntt.gpu.butterflies import Butterflies
+from quod.ntt.gpu.layout import Step, Tile, arrange, gathered, padded, spread, steps_of
+from quod.ntt.rows import RowForm, common_form
+from quod.ntt.steps import Direction
+
+Position = Literal["only", "lowest", "upper"]
+"""Which pass: the only one of a transform, the one of neighbouring rows, or one above it."""
+
+Reversed = Literal["none", "reads", "writes"]
+"""Which side of a pass, if any, is in bit-reversed order of the whole transform."""
+
+Inner = Literal["none", "rows", "full", "split"]
+"""The table of the inner factors: none, one a row, one for each row and column, or two tables, for
+the low and the high bits of the column."""
+
+_CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class PassShape:
+    """What is fixed in a compiled pass.
+
+    `root` is the root of unity of order 2**log_elements of the transform. `whole` says that the
+    columns fill all tiles. `resident` asks for so many workgroups on a multiprocessor at a time (0:
+    as the assembler likes).
+    """
+
+    direction: Direction
+    tile: Tile
+    position: Position
+    root: int
+    inner: Inner = "none"
+    outer: bool = False
+    reversed: Reversed = "none"
+    whole: bool = True
+    resident: int = 0
+
+    @property
+    def products(self) -> float:
+        """Products an element."""
+        tile, total = self.tile, 0.0
+        for first, levels in steps_of(tile.log_rows, tile.log_elements):
+            total += levels / 2 - 1 + 2.0**-levels
+            total += 1 - 2.0**-levels if first else 0
+        return total + {"none": 0, "split": 2}.get(self.inner, 1) + self.outer
+
+
+@kernel
+def transform_tiles(
+    k: Builder,
+    source: Pointer[U64],
+    target: Pointer[U64],
+    twiddles: Pointer[U64],
+    outer: Pointer[U64],
+    inner: Pointer[U64],
+    inner_high: Pointer[U64],
+    columns: U32,
+    log_size: U32,
+    log_stride: U32,
+    log_split: U32,
+    *,
+    modulus: Modulus,
+    shape: PassShape,
+) -> None:
+    """One pass of number-theoretic transforms of 2**log_size points, a tile a workgroup.
+
+    `source` and `target`, which may be one, hold elements in Montgomery form; `twiddles` the powers
+    of the root of order 2**log_rows; rows are 2**log_stride apart, in `columns` columns. `outer`
+    has a factor a row; `inner` that too, or a row of factors for the columns, with `inner_high`
+    for column ``c >> log_split`` beside that for the bits below.
+    """
+    trace = _Pass(k, modulus, shape)
+    trace.source, trace.target, trace.twiddles = source, target, twiddles
+    trace.outer, trace.inner, trace.inner_high = outer, inner, inner_high
+    trace.columns, trace.log_size, trace.log_stride = columns, log_size, log_stride
+    trace.log_split = log_split
+    trace.run()
+
+
+@dataclass(frozen=True)
+class _Side:
+    """How tiles lie in memory on one side of a pass: row r, column c of a tile is element
+    ``start + (r << row_shift) + (c << column_shift)``, r or c with its bits reversed."""
+
+    start: Value
+    row_shift: Value
+    column_shift: Value
+    reversed_rows: bool = False
+    reversed_columns: bool = False
+
+
+class _Pass:
+    """One kernel while it is traced."""
+
+    source: Value
+    target: Value
+    twiddles: Value
+    outer: Value
+    inner: Value
+    inner_high: Value
+    columns: Value
+    log_size: Value
+    log_stride: Value
+    log_split: Value
+
+    def __init__(self, k: Builder, modulus: Modulus, shape: PassShape) -> None:
+        self.k = k
+        self.f = prime_field(k, modulus)
+        self.shape = shape
+        self.tile = shape.tile
+        self.butterflies = Butterflies(self.f, shape.direction, shape.root, shape.tile.log_elements)
+        if k.workgroup_size != self.tile.lanes:
+            raise ValueError(f"the tile takes {self.tile.lanes} lanes, not {k.workgroup_size}")
+
+    def run(self) -> None:
+        if self.shape.resident:
+            self.k.resident_workgroups(self.shape.resident)
+        self.descending = self.shape.direction == "descending"
+        self.local = self.k.local_id()
+        self.group = self.k.workgroup_id()
+        self.first_column = self.group << self.tile.log_columns
+        steps = self._arranged()
+        self._declare_shared()
+        read, write = self._sides()
+        elements = self._read(steps[0], read)
+        elements = self._multiply(steps[0], elements, outer=self.descending)
+        elements = self._step(steps[0], elements)
+        for before, step in itertools.pairwise(steps):
+            elements = self.butterflies.settled(elements)
+            # These places of shared memory are those that the instance has read itself.
+            self._store_shared(before, elements)
+            self.k.barrier()
+            elements = self._step(step, self._load_shared(step, common_form(elements)))
+        elements = self._multiply(steps[-1], elements, outer=not self.descending)
+        self._write(steps[-1], write, elements)
+
+    # --- steps
+
+    def _arranged(self) -> list[Step]:
+        """The steps in the order in which they are done."""
+        tile = self.tile
+        spans = steps_of(tile.log_rows, tile.log_elements)
+        if self.descending:
+            spans.reverse()
+        columns, rows = list(tile.column_bits), list(tile.row_bits)
+        by_column, by_row = columns + rows, rows + columns
+        natural = by_column if self.shape.position == "upper" else by_row
+        # Neighbouring addresses are neighbouring columns or, of one transform, rows backwards.
+        lowest = self.shape.position == "lowest"
+        backwards = by_column if lowest else rows[::-1] + columns[::-1]
+        first = backwards if self.shape.reversed == "reads" else natural
+        last = backwards if self.shape.reversed == "writes" else natural
+        return [
+            arrange(
+                tile, start, levels,
+                first if number == 0 else last if number + 1 == len(spans) else by_column,
+            )
+            for number, (start, levels) in enumerate(spans)
+        ]  # fmt: skip
+
+    def _step(self, step: Step, elements: Sequence[Element]) -> list[Element]:
+        result: list[Element] = []
+        span = 1 << step.levels
+        for start in range(0, len(elements), span):
+            part = list(elements[start : start + span])
+            if not self.descending:
+                part = self._twiddle(step, part, start)
+            part = self.butterflies.transform(part, step.levels)
+            if self.descending:
+                part = self._twiddle(step, part, start)
+            result += part
+        return result
+
+    def _twiddle(self, step: Step, elements: list[Element], start: int) -> list[Element]:
+        """The elements of a step multiplied by its twiddles, which are 1 in the lowest one."""
+        if step.first == 0:
+            return elements
+        unit = self.tile.log_rows - step.first - step.levels
+        limit = self.tile.log_columns + step.first
+
+        def weigh(bit: int) -> int:
+            return (1 << (bit - self.tile.log_columns)) if self._is_row(bit) and bit < limit else 0
+
+        own = spread(start, step.registers, weigh)
+        position = (gathered(self.k, self.local, step.threads, weigh) + own) << unit
+        result = elements[:1]
+        for digit in range(1, len(elements)):
+            power = position * _backwards(digit, step.levels)
+            result.append(elements[digit] * self._factor(self.twiddles, power))
+        return result
+
+    def _is_row(self, bit: int) -> bool:
+        return bit >= self.tile.log_columns
+
+    # --- factors
+
+    def _factor(self, table: Value, entry: Value) -> Element:
+        return self.f.from_words(self.f.load_words_at(table, entry * self.f.word_count))
+
+    def _multiply(self, step: Step, elements: list[Element], *, outer: bool) -> list[Element]:
+        """The elements multiplied by the factors of one end of the pass."""
+        kind = self.shape.inner if not outer else "rows" if self.shape.outer else "none"
+        if kind == "none":
+            return elements
+        result = []
+        for number, element in enumerate(elements):
+            row = self._row(step, number)
+            if kind == "rows":
+                factors = [self._factor(self.outer if outer else self.inner, row)]
+            else:
+                factors = self._column_factors(row, self._column(step, number))
+            for factor in factors:
+                element = element * factor
+            result.append(element)
+        return result
+
+    def _column_factors(self, row: Value, column: Value) -> list[Element]:
+        stride = self.k.constant(1, types.u32) << self.log_stride
+        column = (self.first_column & (stride - 1)) + column
+        if self.shape.inner == "full":
+            return [self._factor(self.inner, (row << self.log_stride) + column)]
+        mask = (self.k.constant(1, types.u32) << self.log_split) - 1
+        low = (row << self.log_split) + (column & mask)
+        high = (row << (self.log_stride - self.log_split)) + (column >> self.log_split)
+        return [self._factor(self.inner, low), self._factor(self.inner_high, high)]
+
+    # --- places
+
+    def _row(self, step: Step, number: int, *, backwards: bool = False) -> Value:
+        """The row of an element of an instance, or its bits reversed."""
+
+        def weigh(bit: int) -> int:
+            place = bit - self.tile.log_columns
+            if place < 0:
+                return 0
+            return 1 << (self.tile.log_rows - 1 - place if backwards else place)
+
+        return self._place(step, number, weigh)
+
+    def _column(self, step: Step, number: int, *, backwards: bool = False) -> Value:
+        def weigh(bit: int) -> int:
+            if self._is_row(bit):
+                return 0
+            return 1 << (self.tile.log_columns - 1 - bit if backwards else bit)
+
+        return self._place(step, number, weigh)
+
+    def _place(self, step: Step, number: int, weigh: Callable[[int], int]) -> Value:
+        mine = gathered(self.k, self.local, step.threads, weigh)
+        return mine + spread(number, step.registers, weigh)
+
+    # --- global memory
+
+    def _number(self, value: int) -> Value:
+        return self.k.constant(value, types.u32)
+
+    def _sides(self) -> tuple[_Side, _Side]:
+        """How the tiles lie where they are read and where they are written."""
+        shape = self.shape
+        if shape.reversed == "none":
+            side = self._natural()
+            return side, side
+        sides = self._natural(), self._reversed()
+        return sides if shape.reversed == "writes" else sides[::-1]
+
+    def _natural(self) -> _Side:
+        k, shape, zero = self.k, self.shape, self._number(0)
+        log_rows = self._number(self.tile.log_rows)
+        if shape.position == "upper":
+            within = self.first_column & ((self._number(1) << self.log_stride) - 1)
+            above = (self.first_column >> self.log_stride).cast(types.u64)
+            start = (above << (self.log_stride + log_rows).cast(types.u64)) + within.cast(types.u64)
+            return _Side(start, self.log_stride, zero)
+        if shape.position == "lowest" and shape.reversed == "writes":
+            transform, _, middle = self._middle()
+            start = transform + (middle << self.tile.log_rows).cast(types.u64)
+            apart = self.log_size - self.tile.log_columns
+            return _Side(start, zero, apart, reversed_columns=True)
+        start = self.first_column.cast(types.u64) << k.constant(self.tile.log_rows, types.u64)
+        return _Side(start, zero, log_rows)
+
+    def _reversed(self) -> _Side:
+        shape, tile, zero = self.shape, self.tile, self._number(0)
+        if shape.position == "only":
+            start = self.first_column.cast(types.u64) << self.k.constant(tile.log_rows, types.u64)
+            return _Side(start, zero, self._number(tile.log_rows), reversed_rows=True)
+        transform, backwards, _ = self._middle()
+        if shape.position == "lowest":
+            start = transform + (backwards << tile.log_columns).cast(types.u64)
+            return _Side(start, self.log_size - tile.log_rows, zero, reversed_rows=True)
+        start = transform + (backwards << tile.log_rows).cast(types.u64)
+        apart = self.log_size - tile.log_columns
+        return _Side(start, zero, apart, reversed_rows=True, reversed_columns=True)
+
+    def _middle(self) -> tuple[Value, Value, Value]:
+        """Of a tile's index in its transform the bits that all its elements have: where the
+        transform starts, those bits reversed, and as they are."""
+        bits = self.log_size - self.tile.log_size
+        middle = self.group & ((self._number(1) << bits) - 1)
+        transform = (self.group >> bits).cast(types.u64) << self.log_size.cast(types.u64)
+        return transform, _reversed_bits(middle, bits), middle
+
+    def _offset(self, step: Step, side: _Side, number: int) -> Value:
+        """The first word of an element, from the start of the tile's side."""
+        row = self._row(step, number, backwards=side.reversed_rows)
+        column = self._column(step, number, backwards=side.reversed_columns)
+        if not self.shape.whole:
+            column = self.k.select(self._is_there(step, number), column, 0)
+        element = (row << side.row_shift) + (column << side.column_shift)
+        return element.cast(types.u64) * self.f.word_count
+
+    def _is_there(self, step: Step, number: int) -> Value:
+        """Whether an element's column is one of the data."""
+        return self.first_column + self._column(step, number) < self.columns
+
+    def _read(self, step: Step, side: _Side) -> list[Element]:
+        start = self.k.pointer_add(self.source, side.start * self.f.word_count)
+        return [
+            self.f.from_words(self.f.load_words_at(start, self._offset(step, side, number)))
+            for number in range(1 << self.tile.log_elements)
+        ]
+
+    def _write(self, step: Step, side: _Side, elements: Sequence[Element]) -> None:
+        start = self.k.pointer_add(self.target, side.start * self.f.word_count)
+        for number, element in enumerate(elements):
+            words = self.f.to_words(element)
+            offset = self._offset(step, side, number)
+            if self.shape.whole:
+                self.f.store_words_at(start, offset, words)
+            else:
+                with self.k.if_(self._is_there(step, number)):
+                    self.f.store_words_at(start, offset, words)
+
+    # --- shared memory
+
+    def _declare_shared(self) -> None:
+        """Shared memory: for each 16 bytes of an element, those of all elements of the tile."""
+        f = self.f
+        limb = types.u32 if f.limb_bits == 32 else types.u64
+        self.chunk = _CHUNK_BYTES // limb.bytes
+        places = padded((1 << self.tile.log_size) - 1) + 1
+        self.plane = places * self.chunk
+        self.shared = self.k.shared(limb, self.plane * (f.limb_count // self.chunk))
+
+    def _chunks(self, step: Step, number: int) -> list[Value]:
+        """Where the chunks of an element are."""
+
+        def weigh(bit: int) -> int:
+            return padded(1 << bit)
+
+        place = self._place(step, number, weigh) * self.chunk
+        return [place + self.plane * i for i in range(self.f.limb_count // self.chunk)]
+
+    def _store_shared(self, step: Step, elements: Sequence[Element]) -> None:
+        for number, element in enumerate(elements):
+            for i, place in enumerate(self._chunks(step, number)):
+                limbs = element.limbs[i * self.chunk : (i + 1) * self.chunk]
+                self.k.store(self.shared, place, *limbs)
+
+    def _load_shared(self, step: Step, form: RowForm) -> list[Element]:
+        elements = []
+        for number in range(1 << self.tile.log_elements):
+            limbs: list[Value] = []
+            for place in self._chunks(step, number):
+                limbs += self.k.load(self.shared, place, self.chunk)
+            elements.append(Element(self.f, tuple(limbs), form.bound, form.maxima, form.exponent))
+        return elements
+
+
+def _backwards(number: int, bits: int) -> int:
+    return int(format(number, f"0{bits}b")[::-1], 2)
+
+
+def _reversed_bits(value: Value, bits: Value) -> Value:
+    """The lowest `bits` bits of a u32 below 2**bits, reversed."""
+    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
+        value = ((value >> shift) & mask) | ((value & mask) << shift)
+    value = (value >> 16) | (value << 16)
+    # Of no bits at all the shift is 32, which counts as 0, and the value is 0.
+    return value >> (32 - bits)
