@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from quod.cli.options import AsJson
-from quod.cli.terminal import show_json, show_table
+from quod.cli.terminal import note, show_json, show_table
 
 
 def devices(as_json: AsJson = False) -> None:
     """List the devices that --device can name."""
     from quod.device import devices as find_devices
+    from quod.device.discovery import why_no_gpu
 
     found = find_devices()
     if as_json:
@@ -41,3 +42,5 @@ def devices(as_json: AsJson = False) -> None:
         ],
         right=("threads", "memory"),
     )
+    if not any(device.kind == "cuda" for device in found):
+        note(f"no NVIDIA GPU: {why_no_gpu()}")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quod.device.buffer import Buffer as Buffer
     from quod.device.cancellation import Cancellation as Cancellation
     from quod.device.cpu import CpuDevice as CpuDevice
+    from quod.device.cuda import CudaDevice as CudaDevice
     from quod.device.discovery import DeviceInfo as DeviceInfo
     from quod.device.discovery import devices as devices
     from quod.device.discovery import open_device as open_device
@@ -35,6 +36,7 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "CpuDevice",
+    "CudaDevice",
     "Buffer",
     "IdleStream",
     "RecordingStream",
@@ -52,6 +54,7 @@ _HOME = {
     "DeviceInfo": "quod.device.discovery",
     "Cancellation": "quod.device.cancellation",
     "CpuDevice": "quod.device.cpu",
+    "CudaDevice": "quod.device.cuda",
     "Buffer": "quod.device.buffer",
     "Device": "quod.device.protocol",
     "IdleStream": "quod.device.stream",

@@ -1,21 +1,23 @@
 """Which devices there are, and how to open one by its name.
 
-A name is ``cpu``, which computes as suits the processor, or ``cpu:ifma`` or ``cpu:scalar``, which
-force how field elements are held. ``emulated`` and ``emulated:ptx`` are no devices but interpreters
-of what a GPU would run, for tests.
+==============================  ================================================================
+``cpu``                         computes as suits the processor
+``cpu:ifma``, ``cpu:scalar``    force how field elements are held
+``cuda``, ``cuda:1``            the first NVIDIA GPU, or the one of that number
+``emulated``, ``emulated:ptx``  a GPU without a GPU, for tests: runs kernels, or their PTX, slowly
+==============================  ================================================================
 """
 
 from __future__ import annotations
 
 import difflib
-import functools
 from dataclasses import dataclass
 
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
 from quod.device.llvm_jit import host_processor
 from quod.device.protocol import AnyDevice
-from quod.errors import DeviceError
+from quod.errors import DeviceError, KernelError
 
 DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
@@ -28,7 +30,11 @@ _TELLING_FEATURES = (
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A device that `open_device` can open. `memory_bytes` is 0 where the system does not say."""
+    """A device that `open_device` can open.
+
+    `threads` is how many instances of a kernel it runs at a time, vector lanes not counted.
+    `memory_bytes` is 0 where the system does not say.
+    """
 
     name: str
     kind: str
@@ -40,6 +46,40 @@ class DeviceInfo:
 
 def devices() -> list[DeviceInfo]:
     """The devices of this machine; the first is the one to take without a reason for another."""
+    gpus, _ = _gpus()
+    return _processors() + gpus
+
+
+def why_no_gpu() -> str | None:
+    """What keeps this machine from computing on a GPU; None where it does."""
+    return _gpus()[1]
+
+
+def _gpus() -> tuple[list[DeviceInfo], str | None]:
+    from quod.device.cuda_driver import open_driver
+    from quod.device.cuda_properties import count_gpus, properties_of
+
+    rows = []
+    try:
+        driver = open_driver()
+        for ordinal in range(count_gpus(driver)):
+            gpu = properties_of(driver, ordinal)
+            rows.append(
+                DeviceInfo(
+                    name=f"cuda:{ordinal}",
+                    kind="cuda",
+                    description=gpu.description,
+                    features=(gpu.arch,),
+                    threads=gpu.resident_lanes,
+                    memory_bytes=gpu.memory_bytes,
+                )
+            )
+    except (DeviceError, KernelError) as error:
+        return rows, str(error)
+    return rows, None
+
+
+def _processors() -> list[DeviceInfo]:
     processor = host_processor()
     features = tuple(name for name in _TELLING_FEATURES if name in processor.features)
     description = host.processor_description()
@@ -65,33 +105,47 @@ def open_device(
 ) -> AnyDevice:
     """Opens a device by its name.
 
-    `threads` is how many threads compute, by default all that the process may run on. `strategy`
-    says the same as the part of the name behind the colon, `memory_budget` how many bytes plans may
-    count on, by default what is free now. Raises DeviceError if there is no such device on this
-    machine.
+    `threads` is how many threads of a processor compute, by default all that the process may run
+    on. `strategy` says the same as the part of its name behind the colon, `memory_budget` how many
+    bytes plans may count on, by default what is free now. Raises DeviceError if there is no such
+    device on this machine.
     """
-    if name in ("emulated", "emulated:ptx"):
-        from quod.device.emulated import EmulatedDevice
-
-        return EmulatedDevice(
-            executor="ptx" if name.endswith("ptx") else "ir", memory_budget=memory_budget
-        )
     kind, colon, way = name.partition(":")
-    if kind != "cpu" or (colon and way not in STRATEGIES):
-        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES)]
+    if kind == "cpu" and (way in STRATEGIES or not colon):
+        if way and strategy not in (None, way):
+            raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
+        return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
+    is_cuda = kind == "cuda" and ((way.isascii() and way.isdecimal()) or not colon)
+    if not is_cuda and name not in ("emulated", "emulated:ptx"):
+        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cuda", "cuda:0", "emulated:ptx"]
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else "`quod devices` lists those there are"
         raise DeviceError(f"there is no device {name!r}; {hint}")
-    if way and strategy not in (None, way):
-        raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
-    return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
+    if threads is not None or strategy is not None:
+        raise DeviceError(f"threads and strategies are a processor's; {name} takes neither")
+    if is_cuda:
+        from quod.device.cuda import CudaDevice
+
+        return CudaDevice(int(way or 0), memory_budget=memory_budget)
+    from quod.device.emulated import EmulatedDevice
+
+    return EmulatedDevice(executor="ptx" if way else "ir", memory_budget=memory_budget)
 
 
 def resolve_device(device: DeviceChoice) -> AnyDevice:
-    """A device itself, or the one of a name, which is opened once a process."""
-    return _opened(device) if isinstance(device, str) else device
+    """A device itself, or the one of a name, which is opened once a process.
+
+    One that was closed, or that has failed, is opened again.
+    """
+    if not isinstance(device, str):
+        return device
+    found = _opened.get(device)
+    if found is not None and found.space.is_lost:
+        found.close()
+        found = None
+    if found is None:
+        found = _opened[device] = open_device(device)
+    return found
 
 
-@functools.cache
-def _opened(name: str) -> AnyDevice:
-    return open_device(name)
+_opened: dict[str, AnyDevice] = {}

@@ -52,9 +52,9 @@ class Event:
         self.name = name
         self._completion: Completion | None = None
 
-    def arm(self) -> Completion:
-        """A new passing, when the recording is submitted."""
-        self._completion = Completion()
+    def arm(self, completion: Completion | None = None) -> Completion:
+        """A new passing, when the recording is submitted; a device may give one of its own."""
+        self._completion = Completion() if completion is None else completion
         return self._completion
 
     def completion(self) -> Completion:

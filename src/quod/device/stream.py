@@ -156,8 +156,8 @@ class RecordingStream(_Stream):
 
     def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
         self._check()
-        for memory in (source, target):
-            self._check_reached(memory)
+        self._check_reached(source, host=direction == "upload")
+        self._check_reached(target, host=direction == "download")
         _check_writeable(target)
         if source.nbytes != target.nbytes:
             raise DeviceError(
@@ -172,7 +172,7 @@ class RecordingStream(_Stream):
     def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
         """Sets every 32-bit word of a buffer."""
         self._check()
-        self._check_reached(target)
+        self._check_reached(target, host=False)
         _check_writeable(target)
         if target.nbytes % 4 or not 0 <= word < 1 << 32:
             raise DeviceError(
@@ -181,12 +181,14 @@ class RecordingStream(_Stream):
         step = Fill(label, self._after((), [target]), target.nbytes, target=target, word=word)
         self._steps.append(step)
 
-    def _check_reached(self, memory: Memory) -> None:
+    def _check_reached(self, memory: Memory, *, host: bool) -> None:
+        """DeviceError unless memory is the device's, or the host's where that is meant."""
         buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
-        if buffer.space not in (HOST, self._device.space):
+        wanted = HOST if host else self._device.space
+        if buffer.space is not wanted:
             raise DeviceError(
-                f"the memory belongs to {buffer.space.name}, which a stream of "
-                f"{self._device.name} does not reach"
+                f"the memory belongs to {buffer.space.name}, and a stream of {self._device.name} "
+                f"takes that of {wanted.name} here"
             )
         buffer.space.check()
 
