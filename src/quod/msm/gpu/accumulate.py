@@ -12,14 +12,14 @@ from typing import Any
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
-from quod.device.protocol import Device
+from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan, Units
-from quod.msm.gpu.sums import PRODUCTS_OF_BASE
+from quod.msm.gpu.sums import PRODUCTS_OF_BASE, resident_workgroups
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,8 @@ class Tuning:
 
 
 def tuning(group: Group) -> Tuning:
-    """What was chosen for a group.
-
-    Four coordinates, the operands of a product and its columns must fit the registers of as many
-    instances; the base loaded ahead only where there is room left.
-    """
-    words = group.coordinate_words
-    if words <= 4:
-        return Tuning(resident=4, ahead=True)
-    return Tuning(resident=3 if words <= 6 else 2, ahead=False)
+    """What was chosen for a group: a base is loaded ahead where registers are left for it."""
+    return Tuning(resident_workgroups(group), ahead=group.coordinate_words <= 4)
 
 
 @kernel
@@ -120,14 +113,14 @@ def accumulate_again(
         law.store(sums, numbers[i], loop.results)
 
 
-def scratch_bytes(device: Device[Any], plan: GpuMsmPlan) -> int:
+def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
     return 4 * (plan.unit_room + 1)
 
 
 def record(
     recording: RecordingStream,
-    device: Device[Any],
+    device: AnyDevice,
     plan: GpuMsmPlan,
     bases: Buffer,
     entries: Buffer,

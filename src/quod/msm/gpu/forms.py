@@ -6,10 +6,11 @@ from typing import Any
 
 from quod.curve.groups import Group
 from quod.kernel.builder import Builder
+from quod.msm.gpu.edwards import EdwardsSums
 from quod.msm.gpu.layout import Form
 from quod.msm.gpu.sums import SumArithmetic, WeierstrassSums
 
 
 def sum_arithmetic(k: Builder, group: Group, form: Form) -> SumArithmetic[Any]:
     """How a kernel adds bases and sums of that form."""
-    return WeierstrassSums(k, group)
+    return EdwardsSums(k, group) if form == "edwards" else WeierstrassSums(k, group)

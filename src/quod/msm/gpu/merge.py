@@ -11,7 +11,7 @@ from typing import Any
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
-from quod.device.protocol import Device
+from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -175,14 +175,14 @@ def _aligned(nbytes: int) -> int:
     return -(-nbytes // 256) * 256
 
 
-def scratch_bytes(device: Device[Any], plan: GpuMsmPlan) -> int:
+def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
     return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _rooms(plan))
 
 
 def record(
     recording: RecordingStream,
-    device: Device[Any],
+    device: AnyDevice,
     plan: GpuMsmPlan,
     units: Units,
     sums: Buffer,
@@ -221,7 +221,7 @@ def record(
 
 def record_carry(
     recording: RecordingStream,
-    device: Device[Any],
+    device: AnyDevice,
     plan: GpuMsmPlan,
     units: Units,
     sums: Buffer,

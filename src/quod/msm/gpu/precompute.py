@@ -1,4 +1,4 @@
-"""Multiples of bases on a GPU: runs of doublings, then one inversion for many points.
+"""Bases and their multiples on a GPU: runs of doublings, then one inversion for many points.
 
 Doubling in XYZZ coordinates needs no look at the point: infinity, and a point of order two, give
 ZZ = 0, which doublings keep.
@@ -6,6 +6,7 @@ ZZ = 0, which doublings keep.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from quod.curve.groups import Group
 from quod.curve.kernels import curve_normalise
 from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
 from quod.device.buffer import Buffer
-from quod.device.protocol import Device
+from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
+from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.sums import resident_workgroups
 
 Array = np.ndarray[Any, Any]
 
@@ -42,8 +45,10 @@ def double_points(
     out: Pointer[U64],
     *,
     group: Group,
+    resident: int,
 ) -> None:
     """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
+    k.resident_workgroups(resident)
     curve, i = PointArithmetic(k, group), k.global_id()
     f = curve.field
     with k.if_(i < count):
@@ -66,67 +71,129 @@ def double_points(
         curve.store_extended(out, i, ExtendedPoint(x, y, zz, zzz, p.infinity))
 
 
-def slice_points(group: Group, count: int) -> int:
+@dataclass(frozen=True)
+class _Slice:
+    """Points start to stop - 1, and the scratch memory in which they are worked on."""
+
+    start: int
+    stop: int
+    extended: Buffer
+    prefixes: Buffer
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+
+def slice_points(plan: GpuMsmPlan, count: int) -> int:
     """Points that are worked on together."""
-    return max(1, min(count, _SCRATCH_BYTES // (8 * 5 * group.coordinate_words)))
+    return max(1, min(count, _SCRATCH_BYTES // _scratch_a_point(plan)))
 
 
-def scratch_bytes(group: Group, count: int) -> int:
-    """Memory that `multiples` takes while it works, beside the multiples."""
-    return slice_points(group, count) * 8 * 5 * group.coordinate_words
+def _scratch_a_point(plan: GpuMsmPlan) -> int:
+    """XYZZ coordinates and a prefix; on an Edwards curve also the affine point, old and new."""
+    return 8 * plan.group.coordinate_words * (5 if plan.form == "weierstrass" else 9)
 
 
-def multiples(device: Device[Any], group: Group, points: Array, plan: GpuMsmPlan) -> Buffer:
+def scratch_bytes(plan: GpuMsmPlan, count: int) -> int:
+    """Memory that `multiples` of so many points takes while it works, beside the multiples."""
+    return slice_points(plan, count) * _scratch_a_point(plan)
+
+
+def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) -> Buffer:
     """2**(j * windows * window_bits) times every point, for j below `plan.copies`, copy by copy.
 
     `points` is a host array of affine points, shape (n, *group.shape), uint32; infinity stays
-    infinity. The buffer holds copies * n bases as `accumulate` reads them.
+    infinity. For the Edwards form they are of odd order. The buffer holds copies * n bases as
+    `accumulate` reads them.
     """
     count = len(points)
     bases = device.allocate(plan.copies * count * 8 * plan.base_words, zero=False)
     recording = device.stream("precompute").record()
-    record(recording, device, group, points, plan, bases)
+    if count:
+        _Recorder(recording, device, points, plan, bases).record()
     recording.finish().submit().wait()
     return bases
 
 
-def record(
-    recording: RecordingStream,
-    device: Device[Any],
-    group: Group,
-    points: Array,
-    plan: GpuMsmPlan,
-    bases: Buffer,
-) -> None:
-    """What `multiples` does, with `bases` as room for the result."""
-    count, size = len(points), 8 * plan.base_words
-    if not count:
-        return
-    recording.upload(points, bases.slice(0, count * size), label="bases")
-    if plan.copies == 1:
-        return
-    together = slice_points(group, count)
-    element = 8 * group.coordinate_words
-    extended = device.allocate(together * 4 * element, zero=False)
-    prefixes = device.allocate(together * element, zero=False)
-    double = device.compile(double_points, group=group)
-    normalise = device.compile(curve_normalise, group=group)
-    doublings = plan.windows * plan.window_bits
-    for start in range(0, count, together):
-        own = min(together, count - start)
-        instances = min(own, max(-(-own // _SHARING), min(own, device.resident_lanes // 8)))
-        for copy in range(1, plan.copies):
-            source, target = (
-                bases.slice((j * count + start) * size, (j * count + start + own) * size)
-                for j in (copy - 1, copy)
-            )
-            recording.launch(
-                double, -(-own // device.lanes), own, doublings, source, extended,
-                label="precompute", bytes=own * (size + 4 * element),
-                modmuls=own * doublings * _DOUBLING * group.degree,
+class _Recorder:
+    """Records the launches for one array of points."""
+
+    def __init__(
+        self, recording: RecordingStream, device: AnyDevice, points: Array, plan: GpuMsmPlan,
+        bases: Buffer,
+    ) -> None:  # fmt: skip
+        self._recording = recording
+        self._device = device
+        self._points = points
+        self._plan = plan
+        self._bases = bases
+        self._together = slice_points(plan, len(points))
+        self._element = 8 * plan.group.coordinate_words
+
+    def record(self) -> None:
+        count, together = len(self._points), self._together
+        allocate, element = self._device.allocate, self._element
+        extended = allocate(together * 4 * element, zero=False)
+        prefixes = allocate(together * element, zero=False)
+        if self._plan.form == "edwards":
+            affine = [allocate(together * 2 * element, zero=False) for _ in range(2)]
+        for start in range(0, count, together):
+            own = _Slice(start, min(count, start + together), extended, prefixes)
+            points = np.require(self._points[own.start : own.stop], requirements=("C", "A"))
+            if self._plan.form == "edwards":
+                self._edwards(own, points, affine)
+            else:
+                self._weierstrass(own, points)
+
+    def _room(self, own: _Slice, copy: int) -> Buffer:
+        """Where a slice of a copy of the bases is."""
+        first, size = copy * len(self._points), 8 * self._plan.base_words
+        return self._bases.slice((first + own.start) * size, (first + own.stop) * size)
+
+    def _weierstrass(self, own: _Slice, points: Array) -> None:
+        source = self._room(own, 0)
+        self._recording.upload(points, source, label="bases")
+        for copy in range(1, self._plan.copies):
+            target = self._room(own, copy)
+            self._multiply(own, source, target)
+            source = target
+
+    def _edwards(self, own: _Slice, points: Array, affine: list[Buffer]) -> None:
+        source, target = (room.slice(0, own.count * 2 * self._element) for room in affine)
+        self._recording.upload(points, source, label="bases")
+        for copy in range(self._plan.copies):
+            if copy:
+                self._multiply(own, source, target)
+                source, target = target, source
+            instances = self._instances(own.count)
+            kernel = self._device.compile(to_edwards, group=self._plan.group)
+            self._recording.launch(
+                kernel, -(-instances // self._device.lanes), instances, own.count, source,
+                own.prefixes, self._room(own, copy), label="precompute",
+                bytes=own.count * 9 * self._element, modmuls=own.count * _NORMALISING,
             )  # fmt: skip
-            recording.launch(
-                normalise, -(-instances // device.lanes), instances, own, extended, prefixes, target,
-                label="precompute", bytes=own * (size + 10 * element),
-                modmuls=own * _NORMALISING * group.degree,
-            )  # fmt: skip
+
+    def _multiply(self, own: _Slice, source: Buffer, target: Buffer) -> None:
+        """The next copy of affine points."""
+        device, plan, count, element = self._device, self._plan, own.count, self._element
+        doublings = plan.windows * plan.window_bits
+        double = device.compile(
+            double_points, group=plan.group, resident=resident_workgroups(plan.group)
+        )
+        self._recording.launch(
+            double, -(-count // device.lanes), count, doublings, source, own.extended,
+            label="precompute", bytes=count * 6 * element,
+            modmuls=count * doublings * _DOUBLING * plan.group.degree,
+        )  # fmt: skip
+        instances = self._instances(count)
+        normalise = device.compile(curve_normalise, group=plan.group)
+        self._recording.launch(
+            normalise, -(-instances // device.lanes), instances, count, own.extended, own.prefixes,
+            target, label="precompute", bytes=count * 12 * element,
+            modmuls=count * _NORMALISING * plan.group.degree,
+        )  # fmt: skip
+
+    def _instances(self, count: int) -> int:
+        """As many as share inversions well, or as many as keep an eighth of the lanes busy."""
+        return min(count, max(-(-count // _SHARING), self._device.resident_lanes // 8))

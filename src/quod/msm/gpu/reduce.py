@@ -19,7 +19,7 @@ import numpy as np
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
-from quod.device.protocol import Device
+from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -175,7 +175,7 @@ def line_bytes(plan: GpuMsmPlan) -> int:
     return 8 * plan.sum_words * plan.all_windows * points
 
 
-def scratch_bytes(device: Device[Any], plan: GpuMsmPlan) -> int:
+def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
     return 8 * plan.sum_words * plan.all_windows * _inner_points(Vector(plan.window_bits - 1, 0))
 
@@ -192,7 +192,7 @@ class _Recorder:
     """Records the launches, and gives each its memory."""
 
     def __init__(
-        self, recording: RecordingStream, device: Device[Any], plan: GpuMsmPlan,
+        self, recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan,
         first_unit: Buffer, lines: Buffer, scratch: Buffer,
     ) -> None:  # fmt: skip
         self._recording = recording
@@ -244,7 +244,7 @@ class _Recorder:
 
 def record(
     recording: RecordingStream,
-    device: Device[Any],
+    device: AnyDevice,
     plan: GpuMsmPlan,
     first_unit: Buffer,
     sums: Buffer,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from quod.curve.groups import Group
@@ -29,6 +30,16 @@ PRODUCTS_OF_BASE: dict[Form, int] = {"weierstrass": 10, "edwards": 7}
 
 PRODUCTS_OF_ADDITION: dict[Form, int] = {"weierstrass": 14, "edwards": 9}
 """Products that adding two sums takes."""
+
+
+def resident_workgroups(group: Group) -> int:
+    """Workgroups that a multiprocessor should hold at a time.
+
+    Four coordinates, the operands of a product and its columns must fit the registers that so many
+    leave to an instance.
+    """
+    words = group.coordinate_words
+    return 4 if words <= 4 else 3 if words <= 6 else 2
 
 
 class SumArithmetic(ABC, Generic[P]):
@@ -230,7 +241,9 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
             scaled_x = p.x * q.zz
             run = q.x * p.zz - scaled_x
             with k.if_(f.is_zero(run)) as same_x:
-                same_x.give(points.carried(points.add(p, q)))
+                is_opposite = ~f.is_zero(q.y * p.zzz - p.y * q.zzz)
+                doubled = points.carried(points.double(p))
+                same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
             with same_x.otherwise():
                 scaled_y = p.y * q.zzz
                 rise = q.y * p.zzz - scaled_y
