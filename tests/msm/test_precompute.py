@@ -52,8 +52,9 @@ def test_the_multiples_themselves(device: CpuDevice) -> None:
     own = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
     options = MsmOptions(precompute_factor=4, window_bits=10)
     resident = MsmBases(device, group, from_points(group, own), options)
-    shift = 10 * resident.plan(6, None).windows
-    multiples = to_points(group, resident.points)
+    assert resident.on_cpu is not None
+    shift = 10 * resident.on_cpu.plan(6, None).windows
+    multiples = to_points(group, resident.on_cpu.points)
     assert len(multiples) == 6 * 4
     for copy in range(4):
         expected = [law.mul(1 << (copy * shift), point) for point in own]

@@ -10,7 +10,9 @@ from quod.curve.array import check_points_array
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
+from quod.msm.gpu.execute import GpuBases
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.precompute import double_repeatedly
@@ -22,14 +24,17 @@ class MsmBases:
     """Bases that stay with a device for many MSMs.
 
     `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), dtype
-    uint32; it is used in place and must not change. Points are not checked to be on the curve.
+    uint32; on a CPU it is used in place and must not change. Points are not checked to be on the
+    curve.
 
     With a `precompute_factor` above 1 in `options`, multiples of the bases are computed now. They
-    fit one width of windows, so these options then hold for every MSM over the bases.
+    fit one width of windows, so these options then hold for every MSM over the bases. On a GPU
+    multiples are computed unless the factor is 1, and the bases are copied there (see
+    `MsmOptions`). DeviceError if they do not fit.
     """
 
     def __init__(
-        self, device: CpuDevice, group: Group, points: Array, options: MsmOptions | None = None
+        self, device: AnyDevice, group: Group, points: Array, options: MsmOptions | None = None
     ) -> None:
         check_points_array(group, points, "bases")
         if len(points) >= 1 << 31:
@@ -37,13 +42,43 @@ class MsmBases:
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
+        self._count = len(points)
+        self.on_cpu: CpuBases | None = None
+        self.on_gpu: GpuBases | None = None
+        if isinstance(device, CpuDevice):
+            self.on_cpu = CpuBases(device, group, points, self.options)
+        elif self._count:
+            self.on_gpu = GpuBases(device, group, points, self.options)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The device's memory that the bases and their multiples take."""
+        kept = self.on_cpu or self.on_gpu
+        return 0 if kept is None else kept.nbytes
+
+
+class CpuBases:
+    """The bases of `MsmBases` on a CPU: the array of the caller, or one of all multiples.
+
+    infinite[i] is 1 where base i is infinity.
+    """
+
+    def __init__(
+        self, device: CpuDevice, group: Group, points: Array, options: MsmOptions
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.group = group
+        self.options = options
         self.points = np.require(points, requirements=("C", "A"))
         self._count = len(points)
         self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
         self.has_infinite = bool(self.infinite.any())
         self._fixed: MsmPlan | None = None
-        if (self.options.precompute_factor or 1) > 1 and self._count:
-            self._fixed = plan_msm(group, self._count, self.options)
+        if (options.precompute_factor or 1) > 1 and self._count:
+            self._fixed = plan_msm(group, self._count, options)
             self._precompute(self._fixed)
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.curve.edwards_model import EdwardsModel, model_of
 from quod.curve.edwards_operations import to_model
 from quod.curve.parameters import EdwardsCurve
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.bases import Array, MsmBases
@@ -14,7 +14,7 @@ from quod.msm.options import MsmOptions
 
 
 def edwards_bases(
-    device: CpuDevice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
+    device: AnyDevice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
 ) -> MsmBases:
     """Bases that stay with a device for many MSMs; see `MsmBases`.
 
@@ -26,7 +26,7 @@ def edwards_bases(
 
 
 def edwards_msm(
-    device: CpuDevice,
+    device: AnyDevice,
     curve: EdwardsCurve,
     bases: Array | MsmBases,
     scalars: Array,

@@ -14,11 +14,11 @@ import numpy as np
 
 from quod.curve.groups import Group
 from quod.curve.parameters import Fq2Element
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.msm import reduce
-from quod.msm.bases import Array, MsmBases
+from quod.msm.bases import Array, CpuBases, MsmBases
 from quod.msm.digits import (
     SCALAR_WORDS,
     count_digits,
@@ -37,7 +37,7 @@ AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 class _Execution:
     """One MSM, or one batch of MSMs, in progress."""
 
-    def __init__(self, bases: MsmBases, plan: MsmPlan, timeline: Timeline | None) -> None:
+    def __init__(self, bases: CpuBases, plan: MsmPlan, timeline: Timeline | None) -> None:
         self.bases = bases
         self.device = bases.device
         self.plan = plan
@@ -160,16 +160,27 @@ def msm_words(
     vectors, count = scalars.shape[:2]
     if count > len(bases):
         raise InputError(f"{count} scalars have only {len(bases)} bases")
+    if not count:
+        return np.zeros((vectors, bases.group.point_words), np.uint64)
+    if bases.on_gpu is not None:
+        return bases.on_gpu.words(scalars, options, timeline)
+    assert bases.on_cpu is not None
+    return _words_on_cpu(bases.on_cpu, scalars, options, timeline)
+
+
+def _words_on_cpu(
+    bases: CpuBases, scalars: Array, options: MsmOptions | None, timeline: Timeline | None
+) -> Array:
+    vectors, count = scalars.shape[:2]
     plan = bases.plan(count, options, vectors)
     device = bases.device
     what = f"an MSM of {count} scalars over {bases.group.name}"
     device.check_budget(what, plan.peak_bytes(device.threads))
     results = np.zeros((vectors, bases.group.point_words), np.uint64)
-    if count:
-        for start in range(0, vectors, plan.batch):
-            batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
-            one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
-            results[start : start + len(batch)] = _Execution(bases, one, timeline).run(batch)
+    for start in range(0, vectors, plan.batch):
+        batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
+        one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
+        results[start : start + len(batch)] = _Execution(bases, one, timeline).run(batch)
     return results
 
 
@@ -190,7 +201,7 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
 
 
 def msm(
-    device: CpuDevice,
+    device: AnyDevice,
     group: Group,
     bases: Array | MsmBases,
     scalars: Array,
@@ -201,12 +212,17 @@ def msm(
 
     See `MsmBases` and `msm_words` for the arrays and the errors.
     """
-    resident = bases if isinstance(bases, MsmBases) else MsmBases(device, group, bases)
+    resident = bases if isinstance(bases, MsmBases) else _used_once(device, group, bases)
     return affine_ints(group, msm_words(resident, scalars, options, timeline))
 
 
+def _used_once(device: AnyDevice, group: Group, points: Array) -> MsmBases:
+    """Bases that multiples would not pay for."""
+    return MsmBases(device, group, points, MsmOptions(precompute_factor=1))
+
+
 def msm_many(
-    device: CpuDevice,
+    device: AnyDevice,
     group: Group,
     bases: Array | MsmBases,
     vectors: Sequence[Array] | Array,
@@ -224,6 +240,6 @@ def msm_many(
         raise InputError(
             f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
         )
-    resident = bases if isinstance(bases, MsmBases) else MsmBases(device, group, bases)
+    resident = bases if isinstance(bases, MsmBases) else _used_once(device, group, bases)
     words = msm_words(resident, np.stack(list(vectors)), options, timeline)
     return [affine_ints(group, point) for point in words]

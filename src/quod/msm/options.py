@@ -22,13 +22,16 @@ class MsmOptions:
     `precompute_factor` keeps so many multiples of each base, which divides the number of windows by
     it and multiplies the memory of the bases; it is a matter of `MsmBases`, and by default 1 on a
     CPU and what memory has room for on a GPU. `batch_size` is how many of several vectors of
-    scalars are worked on together.
+    scalars are worked on together. `streamed` keeps the bases of a GPU in host memory, to pass
+    through its own in slices, or forbids that; by default they are streamed if they do not fit. It
+    is a matter of `MsmBases` too, and means nothing on a CPU.
     """
 
     window_bits: int | None = None
     scalar_bits: int | None = None
     precompute_factor: int | None = None
     batch_size: int | None = None
+    streamed: bool | None = None
 
     def __post_init__(self) -> None:
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_GPU_WINDOW_BITS:

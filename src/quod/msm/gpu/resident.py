@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +14,14 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
-from quod.msm.digits import too_large
-from quod.msm.gpu import accumulate, merge, precompute, reduce
-from quod.msm.gpu.digits import SCALAR_WORDS, position_of_too_large
+from quod.msm.gpu import precompute
+from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.marks import find_marks
+from quod.msm.gpu.parts import Part, PartMemory, record_parts
+from quod.msm.gpu.pending import PendingMsm, record_buckets, record_result
 from quod.msm.gpu.plan import largest_batch, plan_gpu_msm, with_batch
-from quod.msm.gpu.record import Scalars, record_units
+from quod.msm.gpu.record import Scalars
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
 from quod.msm.options import MsmOptions
 
@@ -28,31 +30,7 @@ Array = np.ndarray[Any, Any]
 # The share of the memory budget that bases and their multiples take unless told otherwise.
 _BASE_SHARE = 4
 
-
-class PendingMsm:
-    """An MSM in a recording. `finish` gives its results after each submission of that."""
-
-    def __init__(self, plan: GpuMsmPlan | None, stride: int, result: Array, group: Group) -> None:
-        self._plan = plan
-        self._stride = stride
-        self._result = result
-        self._group = group
-
-    def finish(self) -> Array:
-        """uint64 words of an affine point a vector, shape (batch, group.point_words).
-
-        Zeros are infinity. Call it when the submission was waited for. InputError for a scalar
-        that was not below the group's order or the promised 2**scalar_bits.
-        """
-        plan = self._plan
-        if plan is None:
-            return np.zeros((1, self._group.point_words), np.uint64)
-        word = int(self._result[-16:].view(np.uint32)[0])
-        if word:
-            position = position_of_too_large(word) % self._stride
-            raise too_large(plan.group, plan.maximum, position)
-        lines = self._result[: reduce.line_bytes(plan)].view(np.uint64)
-        return reduce.finish(plan, lines)
+_SCALAR_BYTES = 4 * SCALAR_WORDS
 
 
 class ResidentMsm:
@@ -140,7 +118,7 @@ class ResidentMsm:
         )  # fmt: skip
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
-        """The workspace that an MSM of the plan needs; by default one of a scalar a base."""
+        """The workspace that an MSM of the plan needs; by default one of a scalar for each base."""
         return workspace_bytes(self.device, plan or self.plan())
 
     def record(
@@ -160,12 +138,12 @@ class ResidentMsm:
         takes scalar indices[i] of its vector. The results are there once the recording was
         submitted and waited for.
         """
-        if not self._count or (plan is not None and not plan.count):
-            return PendingMsm(None, 1, np.zeros(0, np.uint8), self.group)
+        if not self._count:
+            raise InputError("there is nothing to record for an MSM over no bases")
         plan = plan or self.plan()
         count = plan.count
         stride = count if stride is None else stride
-        needed = 4 * SCALAR_WORDS * ((plan.batch - 1) * stride + (0 if indices else count))
+        needed = _SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
         if scalars.nbytes < needed:
             raise DeviceError(
                 f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
@@ -174,16 +152,32 @@ class ResidentMsm:
             raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
         source = Scalars(scalars, stride, self._count, 0, indices, self.marks)
         arrays = Arrays.of(self.device, plan, Carver(workspace.buffer))
-        recording.fill(arrays.zeroed, label="digits")
-        record_units(recording, self.device, plan, source, arrays)
-        units, sums, scratch = arrays.units, arrays.sums, arrays.scratch
-        accumulate.record(
-            recording, self.device, plan, self.bases, arrays.entries, units, sums, scratch
-        )
-        merge.record(recording, self.device, plan, units, sums, scratch)
-        reduce.record(
-            recording, self.device, plan, units.first_unit, sums, arrays.lines, scratch
-        )  # fmt: skip
-        host = self.device.pinned(arrays.result.nbytes)
-        recording.download(arrays.result, host, label="reduce")
-        return PendingMsm(plan, stride, host, self.group)
+        record_buckets(recording, self.device, plan, source, self.bases, arrays)
+        return record_result(recording, self.device, plan, arrays, stride)
+
+    def record_in_parts(
+        self,
+        recording: RecordingStream,
+        scalars: Array,
+        parts: Sequence[int],
+        plan: GpuMsmPlan,
+        room: Buffer,
+        memory: PartMemory,
+    ) -> PendingMsm:
+        """Records an MSM whose scalars come from the host while it works on those before.
+
+        `scalars` has shape (n, 8) and should be page-locked; `parts` are the sizes of the parts,
+        `plan` is for the largest of them, `room` holds all scalars on the device.
+        """
+
+        def uploaded() -> Iterator[Part]:
+            start = 0
+            for size in parts:
+                stop = start + size
+                words = room.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+                recording.upload(scalars[start:stop], words, label="upload scalars")
+                own = Scalars(words, size, self._count, start, None, self.marks)
+                yield Part(size, own, self.bases)
+                start = stop
+
+        return record_parts(recording, self.device, plan, uploaded(), memory)

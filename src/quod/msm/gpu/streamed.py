@@ -1,0 +1,140 @@
+"""MSMs over bases that stay in host memory and pass through device memory in slices.
+
+Two slices have room on the device: one is uploaded while the other is worked on. What waits for
+what follows from the memory that the recorded steps use, so no slice is overwritten before it was
+read, and the host waits for the end only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import InputError
+from quod.msm.gpu.digits import SCALAR_WORDS
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.marks import mark_bytes, record_marks
+from quod.msm.gpu.parts import Part, PartMemory, record_parts
+from quod.msm.gpu.pending import PendingMsm
+from quod.msm.gpu.plan import additions, fits, plan_gpu_msm, with_batch
+from quod.msm.gpu.record import Scalars
+from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
+
+Array = np.ndarray[Any, Any]
+
+_SCALAR_BYTES = 4 * SCALAR_WORDS
+
+# A slice that takes much longer to work on than to begin gains nothing from being larger.
+_LARGEST_SLICE = 1 << 23
+_SMALLEST_SLICE = 1 << 10
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """How `count` bases are streamed: `slice` is the plan of a full slice.
+
+    Its windows and buckets are those of the whole MSM.
+    """
+
+    count: int
+    slice: GpuMsmPlan
+
+    @property
+    def slice_count(self) -> int:
+        return -(-self.count // self.slice.count)
+
+    @property
+    def base_bytes(self) -> int:
+        """Memory of a slice's bases."""
+        return 8 * self.slice.base_words * self.slice.count
+
+    def peak_bytes(self, device: AnyDevice) -> int:
+        """Device memory of the whole MSM."""
+        slots = self.base_bytes + mark_bytes(self.slice.count) + 16
+        return _SCALAR_BYTES * self.count + 2 * slots + PartMemory.bytes(device, self.slice)
+
+    @property
+    def additions(self) -> float:
+        """The cost of all slices; buckets that are carried cost about what their reduction does."""
+        return self.slice_count * additions(self.slice)
+
+
+def plan_streamed(
+    device: AnyDevice, group: Group, count: int, options: MsmOptions, budget: int
+) -> StreamPlan:
+    """The plan with the largest slices whose memory is within `budget`.
+
+    Where none is, that with the smallest slices; who checks its `peak_bytes` can say what is
+    missing.
+    """
+    if (options.precompute_factor or 1) > 1:
+        raise InputError("bases that are streamed have no precomputed multiples")
+    size = min(_LARGEST_SLICE, max(_SMALLEST_SLICE, -(-count // 2)))
+    while True:
+        plan = _plan_of_slices(device, group, count, size, options)
+        if size <= _SMALLEST_SLICE or plan.peak_bytes(device) <= budget:
+            return plan
+        size = max(_SMALLEST_SLICE, size // 2)
+
+
+def _plan_of_slices(
+    device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
+) -> StreamPlan:
+    def plan(window_bits: int) -> StreamPlan:
+        single = plan_gpu_msm(
+            group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
+            resident_lanes=device.resident_lanes, base_budget=1 << 62,
+        )  # fmt: skip
+        return StreamPlan(count, single)
+
+    if options.window_bits is not None:
+        return plan(options.window_bits)
+    plans = (plan(width) for width in range(3, MAX_GPU_WINDOW_BITS + 1))
+    return min((one for one in plans if fits(one.slice)), key=lambda one: one.additions)
+
+
+class StreamedMsm:
+    """Bases in page-locked host memory, and the recording of MSMs over them.
+
+    `points` is an array of affine points as for `ResidentMsm`, of which this keeps a copy.
+    """
+
+    def __init__(self, device: AnyDevice, group: Group, points: Array) -> None:
+        self.device = device
+        self.group = group
+        self._count = len(points)
+        self._words = device.pinned(points.nbytes)
+        self._words[:] = np.ascontiguousarray(points).reshape(-1).view(np.uint8)
+
+    def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> PendingMsm:
+        """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
+        device, full = self.device, plan.slice
+        size = 8 * full.base_words
+        slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
+        marks = [device.allocate(mark_bytes(full.count), zero=False) for _ in range(2)]
+        some = [device.allocate(16, zero=False) for _ in range(2)]
+        largest = with_batch(full, min(full.count, plan.count), 1, device.resident_lanes)
+
+        def slices() -> Iterator[Part]:
+            for number in range(plan.slice_count):
+                start = number * full.count
+                stop = min(start + full.count, plan.count)
+                count, which = stop - start, number % 2
+                bases = slots[which].slice(0, count * size)
+                recording.upload(
+                    self._words[start * size : stop * size], bases, label="upload bases"
+                )  # fmt: skip
+                record_marks(
+                    recording, device, count, full.base_words, bases, marks[which], some[which]
+                )  # fmt: skip
+                own = scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+                yield Part(count, Scalars(own, count, count, 0, None, marks[which]), bases)
+
+        return record_parts(recording, device, largest, slices(), PartMemory(device, largest))
