@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,6 +142,20 @@ def test_buffers_and_workgroups(gpu: EmulatedDevice) -> None:
     assert downloaded(gpu, sums) == x.reshape(4, 32).sum(1, np.uint32).tolist()
     assert gpu.compile(scale, lanes=128).lanes == 128
     assert gpu.compile(scale) is gpu.compile(scale)
+
+
+def test_the_text_is_run() -> None:
+    gpu = EmulatedDevice(executor="ptx", workgroup=32)
+    x = words(128)
+    sums = gpu.allocate(16, zero=False)
+    gpu.launch(gpu.compile(sum_subgroups), 4, gpu.upload(x), sums)
+    assert downloaded(gpu, sums) == x.reshape(4, 32).sum(1, np.uint32).tolist()
+    kernel = gpu.compile(sum_subgroups)
+    object.__setattr__(
+        kernel, "module", replace(kernel.module, text=kernel.module.text.replace("shfl", "shafl"))
+    )
+    with pytest.raises(KernelError, match="shafl"):
+        gpu.launch(kernel, 4, gpu.upload(x), sums)
 
 
 def test_a_kernel_that_leaves_its_buffer(gpu: EmulatedDevice) -> None:

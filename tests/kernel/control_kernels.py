@@ -464,3 +464,126 @@ def _flags() -> tuple[KernelDefinition, dict[int, list[int]]]:
 
     values = [((i % 2 == 1) if i < 20 else i % 2 == 0) and i != 3 for i in range(N)]
     return flags, {1: [int(value) for value in values]}
+
+
+@case(
+    zeros(np.uint32, 3), zeros(np.uint64, 3), indices(), zeros(), indices(np.uint64),
+    zeros(np.uint64), zeros(np.uint32, 2),
+)  # fmt: skip
+def _atomics_of_every_kind() -> tuple[KernelDefinition, dict[int, list[int]]]:
+    @kernel
+    def atomics_of_every_kind(
+        k: Builder, a: Pointer[U32], b: Pointer[U64], x: Pointer[U32], y: Pointer[U32],
+        w: Pointer[U64], z: Pointer[U64], lock: Pointer[U32],
+    ) -> None:  # fmt: skip
+        i = k.global_id()
+        wide = i.cast(u64) << 35
+        with k.if_(i % 4 != 3):
+            k.atomic_max(a, 0, i * 77 % 64)
+            k.atomic_or(a, 1, k.constant(1, u32) << i)
+            k.atomic_max(b, 0, wide)
+            k.atomic_or(b, 1, wide)
+        k.atomic_min(a, 2, i + MASK32)
+        k.atomic_min(b, 2, ~wide)
+        with k.if_(i != 7):
+            y[i] = k.atomic_exchange(x, i ^ 1, i + 100)
+            z[i] = k.atomic_compare_exchange(w, i, (i & ~k.constant(1, u32)).cast(u64), wide)
+        # One instance of all takes the lock.
+        with k.if_(k.atomic_compare_exchange(lock, 0, 0, 5) == 0):
+            k.atomic_add(lock, 1, 1)
+        k.fence()
+
+    some = [i for i in range(N) if i % 4 != 3]
+    a = [max(i * 77 % 64 for i in some), sum(1 << i for i in some), 0]
+    bits = 0
+    for i in some:
+        bits |= i << 35
+    b = [max(some) << 35, bits, 0]
+    x = list(range(N))
+    y = [0 if i == 7 else i ^ 1 for i in range(N)]
+    for i in range(N):
+        if i != 7:
+            x[i ^ 1] = i + 100
+    w = [i if i % 2 else i << 35 for i in range(N)]
+    z = [0 if i == 7 else i for i in range(N)]
+    return atomics_of_every_kind, {0: a, 1: b, 2: x, 3: y, 4: w, 5: z, 6: [5, 1]}
+
+
+@case(np.array([5, MASK32], np.uint32), per_workgroup=True)
+def _shared_atomics() -> tuple[KernelDefinition, dict[int, list[int]]]:
+    @kernel
+    def shared_atomics(k: Builder, y: Pointer[U32]) -> None:
+        """The largest and the smallest instance of the grid, by way of each workgroup's."""
+        i = k.global_id()
+        room = k.shared(u32, 2)
+        with k.if_(k.local_id() == 0):
+            k.store(room, 0, k.constant(0, u32), k.constant(MASK32, u32))
+        k.barrier()
+        with k.if_(i % 5 == 1):
+            k.atomic_max(room, 0, i)
+            k.atomic_min(room, 1, i)
+        k.barrier()
+        with k.if_(k.local_id() == 0):
+            k.atomic_max(y, 0, room[0])
+            k.atomic_min(y, 1, room[1])
+
+    return shared_atomics, {0: [31, 1]}
+
+
+@case(np.arange(4 * N, dtype=np.uint32), zeros(), zeros())
+def _asynchronous_copies() -> tuple[KernelDefinition, dict[int, list[int]]]:
+    @kernel
+    def asynchronous_copies(k: Builder, x: Pointer[U32], y: Pointer[U32], z: Pointer[U32]) -> None:
+        """Four, eight and sixteen bytes, by instances that take and that leave them."""
+        i, local = k.global_id(), k.local_id()
+        quads, pairs = k.shared(u32, 4 * k.workgroup_size), k.shared(u64, k.workgroup_size)
+        singles = k.shared(u32, k.workgroup_size)
+        singles[local] = i + 7000
+        k.copy_async(quads, local * 4, x, i * 4, 4)
+        k.copy_async_commit()
+        k.copy_async(pairs, local, x.cast(u64), i * 2 + 1)
+        with k.if_(i % 3 == 0):
+            k.copy_async(singles, local, x, i)
+        k.copy_async_commit()
+        k.copy_async_wait(1)
+        a, b, c, d = k.load(quads, local * 4, 4)
+        y[i] = a + b * 3 + c * 5 + d * 7
+        k.copy_async_wait()
+        z[i] = pairs[local].cast(u32) * 1000 + (pairs[local] >> 32).cast(u32) + singles[local]
+
+    y = [4 * i * 16 + 3 + 10 + 21 for i in range(N)]
+    z = [(4 * i + 2) * 1000 + 4 * i + 3 + (i if i % 3 == 0 else i + 7000) for i in range(N)]
+    return asynchronous_copies, {1: y, 2: z}
+
+
+@case(np.arange(N * 6, dtype=np.uint32), zeros(), per_workgroup=True)
+def _pipeline() -> tuple[KernelDefinition, dict[int, list[int]]]:
+    @kernel
+    def pipeline(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
+        """Two rooms in turn: one is copied to while the other is read, by a neighbour."""
+        size, local = k.workgroup_size, k.local_id()
+        room = k.shared(u32, 2 * size)
+        start = k.workgroup_id() * size * 6
+        k.copy_async(room, local, x, start + local)
+        k.copy_async_commit()
+        with k.range(0, 6, carry=k.constant(0, u32)) as loop:
+            turn = loop.index
+            with k.if_(turn < 5):
+                k.copy_async(
+                    room, (turn + 1) % 2 * size + local, x, start + (turn + 1) * size + local
+                )
+            k.copy_async_commit()
+            k.copy_async_wait(1)
+            k.barrier()
+            found = room[turn % 2 * size + size - 1 - local]
+            k.barrier()
+            loop.next(loop.carried * 3 + found)
+        y[k.global_id()] = loop.results
+
+    def model(i: int) -> int:
+        total = 0
+        for turn in range(6):
+            total = total * 3 + (i // 8 * 6 + turn) * 8 + 7 - i % 8
+        return total
+
+    return pipeline, {1: [model(i) for i in range(N)]}

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from quod.kernel import Builder, KernelDefinition, Value, examples, types
+from quod.device import cpu_compiler
+from quod.device.cache import CompileCache
+from quod.device.cpu import CpuDevice
+from quod.kernel import Builder, KernelDefinition, Machine, Value, examples, types
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
+from tests.conftest import REPOSITORY
 from tests.executors import run_everywhere
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
 from tests.kernel.random_kernels import kernels
+from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
+
+CACHE = CompileCache(REPOSITORY / "build" / "test-cache")
 
 
 def _by_operands() -> list[list[OpCase]]:
@@ -68,6 +75,26 @@ def test_bitcast(source: Type) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_control_flow_and_memory(case: Case) -> None:
     run_everywhere(case.definition, 4, case.arguments, per_workgroup=case.per_workgroup)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
+def test_exchanges(exchange: Exchange) -> None:
+    run_everywhere(exchange.definition, INSTANCES // 8, exchange.arguments, per_workgroup=True)
+
+
+@pytest.mark.parametrize(("lanes", "subgroup"), [(8, 4), (16, 8), (4, 32), (64, 32)])
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
+def test_exchanges_in_vectors_of_several_subgroups(
+    exchange: Exchange, lanes: int, subgroup: int
+) -> None:
+    machine = Machine("llvm", lanes, frozenset({"u64", "subgroup"}), subgroup_size=subgroup)
+    device = CpuDevice(strategy="scalar", threads=1, cache=CACHE)
+    compiled = cpu_compiler.build(exchange.definition, machine, {}, CACHE)
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
+    device.launch(compiled, INSTANCES // lanes, *given)
+    rows = [exchange.model(Shape(lanes, subgroup), i) for i in range(INSTANCES)]
+    for column, found in enumerate(given[exchange.inputs :]):
+        assert found.tolist() == [row[column] for row in rows]
 
 
 def test_examples() -> None:

@@ -7,6 +7,7 @@ as they would there, or as errors. It is slow, and meant for small sizes.
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -36,6 +37,7 @@ from quod.target.pointers import pointer_uses
 if TYPE_CHECKING:
     from quod.device.protocol import Device
     from quod.device.stream import IdleStream
+    from quod.target.ptx_module import PtxModule
 
 Executor = Literal["ir", "ptx"]
 EXECUTORS: tuple[str, ...] = get_args(Executor)
@@ -73,6 +75,13 @@ class EmulatedKernel:
         self.signature = Signature(
             self.name, self.parameters, uses, space=space, alignment=_ADDRESS_ALIGNMENT
         )
+
+    @functools.cached_property
+    def module(self) -> PtxModule:
+        """The text that the assembler would get."""
+        from quod.target import ptx
+
+        return ptx.translate(self.traced, self.machine)
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """Checks the arguments of a launch; DeviceError for one that does not fit."""
@@ -222,10 +231,10 @@ class EmulatedDevice:
             self._run_text(kernel, groups, given)
 
     def _run_text(self, kernel: EmulatedKernel, groups: int, given: list[Any]) -> None:
-        from quod.target import ptx
         from quod.target.ptx_interpreter import interpret_ptx
 
-        interpret_ptx(ptx.emit(kernel.traced, kernel.machine), groups, given)
+        module = kernel.module
+        interpret_ptx(module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes)
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's."""
