@@ -519,3 +519,16 @@ def test_the_docstring_runs(device: CpuDevice) -> None:
     assert values(b) == [2 * i for i in range(COUNT)]
     assert "RecordingStream" in dir(module)
     assert RecordingStream.state == "recording"
+
+
+def test_labels_name_the_part_that_they_belong_to(device: CpuDevice) -> None:
+    a, b = device.allocate(64), device.allocate(64)
+    recording = device.stream().record()
+    with recording.part("first"):
+        recording.fill(a, 1)
+        with recording.part("inner"):
+            recording.copy(a, b, label="there")
+        recording.launch(device.compile(kernels.raise_to, amount=5), 1, 4, a, label="raise")
+    recording.upload(np.zeros(64, np.uint8), a)
+    labels = [step.label for step in recording.finish().recording.steps]
+    assert labels == ["first: fill", "first: inner: there", "first: raise", "upload"]

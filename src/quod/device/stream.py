@@ -13,7 +13,8 @@ A call that changes the state gives the stream in its new state and uses up the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,8 +41,8 @@ from quod.errors import DeviceError
 _STATES_OF = {
     "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
     "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
-    "wait_for": "recording", "finish": "recording", "recording": "recorded", "submit": "recorded",
-    "wait": "submitted", "cancel": "submitted", "is_done": "submitted",
+    "wait_for": "recording", "part": "recording", "finish": "recording",
+    "recording": "recorded", "submit": "recorded", "wait": "submitted", "cancel": "submitted", "is_done": "submitted",
 }  # fmt: skip
 
 
@@ -111,6 +112,17 @@ class RecordingStream(_Stream):
         self._steps: list[Step] = []
         self._dependencies = Dependencies()
         self._own_events: set[Event] = set()
+        self._part = ""
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """The labels of steps that are recorded meanwhile begin with `name`."""
+        self._check()
+        before, self._part = self._part, f"{self._part}{name}: "
+        try:
+            yield
+        finally:
+            self._part = before
 
     def _after(
         self, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
@@ -133,7 +145,7 @@ class RecordingStream(_Stream):
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
         step = Launch(
-            label or kernel.name, self._after(reads, writes), bytes, modmuls,
+            self._part + (label or kernel.name), self._after(reads, writes), bytes, modmuls,
             kernel=kernel, groups=groups, arguments=arguments, packed=packed,
         )  # fmt: skip
         self._steps.append(step)
@@ -164,7 +176,7 @@ class RecordingStream(_Stream):
                 f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
             )
         step = Copy(
-            label, self._after([source], [target]), 2 * source.nbytes,
+            self._part + label, self._after([source], [target]), 2 * source.nbytes,
             direction=direction, source=source, target=target,
         )  # fmt: skip
         self._steps.append(step)
@@ -178,7 +190,8 @@ class RecordingStream(_Stream):
             raise DeviceError(
                 f"{label} sets 32-bit words: {target.nbytes} bytes cannot be set to {word:#x}"
             )
-        step = Fill(label, self._after((), [target]), target.nbytes, target=target, word=word)
+        after = self._after((), [target])
+        step = Fill(self._part + label, after, target.nbytes, target=target, word=word)
         self._steps.append(step)
 
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
