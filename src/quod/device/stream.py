@@ -42,7 +42,8 @@ _STATES_OF = {
     "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
     "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
     "wait_for": "recording", "part": "recording", "finish": "recording",
-    "recording": "recorded", "submit": "recorded", "wait": "submitted", "cancel": "submitted", "is_done": "submitted",
+    "recording": "recorded", "submit": "recorded", "wait": "submitted", "cancel": "submitted",
+    "is_done": "submitted",
 }  # fmt: skip
 
 
