@@ -9,7 +9,9 @@ import pytest
 from hypothesis import settings
 
 from quod.device.cpu import CpuDevice
+from quod.device.discovery import open_device, why_no_gpu
 from quod.device.llvm_jit import host_processor
+from quod.device.protocol import AnyDevice
 
 # A kernel may be compiled within an example, and the machine may be busy.
 settings.register_profile("quod", deadline=None)
@@ -27,11 +29,26 @@ def shared_fixtures() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", params=["ifma", "scalar"])
-def device(request: pytest.FixtureRequest) -> Iterator[CpuDevice]:
-    """The processor, with each way of holding field elements in turn."""
+@pytest.fixture(scope="session", params=["ifma", "scalar", "cuda"])
+def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    """The processor, with each way of holding field elements in turn, and the GPU."""
     if request.param == "ifma" and not host_processor().has_ifma:
         pytest.skip("this processor has no AVX-512 IFMA")
-    found = CpuDevice(strategy=request.param)
+    found = _gpu() if request.param == "cuda" else CpuDevice(strategy=request.param)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session", params=["emulated", "cuda"])
+def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    """What GPU host code is tested on: an interpreter, slow and strict, and the GPU."""
+    found = _gpu() if request.param == "cuda" else open_device(request.param)
+    yield found
+    found.close()
+
+
+def _gpu() -> AnyDevice:
+    reason = why_no_gpu()
+    if reason is not None:
+        pytest.skip(f"no GPU: {reason}")
+    return open_device("cuda")
