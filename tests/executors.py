@@ -14,13 +14,19 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import CpuDevice
 from quod.kernel import KernelDefinition, Machine
 from quod.kernel.interpreter import interpret
+from quod.target import ptx
+from quod.target.ptx_interpreter import interpret_ptx
+from quod.target.ptx_machine import ptx_machine
 from tests.conftest import REPOSITORY
 
 Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool
 
 LANES = 8
-"""Instances a workgroup that `groups` counts; an executor of one lane gets as many more groups."""
+"""Instances a workgroup that `groups` counts; an executor of one lane gets as many more groups.
+
+One of larger workgroups runs what they divide.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,26 @@ def _cpu(name: str, strategy: str, lanes: int) -> Executor:
     return Executor(name, device.machine(lanes), run)
 
 
+def _ptx(workgroup_size: int) -> Executor:
+    machine = ptx_machine(workgroup_size)
+
+    def run(
+        definition: KernelDefinition,
+        groups: int,
+        arguments: Sequence[Argument],
+        static: dict[str, Any],
+    ) -> None:
+        module = ptx.translate(definition.trace(machine, **static), machine)
+        interpret_ptx(module.text, groups, arguments, dynamic_shared=module.dynamic_shared_bytes)
+
+    return Executor(f"PTX for {workgroup_size}", machine, run)
+
+
 @functools.cache
 def executors() -> list[Executor]:
-    """The executors present: vectors with and without 52-bit multiply-add, and one lane."""
+    """The executors present: vectors with and without 52-bit multiply-add, one lane, PTX text."""
     found = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
+    found += [_ptx(LANES), _ptx(4 * LANES)]
     if llvm_jit.host_processor().has_ifma:
         found.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
     return found
@@ -97,7 +119,9 @@ def run_everywhere(
     interpreted: dict[Machine, list[Array]] = {}
     for executor in executors():
         machine = executor.machine
-        count = groups * LANES // machine.workgroup_size
+        count, rest = divmod(groups * LANES, machine.workgroup_size)
+        if rest:
+            continue
         if machine not in interpreted:
             given = _copied(arguments)
             interpret(definition.trace(machine, **static), count, given)

@@ -325,13 +325,19 @@ def test_atomics() -> None:
 
 def test_functions() -> None:
     functions = """
-.func (.reg .b32 out) triple(.reg .b32 a)
+.func (.param .align 16 .b8 result[16]) triple(
+    .param .b32 a
+)
 {
     .reg .pred %p<2>;
-    setp.eq.u32 %p1, a, 2;
-    mov.u32 out, 7;
+    .reg .b32 %r<3>;
+    ld.param.b32 %r1, [a];
+    setp.eq.u32 %p1, %r1, 2;
+    mov.u32 %r2, 7;
+    st.param.b32 [result+8], %r2;
     @%p1 ret;
-    mul.lo.u32 out, a, 3;
+    mul.lo.u32 %r2, %r1, 3;
+    st.param.b32 [result+8], %r2;
     ret;
 }
 """
@@ -339,7 +345,13 @@ def test_functions() -> None:
     setp.lt.u32 %p1, %r0, 3;
     mov.u32 %r1, 100;
     @!%p1 bra DONE;
-    call.uni (%r1), triple, (%r0);
+    {
+    .param .b32 p;
+    st.param.b32 [p], %r0;
+    .param .align 16 .b8 result[16];
+    call (result), triple, (p);
+    ld.param.b32 %r1, [result+8];
+    }
 DONE:
     mad.wide.u32 %rd2, %r0, 4, %rd1;
     st.global.u32 [%rd2], %r1;
@@ -347,11 +359,17 @@ DONE:
     out = np.zeros(4, np.uint32)
     interpret_ptx(text(body, functions=functions), 1, [out, out])
     assert out.tolist() == [0, 3, 7, 100]
-    lost = body.replace("call", "add.cc.u32 %r2, -1, 1; call").replace(
-        "DONE:", "addc.u32 %r1, 0, 0; DONE:"
-    )
-    with pytest.raises(InterpreterError, match="nothing has set"):
-        interpret_ptx(text(lost, functions=functions), 1, [out, out])
+
+    def refuse(changed: str, message: str) -> None:
+        with pytest.raises(InterpreterError, match=message):
+            interpret_ptx(text(changed, functions=functions), 1, [out, out])
+
+    lost = body.replace("call", "add.cc.u32 %r2, -1, 1; call")
+    refuse(lost.replace("DONE:", "addc.u32 %r1, 0, 0; DONE:"), "nothing has set")
+    refuse(body.replace("[result+8]", "[result+16]"), "where a parameter's b32 belongs")
+    refuse(body.replace("result[16]", "result[12]"), "not fit")
+    refuse(body.replace("[result+8]", "[result+4]"), "the other side does not set")
+    refuse(body.replace("b32 p;", "b64 p;").replace("b32 [p], %r0", "b64 [p], %rd0"), "not fit")
 
 
 def test_guarded_instructions_keep_what_others_hold() -> None:

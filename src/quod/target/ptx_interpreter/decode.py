@@ -29,6 +29,9 @@ Step = Callable[[Frame, Array], None]
 WORKGROUP, CARRY, CARRY_KIND = 0, 1, 2
 _FIRST_SLOT = 3
 
+_UNSET = 0xDEAD_BEEF_DEAD_BEEF
+"""What a register holds before it is set: unlikely to be what is wanted."""
+
 SPECIAL = {
     "%tid.x", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%lanemask_eq", "%lanemask_lt",
     "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z",
@@ -54,7 +57,25 @@ class Slots:
     """What a new frame holds, a number where it is the same for all lanes."""
     bits: dict[int, int] = field(default_factory=dict)
     special: dict[str, int] = field(default_factory=dict)
+    words: dict[str, dict[int, int]] = field(default_factory=dict)
+    """The slots of a parameter's words by their offsets."""
     _known: dict[object, int] = field(default_factory=dict)
+
+    def parameter(self, name: str, offset: int, bits: int) -> int | None:
+        """The slot of `bits` bits of a parameter; None if there is no such place in it."""
+        routine = self.routine
+        sizes = {each.name: each.size for each in (*routine.parameters, *routine.results)}
+        if name in routine.passed:
+            sizes[name] = routine.passed[name].size
+        size = bits // 8
+        if name not in sizes or offset % size or offset + size > sizes[name]:
+            return None
+        words = self.words.setdefault(name, {})
+        if offset not in words:
+            words[offset] = self._new((name, offset), bits, _UNSET & ((1 << bits) - 1))
+        # Bytes that are seen as words of several widths are no use of a parameter that is known.
+        slot = words[offset]
+        return slot if self.bits[slot] == bits else None
 
     def _new(self, key: object, bits: int, value: int) -> int:
         if key not in self._known:
@@ -77,8 +98,7 @@ class Slots:
             if split is None or declared is None or int(split[2]) >= (declared[1] or 0):
                 return None
         bits = bits_of(declared[0])
-        # What a register holds before it is set is unlikely to be what is wanted.
-        return self._new(name, bits, 0xDEAD_BEEF_DEAD_BEEF & ((1 << bits) - 1))
+        return self._new(name, bits, _UNSET & ((1 << bits) - 1))
 
     def constant(self, bits: int, value: int) -> int:
         return self._new(("constant", bits, value), bits, value)
@@ -148,15 +168,23 @@ class Operands:
         slot = self.slots.register(text)
         if slot is not None:
             return self._checked(slot, text, type_)
-        value = immediate(text, type_) if type_ != "pred" else None
+        value = immediate(text, "u32" if type_ == "pred" else type_)
         if value is None:
             raise self.instruction.error(f"has {text} where a {type_} belongs")
-        return self.slots.constant(bits_of(type_), value)
+        return self.slots.constant(bits_of(type_), value != 0 if type_ == "pred" else value)
 
     def loose_source(self, text: str, type_: str) -> int:
         """The slot of a register of any width, or of a literal, that is read."""
         slot = self.slots.register(text)
         return self.source(text, type_) if slot is None else slot
+
+    def parameter(self, text: str, type_: str) -> int:
+        """The slot of `[name + offset]` of a parameter."""
+        found = re.fullmatch(r"\[\s*([\w$@]+)\s*(?:\+\s*(\d+)\s*)?\]", text)
+        slot = found and self.slots.parameter(found[1], int(found[2] or 0), bits_of(type_))
+        if slot is None:
+            raise self.instruction.error(f"has {text} where a parameter's {type_} belongs")
+        return slot
 
     def number(self, text: str) -> int:
         """A literal that must be known when the text is read."""

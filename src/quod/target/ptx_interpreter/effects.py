@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.kernel.interpreter_memory import Place
 from quod.target.ptx_interpreter.arithmetic import UNSIGNED, Array, bits_of, seen_as
 from quod.target.ptx_interpreter.decode import Code, Frame, Operands, effect, where
 from quod.target.ptx_interpreter.instructions import elements
@@ -77,9 +76,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
 
     def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
-        words = workgroup.memory.load(
-            instruction, space, address, mask, workgroup.group, bits, count, constant
-        )
+        words = workgroup.memory.load(instruction, space, address, mask, bits, count, constant)
         for slot, word in zip(slots, words, strict=True):
             old = frame[slot]
             wide = word.view(seen)
@@ -108,7 +105,7 @@ def store(instruction: Instruction, operands: Operands) -> Code:
     def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
         values = [frame[slot].astype(narrow) for slot in slots]
-        workgroup.memory.store(instruction, space, address, mask, workgroup.group, bits, values)
+        workgroup.memory.store(instruction, space, address, mask, bits, values)
 
     return effect(act)
 
@@ -140,9 +137,7 @@ def atomic(instruction: Instruction, operands: Operands) -> Code:
     def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
         values = [frame[slot] for slot in sources]
-        before = workgroup.memory.atomic(
-            instruction, space, name, address, mask, workgroup.group, bits, values
-        )
+        before = workgroup.memory.atomic(instruction, space, name, address, mask, bits, values)
         if target is not None:
             frame[target] = where(mask, before, frame[target])
 
@@ -179,7 +174,7 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
             def begin(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
                 workgroup.memory.begin_copy(
                     instruction, address_in(frame[to], np.uint64(to_by)),
-                    frame[start] + np.uint64(start_by), mask, workgroup.group, size,
+                    frame[start] + np.uint64(start_by), mask, size,
                 )  # fmt: skip
 
             return effect(begin)
@@ -222,11 +217,11 @@ def barrier(instruction: Instruction, operands: Operands) -> Code:
     def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
         missing = workgroup.live & ~mask
         if missing.any():
-            raise Place(instruction.location, workgroup.group).error(
+            raise workgroup.memory.place(instruction.location).error(
                 int(np.argmax(missing)),
                 f"does not reach the barrier that instance {int(np.argmax(mask))} waits at",
             )
-        workgroup.memory.shared.barrier()
+        workgroup.memory.shared.barrier(None)
 
     return effect(act)
 
@@ -245,7 +240,7 @@ def _check_members(
     instruction: Instruction, workgroup: Workgroup, members: Array, mask: Array
 ) -> None:
     """All lanes that a member mask names, of those that have not ended, are here."""
-    place = Place(instruction.location, workgroup.group)
+    place = workgroup.memory.place(instruction.location)
     named = (members >> (workgroup.numbers & np.uint32(31))) & np.uint32(1)
     outside = mask & (named == 0)
     if outside.any():
@@ -299,7 +294,7 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
         absent = mask & ((whole >= len(mask)) | ~mask[np.minimum(whole, len(mask) - 1)])
         if absent.any():
             at = int(np.argmax(absent))
-            raise Place(instruction.location, workgroup.group).error(
+            raise workgroup.memory.place(instruction.location).error(
                 at, f"takes the register of instance {whole[at]}, which is not there"
             )
         taken = frame[value][np.where(mask, whole, 0)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_memory import Buffer, Place
+from quod.kernel.interpreter_memory import Buffer
 from quod.target.ptx_interpreter.arithmetic import Array, bits_of, seen_as
 from quod.target.ptx_interpreter.decode import (
     CARRY,
@@ -62,8 +62,6 @@ class Decoded:
     routine: Routine
     slots: Slots
     blocks: list[Block]
-    parameters: list[int]
-    results: list[int]
 
 
 class Program:
@@ -84,21 +82,7 @@ class Program:
 
     def _decode(self, routine: Routine) -> Decoded:
         slots = Slots(routine, self.addresses)
-        is_entry = routine is self.module.entry
-        if is_entry:
-            # The parameters of an entry are memory; here they are registers that ld.param reads.
-            for parameter in routine.parameters:
-                routine.registers[parameter.name] = (f"b{bits_of(parameter.type)}", None)
-        parameters, results = (
-            [slots.register(each.name) for each in group]
-            for group in (routine.parameters, routine.results)
-        )
-        blocks = self._blocks(routine, slots)
-        return Decoded(
-            routine, slots, blocks,
-            [slot for slot in parameters if slot is not None],
-            [slot for slot in results if slot is not None],
-        )  # fmt: skip
+        return Decoded(routine, slots, self._blocks(routine, slots))
 
     def _blocks(self, routine: Routine, slots: Slots) -> list[Block]:
         begins = {0, *routine.labels.values(), len(routine.instructions)}
@@ -148,7 +132,9 @@ class Program:
     def _code(self, instruction: Instruction, operands: Operands, routine: Routine) -> Code:
         name = instruction.opcode[0]
         if instruction.opcode[:2] == ("ld", "param"):
-            code = self._load_parameter(instruction, operands, routine)
+            code = _load_parameter(instruction, operands)
+        elif instruction.opcode[:2] == ("st", "param"):
+            code = _store_parameter(instruction, operands)
         elif name == "call":
             code = self._call(instruction, operands)
         elif name in _IGNORED:
@@ -166,30 +152,6 @@ class Program:
             return guarded(code, predicate, instruction.negated)
         return code
 
-    def _load_parameter(
-        self, instruction: Instruction, operands: Operands, routine: Routine
-    ) -> Code:
-        operands.count(2)
-        target, source = instruction.operands
-        name = source[1:-1].strip()
-        declared = {parameter.name: parameter.type for parameter in routine.parameters}
-        type_ = instruction.opcode[-1]
-        if routine is not self.module.entry or name not in declared:
-            raise instruction.error(f"reads {source}, which is no parameter of the entry")
-        if bits_of(declared[name]) != bits_of(type_):
-            raise instruction.error(f"reads a {declared[name]} as a {type_}")
-        slot = operands.loose_target(target)
-        given = operands.slots.register(name)
-        assert given is not None
-        held = operands.slots.bits[slot]
-        if held < bits_of(type_):
-            raise instruction.error("loads into a register that is too narrow")
-        wide = seen_as(f"u{held}")
-        if type_[0] == "s":
-            seen, signed = seen_as(type_), seen_as(f"s{held}")
-            return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [given])
-        return assignment(slot, lambda a: a.astype(wide), [given])
-
     def _call(self, instruction: Instruction, operands: Operands) -> Code:
         texts = list(instruction.operands)
         if instruction.opcode[1:] not in ((), ("uni",)) or not texts:
@@ -201,34 +163,72 @@ class Program:
         if routine is None or texts:
             raise instruction.error(f"calls {name}, which is no function")
         ins, outs = ([text for text in part if text] for part in (ins, outs))
-        if len(ins) != len(routine.parameters) or len(outs) != len(routine.results):
-            raise instruction.error(f"does not fit the parameters and results of {name}")
-        sources = [
-            operands.source(text, each.type)
-            for text, each in zip(ins, routine.parameters, strict=True)
-        ]
-        targets = [
-            operands.target(text, each.type)
-            for text, each in zip(outs, routine.results, strict=True)
-        ]
+        passed = operands.slots.routine.passed
+        for given, wanted in ((ins, routine.parameters), (outs, routine.results)):
+            fits = len(given) == len(wanted) and all(
+                text in passed and (passed[text].type, passed[text].size) == (each.type, each.size)
+                for text, each in zip(given, wanted, strict=True)
+            )
+            if not fits:
+                raise instruction.error(f"does not fit the parameters and results of {name}")
+        words = operands.slots.words
 
         def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
             callee = self.function(name)
             assert callee is not None
             inner = workgroup.frame(callee)
-            for slot, source in zip(callee.parameters, sources, strict=True):
-                inner[slot] = frame[source]
+            for text, each in zip(ins, routine.parameters, strict=True):
+                for offset, slot in callee.slots.words.get(each.name, {}).items():
+                    inner[slot] = _same_width(
+                        instruction, inner[slot], frame[words.get(text, {}).get(offset, WORKGROUP)]
+                    )
             workgroup.run(callee, inner, mask)
-            for slot, result in zip(targets, callee.results, strict=True):
-                frame[slot] = where(mask, inner[result], frame[slot])
+            for text, each in zip(outs, routine.results, strict=True):
+                made = callee.slots.words.get(each.name, {})
+                for offset, slot in words.get(text, {}).items():
+                    new = _same_width(instruction, frame[slot], inner[made.get(offset, WORKGROUP)])
+                    frame[slot] = where(mask, new, frame[slot])
             # A call does not keep the condition code.
             frame[CARRY] = frame[CARRY_KIND] = None
 
         return effect(act)
 
 
+def _same_width(instruction: Instruction, wanted: Array, given: object) -> Array:
+    if not isinstance(given, np.ndarray) or given.dtype != wanted.dtype:
+        raise instruction.error("passes or takes a word that the other side does not set as such")
+    return given
+
+
+def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
+    operands.count(2)
+    target, source = instruction.operands
+    type_ = instruction.opcode[-1]
+    if len(instruction.opcode) != 3:
+        raise instruction.error("is no load of a parameter that is known here")
+    given, slot = operands.parameter(source, type_), operands.loose_target(target)
+    held = operands.slots.bits[slot]
+    if held < bits_of(type_):
+        raise instruction.error("loads into a register that is too narrow")
+    wide = seen_as(f"u{held}")
+    if type_[0] == "s":
+        seen, signed = seen_as(type_), seen_as(f"s{held}")
+        return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [given])
+    return assignment(slot, lambda a: a.astype(wide), [given])
+
+
+def _store_parameter(instruction: Instruction, operands: Operands) -> Code:
+    operands.count(2)
+    target, source = instruction.operands
+    type_ = instruction.opcode[-1]
+    if len(instruction.opcode) != 3:
+        raise instruction.error("is no store to a parameter that is known here")
+    slot = operands.parameter(target, type_)
+    return assignment(slot, lambda a: a, [operands.source(source, type_)])
+
+
 def _trap(instruction: Instruction, workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-    raise Place(instruction.location, workgroup.group).error(int(np.argmax(mask)), "traps")
+    raise workgroup.memory.place(instruction.location).error(int(np.argmax(mask)), "traps")
 
 
 class Workgroup:
@@ -238,12 +238,11 @@ class Workgroup:
         self, program: Program, group: int, groups: int, buffers: dict[int, Buffer],
         shared_bytes: int, templates: dict[int, list[Any]], limit: int,
     ) -> None:  # fmt: skip
-        self.group = group
         self._entry = program.entry
         self._lanes = program.module.entry.workgroup_size
         self.live = np.ones(self._lanes, np.bool_)
         self.numbers = np.arange(self._lanes, dtype=np.uint32)
-        self.memory = Memory(buffers, shared_bytes, self._lanes)
+        self.memory = Memory(buffers, shared_bytes, group, self._lanes)
         self._templates = templates
         self._left = limit
         lane = self.numbers & np.uint32(31)
@@ -342,7 +341,7 @@ class Workgroup:
         if "uni" not in instruction.opcode:
             return
         if np.isin(self.numbers[going] // 32, self.numbers[staying] // 32).any():
-            raise Place(instruction.location, self.group).error(
+            raise self.memory.place(instruction.location).error(
                 int(np.argmax(going)),
                 f"goes where instance {int(np.argmax(staying))} of its warp does not, and the "
                 "branch says that all go one way",
@@ -368,10 +367,10 @@ def interpret_ptx(
     """
     program = _program(text)
     entry = program.entry
-    location = entry.routine.location
-    if len(arguments) != len(entry.parameters):
+    location, declared = entry.routine.location, entry.routine.parameters
+    if len(arguments) != len(declared):
         raise InterpreterError(
-            f"{entry.routine.name} takes {len(entry.parameters)} arguments, not {len(arguments)}",
+            f"{entry.routine.name} takes {len(declared)} arguments, not {len(arguments)}",
             location,
         )
     if program.dynamic != (dynamic_shared > 0):
@@ -384,9 +383,7 @@ def interpret_ptx(
     buffers: dict[int, Buffer] = {}
     lanes = entry.routine.workgroup_size
     values = []
-    for number, (parameter, given) in enumerate(
-        zip(entry.routine.parameters, arguments, strict=True)
-    ):
+    for number, (parameter, given) in enumerate(zip(declared, arguments, strict=True)):
         if isinstance(given, np.ndarray):
             if not given.flags.c_contiguous or bits_of(parameter.type) != 64:
                 raise InterpreterError(
@@ -406,6 +403,7 @@ def interpret_ptx(
                 templates, block_limit,
             )  # fmt: skip
             frame = workgroup.frame(entry)
-            for slot, value in zip(entry.parameters, values, strict=True):
-                frame[slot] = value
+            for parameter, value in zip(declared, values, strict=True):
+                for slot in entry.slots.words.get(parameter.name, {}).values():
+                    frame[slot] = value
             workgroup.run(entry, frame, np.ones(lanes, np.bool_))

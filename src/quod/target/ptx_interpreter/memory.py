@@ -46,20 +46,28 @@ def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
 class Memory:
     """What the instances of one workgroup can reach."""
 
-    def __init__(self, arrays: dict[int, Buffer], shared_bytes: int, lanes: int) -> None:
+    def __init__(
+        self, arrays: dict[int, Buffer], shared_bytes: int, group: int, lanes: int
+    ) -> None:
         self._buffers = arrays
-        self.shared = SharedBuffer("shared memory", shared_bytes)
+        self.shared = SharedBuffer("shared memory", shared_bytes, 1, lanes, 1)
+        self._group = group
+        self._lanes = lanes
         self._copies = PendingCopies(lanes)
         self._read_only: set[int] = set()
         self._written: set[int] = set()
 
+    def place(self, location: Location) -> Place:
+        """Where an access stands, for its errors."""
+        return Place(location, self._group, self._lanes)
+
     def _each(
-        self, instruction: Instruction, space: str, addresses: Array, lanes: Array, group: int
+        self, instruction: Instruction, space: str, addresses: Array, lanes: Array
     ) -> list[tuple[int, Buffer, Array, Array]]:
         """Number, buffer, lanes and byte offsets of what each lane points to."""
         if space == "shared":
             offsets = addresses.astype(np.int64) - SHARED_START
-            return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes, group))]
+            return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes))]
         numbers = (addresses >> _REACH).astype(np.int64)
         offsets = (addresses & np.uint64((1 << 40) - 1)).astype(np.int64)
         found = []
@@ -67,7 +75,7 @@ class Memory:
             here = numbers == number
             buffer = self._buffers.get(number - 1)
             if buffer is None:
-                place = Place(instruction.location, group)
+                place = self.place(instruction.location)
                 address = int(addresses[here][0])
                 raise place.error(
                     int(lanes[here][0]), f"points to {address:#x}, outside any buffer"
@@ -75,11 +83,10 @@ class Memory:
             found.append((number, buffer, lanes[here], offsets[here]))
         return found
 
-    @staticmethod
-    def _inside(instruction: Instruction, offsets: Array, lanes: Array, group: int) -> Array:
+    def _inside(self, instruction: Instruction, offsets: Array, lanes: Array) -> Array:
         if (offsets < 0).any():
             lane = int(lanes[int(np.argmax(offsets < 0))])
-            place = Place(instruction.location, group)
+            place = self.place(instruction.location)
             raise place.error(lane, "points before the beginning of shared memory")
         return offsets
 
@@ -98,16 +105,14 @@ class Memory:
             )
 
     def load(
-        self, instruction: Instruction, space: str, addresses: Array, mask: Array, group: int,
+        self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, count: int, constant: bool,
     ) -> list[Array]:  # fmt: skip
         """`count` words of `bits` bits for each lane; what other lanes get is 0."""
         lanes = np.flatnonzero(mask)
-        place, element = Place(instruction.location, group), _ELEMENTS[bits]
+        place, element = self.place(instruction.location), _ELEMENTS[bits]
         results = [np.zeros(len(mask), f"u{bits // 8}") for _ in range(count)]
-        for number, buffer, who, offsets in self._each(
-            instruction, space, addresses[lanes], lanes, group
-        ):
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
             self._aligned(buffer.name, offsets, who, bits // 8, count, place)
             if constant:
                 self._read_only.add(number)
@@ -118,30 +123,26 @@ class Memory:
         return results
 
     def store(
-        self, instruction: Instruction, space: str, addresses: Array, mask: Array, group: int,
+        self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, values: list[Array],
     ) -> None:  # fmt: skip
         """Stores words of `bits` bits for each lane."""
         lanes = np.flatnonzero(mask)
-        place = Place(instruction.location, group)
-        for number, buffer, who, offsets in self._each(
-            instruction, space, addresses[lanes], lanes, group
-        ):
+        place = self.place(instruction.location)
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
             self._aligned(buffer.name, offsets, who, bits // 8, len(values), place)
             self._note_written(space, number, buffer, instruction.location)
             buffer.store(offsets, who, _ELEMENTS[bits], [value[who] for value in values], place)
 
     def atomic(
         self, instruction: Instruction, space: str, name: str, addresses: Array, mask: Array,
-        group: int, bits: int, values: list[Array],
+        bits: int, values: list[Array],
     ) -> Array:  # fmt: skip
         """Changes one word for each lane in turn; gives what each found."""
         lanes = np.flatnonzero(mask)
         before = np.zeros(len(mask), f"u{bits // 8}")
-        place = Place(instruction.location, group)
-        for number, buffer, who, offsets in self._each(
-            instruction, space, addresses[lanes], lanes, group
-        ):
+        place = self.place(instruction.location)
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
             self._note_written(space, number, buffer, instruction.location)
             given = [value[who] for value in values]
             before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], given, place)
@@ -154,21 +155,21 @@ class Memory:
 
     def _check_constant(self, number: int, buffer: Buffer, location: Location) -> None:
         if number in self._read_only and number in self._written:
-            raise Place(location, 0).error(
+            raise self.place(location).error(
                 0, f"or another loads from {buffer.name} with .nc, which the kernel stores to"
             )
 
     # --- asynchronous copies
 
     def begin_copy(
-        self, instruction: Instruction, to: Array, start: Array, mask: Array, group: int, size: int
+        self, instruction: Instruction, to: Array, start: Array, mask: Array, size: int
     ) -> None:
         """Copies `size` bytes, from global memory to shared memory, for each lane."""
         lanes = np.flatnonzero(mask)
-        place = Place(instruction.location, group)
+        place = self.place(instruction.location)
         targets = to.astype(np.int64) - SHARED_START
-        self._inside(instruction, targets[lanes], lanes, group)
-        for _, buffer, who, starts in self._each(instruction, "global", start[lanes], lanes, group):
+        self._inside(instruction, targets[lanes], lanes)
+        for _, buffer, who, starts in self._each(instruction, "global", start[lanes], lanes):
             self._copies.begin(
                 buffer, starts, self.shared, targets[who], who, types.u32, size // 4, place
             )

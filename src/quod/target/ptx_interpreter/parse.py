@@ -28,10 +28,14 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of an entry or, as a register, of a function."""
+    """A parameter or a result of a routine, or what a caller passes as one: `size` bytes.
+
+    The type of an array of bytes is ``b8``.
+    """
 
     name: str
     type: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class Routine:
     workgroup_size: int = 0
     registers: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Type by name; for a range such as %r<9>, by prefix with the count of its registers."""
+    passed: dict[str, Parameter] = field(default_factory=dict)
+    """What the calls within pass and take, each under a name of its own."""
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     """Number of the instruction after each label."""
@@ -80,6 +86,11 @@ _SHARED = re.compile(
     r"(?:\.(extern)\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.[bu](8|16|32|64)\s+([\w$]+)"
     r"\[(\d*)\]"
 )
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+\d+\s+)?\.([busf](?:8|16|32|64))\s+(?:\.ptr\s+)?"
+    r"(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?([\w$]+)(?:\[(\d+)\])?"
+)
+_NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 
@@ -91,6 +102,7 @@ class _Parser:
         self._entry: Routine | None = None
         self._functions: dict[str, Routine] = {}
         self._shared: list[SharedArray] = []
+        self._scopes: list[dict[str, str]] = []
 
     def _error(self, problem: str, line: int) -> InterpreterError:
         return InterpreterError(problem, Location(self._file, line))
@@ -114,8 +126,16 @@ class _Parser:
                 elif held.endswith(";"):
                     self._declaration(held, begun)
                     held = ""
+            elif line == "{":
+                # What a call passes is declared in a scope of its own.
+                self._scopes.append({})
+                held = ""
             elif line == "}":
-                routine, held = None, ""
+                held = ""
+                if self._scopes:
+                    self._scopes.pop()
+                else:
+                    routine = None
             else:
                 held = self._body(routine, held, begun)
         if routine is not None or held:
@@ -143,8 +163,6 @@ class _Parser:
         routine = Routine(name, location, self._parameters(parameters, line))
         routine.results = self._parameters(results or "", line)
         if kind == "func":
-            for parameter in (*routine.parameters, *routine.results):
-                routine.registers[parameter.name] = (parameter.type, None)
             self._functions[name] = routine
             return routine
         if self._entry is not None:
@@ -157,13 +175,15 @@ class _Parser:
         return routine
 
     def _parameters(self, text: str, line: int) -> list[Parameter]:
-        parameters = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            words = part.split()
-            if words[0] not in (".param", ".reg"):
-                raise self._error(f"{part!r} is no parameter", line)
-            parameters.append(Parameter(words[-1], words[1].lstrip(".")))
-        return parameters
+        parts = (part.strip() for part in text.split(","))
+        return [self._parameter(part, line) for part in parts if part]
+
+    def _parameter(self, text: str, line: int) -> Parameter:
+        found = _PARAMETER.fullmatch(text)
+        if not found:
+            raise self._error(f"{text!r} is no parameter that is known here", line)
+        type_, name, count = found.groups()
+        return Parameter(name, type_, int(type_[1:]) // 8 * int(count or 1))
 
     def _body(self, routine: Routine, held: str, begun: int) -> str:
         """Takes what is complete of `held` into the routine; gives the rest."""
@@ -187,6 +207,8 @@ class _Parser:
             directive = text.split()[0]
             if directive == ".reg":
                 self._registers(routine, text, line)
+            elif directive == ".param":
+                self._passed(routine, text, line)
             elif directive == ".shared":
                 self._declaration(text + ";", line)
             elif directive not in (".pragma", ".loc"):
@@ -199,12 +221,27 @@ class _Parser:
         routine.instructions.append(
             Instruction(
                 tuple(opcode.replace("::", ":").split(".")),
-                tuple(part.strip() for part in _OPERAND.findall(operands)),
+                tuple(part.strip() for part in _OPERAND.findall(self._renamed(operands))),
                 guard,
                 bool(negation),
                 Location(self._file, line),
             )
         )
+
+    def _passed(self, routine: Routine, text: str, line: int) -> None:
+        parameter = self._parameter(text, line)
+        if not self._scopes:
+            raise self._error(f"{parameter.name} is declared outside the scope of a call", line)
+        own = f"{parameter.name}@{len(routine.passed)}"
+        self._scopes[-1][parameter.name] = own
+        routine.passed[own] = Parameter(own, parameter.type, parameter.size)
+
+    def _renamed(self, operands: str) -> str:
+        """The operands with the names of this scope's parameters made different from others'."""
+        if not self._scopes:
+            return operands
+        known = {name: own for scope in self._scopes for name, own in scope.items()}
+        return _NAME.sub(lambda found: known.get(found[0], found[0]), operands)
 
     def _registers(self, routine: Routine, text: str, line: int) -> None:
         _, type_, names = text.split(None, 2)
