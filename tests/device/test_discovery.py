@@ -48,9 +48,9 @@ def test_what_a_device_is_opened_with_is_passed_on() -> None:
     ("name", "message"),
     [
         ("metal", "there is no device 'metal'; `quod devices` lists those there are"),
-        ("cuda:", "there is no device 'cuda:'; did you mean cuda?"),
+        ("cuda:", "there is no device 'cuda:'; did you mean cuda:0?"),
         ("cuda:-1", "there is no device 'cuda:-1'; did you mean cuda:0?"),
-        ("cuda:one", "there is no device 'cuda:one'; did you mean cuda?"),
+        ("cuda:one", "there is no device 'cuda:one'; did you mean cuda:0?"),
         ("CPU", "there is no device 'CPU'; `quod devices` lists those there are"),
         ("", "there is no device ''; `quod devices` lists those there are"),
         ("cpus", "there is no device 'cpus'; did you mean cpu?"),

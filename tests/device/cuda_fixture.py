@@ -1,0 +1,25 @@
+"""GPUs for the tests of the CUDA device: the machine's own, and one that is simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.device.cache import CompileCache
+from quod.device.cuda import CudaDevice
+from quod.device.discovery import why_no_gpu
+
+
+def open_gpu(kind: str, folder: Path, **options: Any) -> CudaDevice:
+    """A GPU with a cache of its own: ``cuda``, or ``simulated``. Skips where there is none."""
+    cache = CompileCache(folder)
+    if kind == "cuda":
+        if (why := why_no_gpu()) is not None:
+            pytest.skip(f"needs an NVIDIA GPU: {why}")
+        return CudaDevice(cache=cache, **options)
+    pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
+    from tests.device.fake_cuda import FakeCuda
+
+    return CudaDevice(cache=cache, bindings=FakeCuda(), **options)
