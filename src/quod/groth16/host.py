@@ -15,7 +15,7 @@ from quod.curve.array import Point
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.cancellation import Cancellation
-from quod.device.protocol import AnyDevice
+from quod.device.cpu import CpuDevice
 from quod.device.timeline import Stage, Timeline
 from quod.field.array import Words
 from quod.formats import Zkey
@@ -38,7 +38,7 @@ class Bases:
     left out where they are many.
     """
 
-    def __init__(self, device: AnyDevice, group: Group, points: Words, first: int = 0) -> None:
+    def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
         # Points may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
         finite = np.flatnonzero(is_finite(device, group, points))
@@ -56,9 +56,10 @@ class Bases:
 
     def peak_bytes(self) -> int:
         """A bound on the memory that their MSM takes, with the scalars that are gathered for it."""
-        count = len(self.resident)
+        count, bases = len(self.resident), self.resident.on_cpu
+        assert bases is not None
         gathered = 0 if isinstance(self.chosen, slice) else count * self.group.scalars.bytes
-        return gathered + self.resident.plan(count, None).peak_bytes(self.resident.device.threads)
+        return gathered + bases.plan(count, None).peak_bytes(bases.device.threads)
 
     def scalars(self, vector: Words) -> Words:
         """The scalars of these bases out of all of them."""
@@ -69,7 +70,7 @@ class HostKey:
     """See `ResidentKey`."""
 
     def __init__(
-        self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline
+        self, zkey: Zkey, device: CpuDevice, g1: Group, g2: Group, timeline: Timeline
     ) -> None:
         self._device, self._zkey = device, zkey
         # One proof after another, each with all of the device.

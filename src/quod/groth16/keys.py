@@ -11,7 +11,9 @@ import numpy as np
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
+from quod.device.cpu import CpuDevice
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
@@ -50,8 +52,9 @@ class ProvingKey:
                 (g2, (zkey.beta_g2, zkey.delta_g2)),
             )
         )
+        self.host: AnyDevice
         self.resident: ResidentKey
-        if self.device.unified:
+        if isinstance(self.device, CpuDevice):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
         else:

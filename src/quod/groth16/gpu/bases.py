@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,152 +18,206 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.pending import PendingMsm
 from quod.msm.gpu.plan import plan_gpu_msm
-from quod.msm.gpu.resident import PendingMsm, ResidentMsm
+from quod.msm.gpu.resident import ResidentMsm
+from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.gpu.workspace import Workspace, workspace_bytes
 from quod.msm.options import MsmOptions
 
 # Bases are kept without their points at infinity where so many are left out.
 _WORTH_GATHERING = 0.1
 
-# Multiples of each base to try to keep, and workspaces to try to have: the best first. Two MSMs at
-# a time fill the gaps of one another; more gain where all of them are small.
+# Multiples of each base to try to keep, and workspaces to try to have: the best first.
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
 _WORKSPACES = (5, 2, 1)
 
+# The planner of an MSM is told how many multiples there may be, not how many bytes.
+_ANY_BYTES = 1 << 62
+
 
 @dataclass(frozen=True, eq=False)
-class FiniteBases:
-    """The bases of one MSM that are worth keeping, and the scalars that they belong to.
+class KeyBases:
+    """The points of one MSM of a proof, of which `finite` are worth keeping.
 
-    Base i belongs to scalar first + i, or indices[i], of a vector.
+    Point i belongs to scalar first + i of a vector. Of the finite ones only, where many others are
+    left out, point i belongs to scalar indices[i].
     """
 
     name: str
     group: Group
     points: Words
     first: int
+    finite: Words
     indices: NDArray[np.uint32] | None
 
     @classmethod
-    def of(cls, name: str, group: Group, points: Words, first: int = 0) -> FiniteBases:
+    def of(cls, name: str, group: Group, points: Words, first: int = 0) -> KeyBases:
         # Points may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
-        there = points.reshape(len(points), -1).any(axis=1)
-        finite = np.flatnonzero(there)
-        if len(finite) >= (1 - _WORTH_GATHERING) * len(points):
-            return cls(name, group, points, first, None)
-        return cls(name, group, points[finite], 0, (finite + first).astype(np.uint32))
+        there = np.flatnonzero(points.reshape(len(points), -1).any(axis=1))
+        if len(there) >= (1 - _WORTH_GATHERING) * len(points):
+            return cls(name, group, points, first, points, None)
+        indices = (there + first).astype(np.uint32)
+        return cls(name, group, points, first, points[there], indices)
 
 
 @dataclass(frozen=True)
 class MsmMemory:
-    """What a key's MSMs take: how many multiples are kept of each base, and the workspaces."""
+    """What the MSMs of a key take in device memory.
+
+    `multiples` are kept of each base (None: as many as pay), and `workspaces` are their sizes.
+    `base_bytes` are taken by bases, and `passing_bytes` beside them while they are brought there.
+    Those of the MSMs in `streamed` stay with the host.
+    """
 
     multiples: int | None
     workspaces: tuple[int, ...]
     base_bytes: int
     passing_bytes: int
+    streamed: dict[str, StreamPlan]
 
-    @property
-    def nbytes(self) -> int:
-        """All of it, with what making the multiples takes while the key is opened."""
-        return self.base_bytes + max(sum(self.workspaces), self.passing_bytes)
+    @classmethod
+    def fitting(cls, device: AnyDevice, parts: Sequence[KeyBases], budget: int) -> MsmMemory:
+        """The fastest choice within `budget` bytes.
+
+        Multiples of the bases are given up first, then workspaces of their own, then room for all
+        bases. DeviceError, with what is needed, if all of that is not enough.
+        """
+        resident = (
+            cls._resident(device, parts, multiples, workspaces)
+            for workspaces in _WORKSPACES
+            for multiples in _MULTIPLES
+        )
+        parts = [part for part in parts if len(part.points)]
+        largest_first = sorted(parts, key=lambda part: part.finite.nbytes, reverse=True)
+        streamed = (
+            cls._streamed(device, largest_first[:count], largest_first[count:], budget)
+            for count in range(1, len(parts) + 1)
+        )
+        least = _ANY_BYTES
+        for choices in (resident, streamed):
+            for choice in choices:
+                if choice.nbytes(device) <= budget:
+                    return choice
+                least = min(least, choice.nbytes(device))
+        raise DeviceError(
+            f"the MSMs of a proof with this key need {bytes_text(least)} of device memory, and "
+            f"{bytes_text(max(0, budget))} are left for them; prove on a device with more memory, "
+            "or with --device cpu"
+        )
+
+    @classmethod
+    def _resident(
+        cls, device: AnyDevice, parts: Sequence[KeyBases], multiples: int | None, count: int
+    ) -> MsmMemory:
+        plans = [_plan(device, part, multiples) for part in parts]
+        sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
+        bases = sum(
+            plan.copies * len(part.finite) * (8 * plan.base_words + 1)
+            + (0 if part.indices is None else part.indices.nbytes)
+            for plan, part in zip(plans, parts)
+        )
+        passing = max(
+            (precompute.scratch_bytes(plan, len(part.finite)) for plan, part in zip(plans, parts)),
+            default=0,
+        )
+        # MSMs take turns on the workspaces, so that each of few must do for any.
+        kept = sizes if count >= len(sizes) else sizes[:1] * count
+        return cls(multiples, tuple(kept), bases, passing, {})
+
+    @classmethod
+    def _streamed(
+        cls,
+        device: AnyDevice,
+        streamed: Sequence[KeyBases],
+        resident: Sequence[KeyBases],
+        budget: int,
+    ) -> MsmMemory:
+        rest = cls._resident(device, resident, 1, 1)
+        each = (budget - rest.nbytes(device)) // len(streamed)
+        plans = {
+            part.name: plan_streamed(device, part.group, len(part.points), MsmOptions(), each)
+            for part in streamed
+        }
+        return cls(1, rest.workspaces, rest.base_bytes, rest.passing_bytes, plans)
+
+    def nbytes(self, device: AnyDevice) -> int:
+        """All of it."""
+        streamed = sum(plan.peak_bytes(device) for plan in self.streamed.values())
+        return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
 
 
-def fitting_memory(device: AnyDevice, parts: Sequence[FiniteBases], budget: int) -> MsmMemory:
-    """The fastest choice within `budget` bytes; DeviceError if there is none, with what is needed.
-
-    Multiples of the bases are given up first, then workspaces of their own.
-    """
-    choices = [
-        _memory(device, parts, multiples, count)
-        for count in _WORKSPACES
-        for multiples in _MULTIPLES
-    ]
-    for choice in choices:
-        if choice.nbytes <= budget:
-            return choice
-    least = min(choice.nbytes for choice in choices)
-    raise DeviceError(
-        f"the MSMs of a proof with this key need {bytes_text(least)} of device memory, and "
-        f"{bytes_text(max(0, budget))} are left for them; prove on a device with more memory, or "
-        "with --device cpu"
-    )
-
-
-def _memory(
-    device: AnyDevice, parts: Sequence[FiniteBases], multiples: int | None, count: int
-) -> MsmMemory:
-    plans = [_plan(device, part, multiples) for part in parts]
-    sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
-    bases = sum(
-        plan.copies * len(part.points) * (8 * plan.base_words + 1)
-        + (0 if part.indices is None else part.indices.nbytes)
-        for plan, part in zip(plans, parts)
-    )
-    passing = max(precompute.scratch_bytes(part.group, len(part.points)) for part in parts)
-    # MSMs take turns on the workspaces, so that all of few must do for any.
-    kept = sizes if count >= len(sizes) else sizes[:1] * count
-    return MsmMemory(multiples, tuple(kept), bases, passing)
-
-
-def _plan(device: AnyDevice, part: FiniteBases, multiples: int | None) -> GpuMsmPlan:
+def _plan(device: AnyDevice, part: KeyBases, multiples: int | None) -> GpuMsmPlan:
     return plan_gpu_msm(
         part.group,
-        len(part.points),
+        len(part.finite),
         MsmOptions(precompute_factor=multiples),
         resident_lanes=device.resident_lanes,
-        base_budget=1 << 62,
+        base_budget=_ANY_BYTES,
     )
 
 
-class ResidentBases:
-    """The bases of one MSM with their multiples in device memory."""
+class GpuBases:
+    """The bases of all MSMs of a proof, with what the MSMs work in."""
 
-    def __init__(self, device: AnyDevice, part: FiniteBases, multiples: int | None) -> None:
-        self.name, self._first = part.name, part.first
-        self._msm = ResidentMsm(
-            device,
-            part.group,
-            part.points,
-            MsmOptions(precompute_factor=multiples),
-            base_budget=1 << 62,
+    def __init__(self, device: AnyDevice, parts: Sequence[KeyBases], memory: MsmMemory) -> None:
+        options = MsmOptions(precompute_factor=memory.multiples)
+        self._parts = parts
+        self._streamed = {
+            part.name: (StreamedMsm(device, part.group, part.points), memory.streamed[part.name])
+            for part in parts
+            if part.name in memory.streamed
+        }
+        self._resident = {
+            part.name: ResidentMsm(device, part.group, part.finite, options, base_budget=_ANY_BYTES)
+            for part in parts
+            if part.name not in memory.streamed and len(part.finite)
+        }
+        self._indices = {
+            part.name: device.upload(part.indices)
+            for part in parts
+            if part.name in self._resident and part.indices is not None
+        }
+        made = [Workspace(device, nbytes) for nbytes in memory.workspaces]
+        # The largest MSM gets the largest workspace, and the one that it shares with fewest.
+        order = sorted(
+            self._resident, key=lambda name: self._resident[name].workspace_bytes(), reverse=True
         )
-        self._indices = None if part.indices is None else device.upload(part.indices)
-
-    @property
-    def workspace_bytes(self) -> int:
-        """The size of the workspace that the MSM needs."""
-        return self._msm.workspace_bytes()
+        self._workspaces = {name: made[place % len(made)] for place, name in enumerate(order)}
 
     def record(
-        self, recording: RecordingStream, scalars: Buffer, workspace: Workspace
+        self, recording: RecordingStream, name: str, group: Group, scalars: Buffer
     ) -> PendingPoint:
-        """Records the MSM over scalars of which each base knows its own."""
-        size = self._msm.group.scalars.bytes
-        own = scalars.slice(self._first * size, scalars.nbytes)
-        pending = self._msm.record(recording, own, workspace=workspace, indices=self._indices)
-        return PendingPoint(self._msm.group, pending)
+        """Records one of the MSMs; `scalars` are all that there are, canonical."""
+        part = next(part for part in self._parts if part.name == name)
+        own = scalars.slice(part.first * group.scalars.bytes, scalars.nbytes)
+        with recording.part(f"MSM {name}"):
+            if name in self._streamed:
+                msm, plan = self._streamed[name]
+                return PendingPoint(group, msm.record(recording, own, plan))
+            if name not in self._resident:
+                return PendingPoint(group, None)
+            indices = self._indices.get(name)
+            pending = self._resident[name].record(
+                recording,
+                scalars if indices is not None else own,
+                workspace=self._workspaces[name],
+                indices=indices,
+            )
+        return PendingPoint(group, pending)
 
 
 @dataclass(frozen=True)
 class PendingPoint:
-    """The result of an MSM in a recording."""
+    """The result of an MSM in a recording; without a `pending` one it is infinity."""
 
     group: Group
-    pending: PendingMsm
+    pending: PendingMsm | None
 
     def finish(self) -> Point:
         """The point, after a submission of the recording."""
+        if self.pending is None:
+            return None
         words = self.pending.finish().view(np.uint32).reshape(1, *self.group.shape)
         return to_points(self.group, words)[0]
-
-
-def make_workspaces(
-    device: AnyDevice, memory: MsmMemory, bases: Iterable[ResidentBases]
-) -> dict[str, Workspace]:
-    """A workspace for each MSM by its name; the largest get theirs first."""
-    made = [Workspace(device, nbytes) for nbytes in memory.workspaces]
-    order = sorted(bases, key=lambda part: part.workspace_bytes, reverse=True)
-    return {part.name: made[place % len(made)] for place, part in enumerate(order)}

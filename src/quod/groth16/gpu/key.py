@@ -25,13 +25,7 @@ from quod.field.array import Words
 from quod.field.kernels import field_multiply
 from quod.field.spec import FieldSpec
 from quod.formats import Zkey
-from quod.groth16.gpu.bases import (
-    FiniteBases,
-    PendingPoint,
-    ResidentBases,
-    fitting_memory,
-    make_workspaces,
-)
+from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory, PendingPoint
 from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.gpu.witness import WitnessBuffer
 from quod.groth16.resident import Tasks
@@ -64,11 +58,11 @@ class GpuKey:
         with timeline.stage("bases"):
             self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
             parts = [
-                FiniteBases.of("B2", g2, zkey.b_g2),
-                FiniteBases.of("A", g1, zkey.a),
-                FiniteBases.of("B1", g1, zkey.b_g1),
-                FiniteBases.of("C", g1, zkey.c, zkey.public + 1),
-                FiniteBases.of("H", g1, zkey.h),
+                KeyBases.of("B2", g2, zkey.b_g2),
+                KeyBases.of("A", g1, zkey.a),
+                KeyBases.of("B1", g1, zkey.b_g1),
+                KeyBases.of("C", g1, zkey.c, zkey.public + 1),
+                KeyBases.of("H", g1, zkey.h),
             ]
             taken = (
                 self._rows.nbytes
@@ -76,9 +70,11 @@ class GpuKey:
                 + self._domain.peak_bytes(batch=3, ordering="NR")
                 + _SLOTS * zkey.variables * fr.bytes
             )
-            memory = fitting_memory(device, parts, device.memory_budget - taken)
-            self._bases = [ResidentBases(device, part, memory.multiples) for part in parts]
-            self._workspaces = make_workspaces(device, memory, self._bases)
+            memory = MsmMemory.fitting(device, parts, device.memory_budget - taken)
+            self._groups = {part.name: part.group for part in parts}
+            self._bases = GpuBases(device, parts, memory)
+            # Slices of bases that pass through belong to a slot.
+            self._most_slots = 1 if memory.streamed else _SLOTS
         with timeline.stage("transforms"):
             self._multiply = device.compile(field_multiply, spec=FieldSpec(fr))
             self._slots = [_Slot(self)]
@@ -104,7 +100,7 @@ class GpuKey:
     def _take(self) -> _Slot:
         """A slot that no proof uses, made if there may be one more."""
         with self._changed:
-            if not self._free and len(self._slots) < _SLOTS:
+            if not self._free and len(self._slots) < self._most_slots:
                 self._slots.append(_Slot(self))
                 return self._slots[-1]
             while not self._free:
@@ -130,11 +126,10 @@ class GpuKey:
             bytes=3 * size, modmuls=n,
         )  # fmt: skip
         record_coset_quotient(recording, self._domain, evaluations, a)
-        pending = {}
-        for part in self._bases:
-            scalars = a if part.name == "H" else witness.buffer
-            pending[part.name] = part.record(recording, scalars, self._workspaces[part.name])
-        return pending
+        return {
+            name: self._bases.record(recording, name, group, a if name == "H" else witness.buffer)
+            for name, group in self._groups.items()
+        }
 
 
 class _Slot:
