@@ -15,7 +15,7 @@ from quod.curve.groups import Group
 from quod.curve.pairing_exponent import final_exponentiation
 from quod.curve.pairing_loop import MillerLoop
 from quod.curve.parameters import CURVES, Fq2Element, G1Point, G2Point, PairingCurve
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
@@ -62,7 +62,7 @@ def pairing_final(
 
 
 def pairing_product_words(
-    device: CpuDevice, curve: PairingCurve, p: Words, q: Words
+    device: AnyDevice, curve: PairingCurve, p: Words, q: Words
 ) -> NDArray[np.uint32]:
     """The product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
 
@@ -84,7 +84,7 @@ def pairing_product_words(
     return out
 
 
-def pairing_product(device: CpuDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Fq12Integers:
+def pairing_product(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Fq12Integers:
     """The product of e(p, q) over pairs of plain points, None for infinity."""
     p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs])
     q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs])
@@ -94,11 +94,11 @@ def pairing_product(device: CpuDevice, curve: PairingCurve, pairs: Sequence[Pair
     return low, high
 
 
-def pairing(device: CpuDevice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
+def pairing(device: AnyDevice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
     """e(p, q), the optimal ate pairing to the power (q^12 - 1)/r exactly."""
     return pairing_product(device, curve, [(p, q)])
 
 
-def pairing_product_is_one(device: CpuDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> bool:
+def pairing_product_is_one(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> bool:
     """Whether the product of e(p, q) over all pairs is 1."""
     return pairing_product(device, curve, pairs) == ONE
