@@ -122,7 +122,9 @@ def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
 
 @functools.cache
 def _jit(processor: HostProcessor) -> Any:
-    return _binding().create_lljit_compiler(_target_machine(processor), use_jit_link=False)
+    # JITLink keeps the sections of an object together. The older linker maps each on its own, and
+    # where a GPU's driver has filled the address space they land too far apart for relocations.
+    return _binding().create_lljit_compiler(_target_machine(processor), use_jit_link=True)
 
 
 class LoadedCode:
