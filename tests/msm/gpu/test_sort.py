@@ -1,0 +1,252 @@
+"""Entries sorted by bucket and cut into units, against plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.emulated import EmulatedDevice
+from quod.field.array import Words
+from quod.msm.digits import window_count
+from quod.msm.gpu import plan as plans
+from quod.msm.gpu import sort, units
+from quod.msm.gpu.digits import position_of_too_large
+from quod.msm.gpu.layout import SIGN_BIT, GpuMsmPlan
+from quod.msm.gpu.plan import SortShape
+from quod.msm.gpu.record import Scalars, record_units
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from tests.msm.inputs import scalar_words
+
+GROUP = GROUPS["bls12_381.g1"]
+BITS = 40
+
+
+def plan_of(
+    count: int, window_bits: int, *, windows: int = 1, batch: int = 1, longest: int = 20,
+    bits: int = BITS,
+) -> GpuMsmPlan:  # fmt: skip
+    maximum = min((1 << bits) - 1, GROUP.scalars.value - 1)
+    copies = -(-window_count(maximum, window_bits) // windows)
+    return GpuMsmPlan(GROUP, count, window_bits, windows, copies, maximum, longest, batch)
+
+
+def signed_digits(scalar: int, window_bits: int, number: int) -> list[int]:
+    """Digits in base 2**window_bits from -2**(window_bits - 1) on, the lowest first."""
+    digits, half = [], 1 << (window_bits - 1)
+    for _ in range(number):
+        digit = (scalar + half) % (2 * half) - half
+        scalar = (scalar - digit) >> window_bits
+        digits.append(digit)
+    assert scalar == 0
+    return digits
+
+
+@dataclass
+class Sorted:
+    """What the kernels made of some scalars."""
+
+    entries: Words
+    starts: Words
+    lengths: Words
+    numbers: Words
+    first_unit: Words
+    count: int
+    too_large: int
+
+
+def run(
+    plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *, bases: int | None = None, first: int = 0,
+    indices: Sequence[int] | None = None, infinite: Sequence[int] | None = None,
+) -> Sorted:  # fmt: skip
+    device = EmulatedDevice()
+    words = device.upload(np.concatenate([scalar_words(vector) for vector in vectors]))
+    bases = plan.count if bases is None else bases
+    marks: Buffer | None = None
+    if infinite is not None:
+        table = np.zeros(-(-bases * plan.copies // 32), np.uint32)
+        for base in infinite:
+            table[base // 32] |= 1 << (base % 32)
+        marks = device.upload(table)
+    numbers = None if indices is None else device.upload(np.array(indices, np.uint32))
+    scalars = Scalars(words, len(vectors[0]), bases, first, numbers, marks)
+    workspace = Workspace(device, workspace_bytes(device, plan))
+    arrays = Arrays.of(device, plan, Carver(workspace.buffer))
+    recording = device.stream().record()
+    recording.fill(arrays.zeroed)
+    record_units(recording, device, plan, scalars, arrays)
+    recording.finish().submit().wait()
+
+    def words_of(buffer: Buffer) -> Words:
+        out = np.zeros(buffer.nbytes // 4, np.uint32)
+        device.download(buffer, out)
+        return out
+
+    own = arrays.units
+    return Sorted(
+        words_of(arrays.entries), words_of(own.starts), words_of(own.lengths),
+        words_of(own.numbers), words_of(own.first_unit), int(words_of(own.count)[0]),
+        int(words_of(arrays.too_large)[0]),
+    )  # fmt: skip
+
+
+def expected_buckets(
+    plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *, bases: int | None = None, first: int = 0,
+    indices: Sequence[int] | None = None, infinite: Sequence[int] = (),
+) -> list[Counter[int]]:  # fmt: skip
+    """The entries of every bucket."""
+    bases = plan.count if bases is None else bases
+    buckets: list[Counter[int]] = [Counter() for _ in range(plan.all_buckets)]
+    for number, vector in enumerate(vectors):
+        for i in range(plan.count):
+            scalar = vector[i if indices is None else indices[i]]
+            for j, digit in enumerate(signed_digits(scalar, plan.window_bits, plan.digit_windows)):
+                base = j // plan.windows * bases + first + i
+                if digit == 0 or base in infinite:
+                    continue
+                window = number * plan.windows + j % plan.windows
+                bucket = window * plan.buckets + abs(digit) - 1
+                buckets[bucket][base | (SIGN_BIT if digit < 0 else 0)] += 1
+    return buckets
+
+
+def check(plan: GpuMsmPlan, found: Sorted, buckets: list[Counter[int]]) -> None:
+    assert found.too_large == 0
+    total = sum(bucket.total() for bucket in buckets)
+    count = found.count
+    assert count <= plan.unit_room
+    assert found.first_unit[0] == 0
+    assert found.first_unit[-1] == count
+    lengths = found.lengths[:count].astype(int)
+    assert (np.diff(lengths) <= 0).all()
+    assert lengths.sum() == total
+    assert count == 0 or 1 <= lengths[-1] <= lengths[0] <= plan.longest
+    assert sorted(found.numbers[:count]) == list(range(count))
+    place = np.empty(count, int)
+    place[found.numbers[:count]] = np.arange(count)
+    position = 0
+    for bucket, wanted in enumerate(buckets):
+        own = range(int(found.first_unit[bucket]), int(found.first_unit[bucket + 1]))
+        assert len(own) == -(-wanted.total() // plan.longest)
+        entries: Counter[int] = Counter()
+        for unit in own:
+            start, length = int(found.starts[place[unit]]), int(lengths[place[unit]])
+            assert start == position
+            position += length
+            entries.update(found.entries[start : start + length].tolist())
+        assert entries == wanted
+        sizes = [int(lengths[place[unit]]) for unit in own]
+        assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+def kinds(count: int) -> dict[str, list[int]]:
+    source = random.Random(count)
+    uniform = [source.getrandbits(BITS) for _ in range(count)]
+    return {
+        "uniform": uniform,
+        "zeros": [0] * count,
+        "ones": [1] * count,
+        "all ones": [(1 << BITS) - 1] * count,
+        "equal": [uniform[0]] * count,
+        "bits": [source.getrandbits(1) for _ in range(count)],
+        "giant": [uniform[0] if i % 16 else uniform[i] for i in range(count)],
+        "steps": [(i << (i % 33)) % (1 << BITS) for i in range(count)],
+    }
+
+
+KINDS = list(kinds(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bins", [8192, 64])
+def test_sorting(bins: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one step where every bucket has a bin, and in two."""
+    monkeypatch.setattr(plans, "MOST_BINS", bins)
+    monkeypatch.setattr(sort, "ENTRIES_A_LANE", 1)
+    monkeypatch.setattr(sort, "TILE", sort.LANES)
+    monkeypatch.setattr(units, "_MANY_UNITS", 4)
+    count = 300
+    plan = plan_of(count, 8)
+    assert SortShape.of(plan).direct == (bins == 8192)
+    scalars = kinds(count)[kind]
+    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("bins", [8192, 16])
+@pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
+@pytest.mark.parametrize("count", [1, 2, 33])
+def test_widths_and_counts(
+    count: int, window_bits: int, bins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "MOST_BINS", bins)
+    if window_bits == 13 and bins == 16:
+        bins = 64
+        monkeypatch.setattr(plans, "MOST_BINS", bins)
+    plan = plan_of(count, window_bits, windows=2, longest=3)
+    scalars = kinds(count)["uniform"]
+    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("bins", [8192, 32])
+def test_batches(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that are further apart than they are long."""
+    monkeypatch.setattr(plans, "MOST_BINS", bins)
+    count = 70
+    vectors = [kinds(count + 5)[kind] for kind in ("uniform", "ones", "steps")]
+    plan = plan_of(count, 6, windows=3, batch=3, longest=7)
+    check(plan, run(plan, vectors, bases=90), expected_buckets(plan, vectors, bases=90))
+
+
+def test_indices_infinite_bases_and_a_first_base() -> None:
+    count, bases, first = 50, 80, 13
+    source = random.Random(2)
+    scalars = kinds(64)["uniform"]
+    indices = [source.randrange(64) for _ in range(count)]
+    plan = plan_of(count, 9)
+    infinite = source.sample(range(bases * plan.copies), 60)
+    where = {"bases": bases, "first": first}
+    found = run(plan, [scalars], indices=indices, infinite=infinite, **where)
+    check(
+        plan, found,
+        expected_buckets(plan, [scalars], indices=indices, infinite=infinite, **where),
+    )  # fmt: skip
+
+
+def test_full_scalars() -> None:
+    """Of all 255 bits, with the greatest."""
+    order = GROUP.scalars.value
+    source = random.Random(3)
+    scalars = [order - 1, order - 2, 0, 1, order >> 1, *(source.randrange(order) for _ in range(9))]
+    plan = plan_of(len(scalars), 11, windows=3, bits=256)
+    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize(
+    ("bits", "word"), [(BITS, 1 << BITS), (BITS, (1 << 256) - 1), (256, GROUP.scalars.value)]
+)
+def test_a_scalar_that_is_too_large(bits: int, word: int) -> None:
+    scalars = [(1 << BITS) - 1] * 300
+    plan = plan_of(300, 8, bits=bits)
+    for positions in ([0], [299], [270, 41]):
+        for position in positions:
+            scalars[position] = word
+        found = run(plan, [scalars])
+        assert position_of_too_large(found.too_large) == min(positions)
+        for position in positions:
+            scalars[position] = 1
+
+
+def test_one_bucket_of_very_many_units() -> None:
+    """More than a subgroup writes, with the constant as it is."""
+    count = 2100
+    plan = replace(plan_of(count, 5, bits=3), longest=2)
+    scalars = [3] * count
+    found = run(plan, [scalars])
+    assert found.count == 1050 > units._MANY_UNITS
+    check(plan, found, expected_buckets(plan, [scalars]))
