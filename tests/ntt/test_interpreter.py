@@ -7,8 +7,9 @@ import pytest
 
 from quod.curve.parameters import BN254, root_of_unity
 from quod.device.cpu import CpuDevice
+from quod.device.llvm_jit import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter import Argument, interpret
 from quod.ntt.memory import memory_of
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import reverse_bits, scale_by_powers
@@ -21,22 +22,30 @@ from tests.reference import ntt as reference
 FR = BN254.fr
 
 
+@pytest.fixture(params=["ifma", "scalar"])
+def processor(request: pytest.FixtureRequest) -> CpuDevice:
+    """Whose machine the kernels are traced for, and where their tables are made."""
+    if request.param == "ifma" and not host_processor().has_ifma:
+        pytest.skip("this processor has no AVX-512 IFMA")
+    return CpuDevice(strategy=request.param, threads=1)
+
+
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
-def test_a_transform_of_two_passes(device: CpuDevice, direction: Direction) -> None:
+def test_a_transform_of_two_passes(processor: CpuDevice, direction: Direction) -> None:
     log_rows = [3, 3]
     domain = Domain(FR, 6, root_of_unity(BN254, "snarkjs", 6), 1)
-    tables = memory_of(device).tables(device, domain, log_rows, 1)
+    tables = memory_of(processor).tables(processor, domain, log_rows, 1)
     values = random_elements(FR, 64, seed=1)
     data = values.view(np.uint64).reshape(-1).copy()
-    scratch = np.zeros(array_bytes(device, FR, device.lanes << 3) // 8, np.uint64)
+    scratch = np.zeros(array_bytes(processor, FR, processor.lanes << 3) // 8, np.uint64)
     places = places_of(log_rows)
     for place in places if direction == "ascending" else places[::-1]:
-        shape = PassShape(direction, place.lanes(8, device.lanes), trivial=True, scaled=False)
-        arguments = [
+        shape = PassShape(direction, place.lanes(8, processor.lanes), trivial=True, scaled=False)
+        arguments: list[Argument] = [
             data, tables.twiddles[place.number].view(np.uint64), tables.factors.view(np.uint64),
             scratch, 8, 3, place.log_stride,
         ]  # fmt: skip
-        kernel = transform_pass.trace(device.machine(device.lanes), modulus=FR, shape=shape)
+        kernel = transform_pass.trace(processor.machine(processor.lanes), modulus=FR, shape=shape)
         interpret(kernel, 1, arguments)
     ordering = "RN" if direction == "ascending" else "NR"
     integers = to_integers(FR, values)
@@ -44,9 +53,9 @@ def test_a_transform_of_two_passes(device: CpuDevice, direction: Direction) -> N
     assert to_integers(FR, data.view(np.uint32).reshape(-1, FR.words)) == expected
 
 
-def test_bit_reversal_and_scaling(device: CpuDevice) -> None:
-    machine = device.machine(device.lanes)
-    tile = device.lanes.bit_length() - 1
+def test_bit_reversal_and_scaling(processor: CpuDevice) -> None:
+    machine = processor.machine(processor.lanes)
+    tile = processor.lanes.bit_length() - 1
     values = random_elements(FR, 2 << 7, seed=2)
     data = values.view(np.uint64).reshape(-1).copy()
     middle = 7 - 2 * tile
@@ -57,10 +66,10 @@ def test_bit_reversal_and_scaling(device: CpuDevice) -> None:
     assert np.array_equal(data.view(np.uint32).reshape(permuted.shape), permuted)
 
     powers = from_integers(
-        FR, [5, pow(3, device.lanes, FR.value), *(3 ** (1 << i) for i in range(7))]
+        FR, [5, pow(3, processor.lanes, FR.value), *(3 ** (1 << i) for i in range(7))]
     )
     kernel = scale_by_powers.trace(machine, modulus=FR)
-    groups = 256 // (4 * device.lanes)
+    groups = 256 // (4 * processor.lanes)
     interpret(kernel, groups, [data, powers.view(np.uint64), 256, 7, 4])
     before = to_integers(FR, permuted.reshape(256, -1))
     after = to_integers(FR, data.view(np.uint32).reshape(256, -1))

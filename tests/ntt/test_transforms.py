@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.ntt import Ordering, ntt, plan
 from tests.reference import ntt as reference
 
@@ -19,7 +19,7 @@ COSETS = (None, 7)
 
 
 def check(
-    device: CpuDevice,
+    device: AnyDevice,
     curve: PairingCurve,
     values: Sequence[int],
     *,
@@ -61,7 +61,7 @@ def combinations() -> list[tuple[Ordering, bool, int | None]]:
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("log2_size", range(11))
-def test_every_size_order_and_coset(device: CpuDevice, curve: PairingCurve, log2_size: int) -> None:
+def test_every_size_order_and_coset(device: AnyDevice, curve: PairingCurve, log2_size: int) -> None:
     values = uniform(curve, 1 << log2_size, log2_size)
     for ordering, inverse, coset in combinations():
         check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
@@ -71,7 +71,7 @@ def test_every_size_order_and_coset(device: CpuDevice, curve: PairingCurve, log2
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 6, 9])
 def test_both_families_of_roots(
-    device: CpuDevice, curve: PairingCurve, family: RootFamily, log2_size: int
+    device: AnyDevice, curve: PairingCurve, family: RootFamily, log2_size: int
 ) -> None:
     values = uniform(curve, 1 << log2_size, 100 + log2_size)
     for inverse in (False, True):
@@ -87,7 +87,7 @@ def test_the_families_differ_where_their_roots_do() -> None:
 
 @pytest.mark.parametrize("batch", [2, 5, 8, 11])
 @pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 5, 6, 8])
-def test_batches(device: CpuDevice, log2_size: int, batch: int) -> None:
+def test_batches(device: AnyDevice, log2_size: int, batch: int) -> None:
     values = uniform(BN254, batch << log2_size, batch)
     for ordering, inverse, coset in combinations():
         check(
@@ -97,7 +97,7 @@ def test_batches(device: CpuDevice, log2_size: int, batch: int) -> None:
 
 @pytest.mark.parametrize("split", [[4, 3, 3], [5, 6], [3, 1, 2, 3], [8, 2], [10]])
 def test_passes_of_any_number_of_levels(
-    device: CpuDevice, split: list[int], monkeypatch: pytest.MonkeyPatch
+    device: AnyDevice, split: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large transforms have passes that small ones do not; here small ones are split like them."""
     monkeypatch.setattr(plan, "split", lambda log2_size, *, wide: split)
@@ -108,7 +108,7 @@ def test_passes_of_any_number_of_levels(
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 def test_passes_compiled_for_their_rows(
-    device: CpuDevice, curve: PairingCurve, monkeypatch: pytest.MonkeyPatch
+    device: AnyDevice, curve: PairingCurve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From some size on, the number of rows is fixed in a pass; here it is from the start."""
     monkeypatch.setattr(plan, "STATIC_FROM", 0)
@@ -120,7 +120,7 @@ def test_passes_compiled_for_their_rows(
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("kind", ["zero", "one", "largest", "first", "last", "alternating"])
-def test_hostile_values(device: CpuDevice, curve: PairingCurve, kind: str) -> None:
+def test_hostile_values(device: AnyDevice, curve: PairingCurve, kind: str) -> None:
     """Values that carry through every limb, or none, at every level."""
     largest, size = curve.fr.value - 1, 1 << 7
     values = {
@@ -135,7 +135,7 @@ def test_hostile_values(device: CpuDevice, curve: PairingCurve, kind: str) -> No
         check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
 
 
-def test_a_coset_is_taken_modulo_the_prime(device: CpuDevice) -> None:
+def test_a_coset_is_taken_modulo_the_prime(device: AnyDevice) -> None:
     values = uniform(BN254, 16, 5)
     shift = 11 - 3 * BN254.fr.value
     found = ntt(values, BN254.fr, coset=shift, device=device)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import get_args
 
+from quod.curve.parameters import BN254, root_of_unity
 from quod.field.moduli import BN254_FR
 from quod.kernel.registry import register
+from quod.ntt.gpu.factors import fill_progressions
+from quod.ntt.gpu.quotient import product_less
+from quod.ntt.gpu.schedule import DEFAULT_TUNING
+from quod.ntt.gpu.transform import PassShape as TileShape
+from quod.ntt.gpu.transform import transform_tiles
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import quotient_scalars, reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
@@ -23,4 +29,18 @@ for _direction, _shape in _SHAPES.items():
     )  # fmt: skip
 register("ntt_reverse_bits", reverse_bits, words=_FIELD.words // 2)
 for _definition in (scale_by_powers, fill_column_table, to_limbs, quotient_scalars):
+    register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)
+
+# Eight levels: as many as each of the three passes of 2**24 points has. For workgroups of 128.
+for _direction in get_args(Direction):
+    register(
+        f"ntt_{_direction}_tiles.{_FIELD.name}",
+        transform_tiles,
+        modulus=_FIELD,
+        shape=TileShape(
+            _direction, DEFAULT_TUNING.tile(8), "upper", root_of_unity(BN254, "snarkjs", 3), "full",
+            resident=DEFAULT_TUNING.resident,
+        ),
+    )  # fmt: skip
+for _definition in (fill_progressions, product_less):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)

@@ -218,7 +218,10 @@ class NttPlan:
             raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
         check_data(data, self.modulus, self.log2_size, batch)
         what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
-        self.device.check_budget(what, self.peak_bytes(batch=batch, ordering=ordering))
+        needed = self.peak_bytes(batch=batch, ordering=ordering)
+        if not self.device.unified and isinstance(data, np.ndarray):
+            needed += data.nbytes
+        self.device.check_budget(what, needed)
 
     def _shift(self, coset: int | None) -> int:
         shift = 1 if coset is None else coset % self.modulus.value

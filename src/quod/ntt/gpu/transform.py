@@ -19,6 +19,7 @@ from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 from quod.ntt.gpu.butterflies import Butterflies
 from quod.ntt.gpu.layout import Step, Tile, arrange, gathered, padded, spread, steps_of
@@ -132,7 +133,11 @@ class _Pass:
         self.tile = shape.tile
         self.butterflies = Butterflies(self.f, shape.direction, shape.root, shape.tile.log_elements)
         if k.workgroup_size != self.tile.lanes:
-            raise ValueError(f"the tile takes {self.tile.lanes} lanes, not {k.workgroup_size}")
+            tile = self.tile
+            raise TraceError(
+                f"tiles of 2^{tile.log_size} elements, 2^{tile.log_elements} an instance, "
+                f"take workgroups of {tile.lanes}, not {k.workgroup_size}"
+            )
 
     def run(self) -> None:
         if self.shape.resident:

@@ -1,0 +1,105 @@
+"""How tiles are laid out: every element has one place, and neighbours use banks of their own."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from quod.curve.parameters import CURVES, PairingCurve, root_of_unity
+from quod.errors import KernelError
+from quod.kernel.ir import walk
+from quod.kernel.registry import find
+from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning
+from quod.ntt.gpu.transform import PassShape, transform_tiles
+from quod.target.ptx_machine import ptx_machine
+
+TUNINGS = [DEFAULT_TUNING, *(Tuning(*sizes) for sizes in [(9, 2, 8), (11, 3, 10), (5, 1, 3)])]
+
+
+def arranged(tile: Tile) -> list[Step]:
+    """The steps of a pass for neighbouring columns, for neighbouring rows and backwards."""
+    rows, columns = list(tile.row_bits), list(tile.column_bits)
+    orders = [columns + rows, rows + columns, rows[::-1] + columns[::-1]]
+    return [
+        arrange(tile, first, levels, preferred)
+        for first, levels in steps_of(tile.log_rows, tile.log_elements)
+        for preferred in orders
+    ]
+
+
+@pytest.mark.parametrize("tuning", TUNINGS, ids=str)
+def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
+    for log_rows in range(1, tuning.most_levels + 1):
+        tile = tuning.tile(log_rows)
+        for step in arranged(tile):
+            assert len(step.registers) == tile.log_elements
+            assert sorted(step.registers + step.threads) == list(range(tile.log_size))
+            own = [tile.log_columns + step.first + level for level in range(step.levels)]
+            assert list(step.registers[: step.levels]) == own
+
+
+@pytest.mark.parametrize("tuning", TUNINGS[:3], ids=str)
+def test_eight_neighbours_use_eight_banks(tuning: Tuning) -> None:
+    for log_rows in range(1, tuning.most_levels + 1):
+        tile = tuning.tile(log_rows)
+        for step in arranged(tile):
+            for number, start in itertools.product(range(1 << tile.log_elements), (0, 8, 24)):
+                places = [
+                    spread(lane, step.threads, lambda bit: padded(1 << bit))
+                    + spread(number, step.registers, lambda bit: padded(1 << bit))
+                    for lane in range(start, start + 8)
+                ]
+                assert len({place % 8 for place in places}) == 8
+
+
+def test_places_are_distinct_and_add_up() -> None:
+    places = [padded(index) for index in range(1 << 12)]
+    assert len(set(places)) == len(places)
+    assert max(places) < (1 << 12) * 8 / 7
+    for a, b in [(0b1011, 0b0100), (0b111000111, 0b000111000), (1 << 11, (1 << 11) - 1)]:
+        assert padded(a) + padded(b) == padded(a + b)
+
+
+@pytest.mark.parametrize("tuning", TUNINGS, ids=str)
+def test_passes_cover_every_size(tuning: Tuning) -> None:
+    for log_size in range(MOST_LOG_SIZE + 1):
+        split = tuning.split(log_size)
+        assert sum(split) == log_size
+        assert len(split) == 1 or max(split) <= tuning.most_levels
+        # Neighbouring columns of a tile lie side by side, within one row.
+        for number in range(1, len(split)):
+            assert sum(split[:number]) >= tuning.tile(split[number]).log_columns
+
+
+@pytest.mark.parametrize(
+    "sizes", [(10, 4, 9), (10, 0, 9), (3, 3, 3), (14, 3, 9), (10, 3, 4), (8, 3, 9)], ids=str
+)
+def test_sizes_that_cannot_be(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="tile"):
+        Tuning(*sizes)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+@pytest.mark.parametrize(("log_rows", "inner"), [(8, "full"), (9, "split"), (6, "none")])
+def test_shape_says_how_many_products_there_are(
+    curve: PairingCurve, direction: str, log_rows: int, inner: str
+) -> None:
+    tile = DEFAULT_TUNING.tile(log_rows)
+    root = root_of_unity(curve, "arkworks", 3)
+    shape = PassShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
+    kernel = transform_tiles.trace(ptx_machine(tile.lanes), modulus=curve.fr, shape=shape)
+    calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
+    assert calls == [f"sum_of_1_products.{curve.fr.name}"] * int(shape.products * 8)
+    assert kernel.shared_bytes <= 48 * 1024
+
+
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+def test_a_tile_fixes_the_workgroup(direction: str) -> None:
+    found = find(f"ntt_{direction}_tiles.bn254.fr")
+    assert found.trace(ptx_machine(128)).workgroup_size == 128
+    message = r"tiles of 2\^10 elements, 2\^3 an instance, take workgroups of 128, not 64"
+    with pytest.raises(KernelError, match=message):
+        found.trace(ptx_machine(64))

@@ -1,0 +1,244 @@
+"""Transforms on devices with memory of their own, at sizes of several passes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
+from quod.device.cpu import CpuDevice
+from quod.device.emulated import EmulatedDevice
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.field.array import from_integers, random_elements, to_integers
+from quod.ntt import NttPlan, Ordering, coset_quotient, record_coset_quotient
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
+from quod.ntt.gpu.tables import store_of
+from tests.reference import ntt as reference
+
+ORDERINGS: tuple[Ordering, ...] = ("NN", "NR", "RN", "RR")
+
+SMALL = Tuning(log_tile=5, log_elements=2, most_levels=3, resident=0)
+"""Tiles of 32 elements: 2**6 points take two passes, 2**9 take three."""
+
+
+def uniform(curve: PairingCurve, count: int, seed: int) -> list[int]:
+    generator = random.Random(seed)
+    return [generator.randrange(curve.fr.value) for _ in range(count)]
+
+
+def combinations() -> list[tuple[Ordering, bool, int | None]]:
+    return list(itertools.product(ORDERINGS, (False, True), (None, 7)))
+
+
+def check(
+    device: AnyDevice,
+    curve: PairingCurve,
+    values: Sequence[int],
+    tuning: Tuning = SMALL,
+    *,
+    batch: int = 1,
+    ordering: Ordering = "NN",
+    inverse: bool = False,
+    coset: int | None = None,
+    family: RootFamily = "snarkjs",
+) -> None:
+    size = len(values) // batch
+    plan = NttPlan(device, curve.fr, size.bit_length() - 1, family, tuning)
+    data = from_integers(curve.fr, values)
+    transform = plan.inverse if inverse else plan.forward
+    transform(data, batch=batch, ordering=ordering, coset=coset)
+    expected: list[int] = []
+    for start in range(0, len(values), size):
+        expected += reference.ntt(
+            curve, values[start : start + size], family=family, inverse=inverse,
+            shift=coset or 1, ordering=ordering,
+        )  # fmt: skip
+    assert to_integers(curve.fr, data) == expected
+
+
+@pytest.mark.parametrize("log2_size", range(10))
+def test_every_order_and_coset(gpu_device: AnyDevice, log2_size: int) -> None:
+    curve = list(CURVES.values())[log2_size % len(CURVES)]
+    values = uniform(curve, 1 << log2_size, log2_size)
+    for ordering, inverse, coset in combinations():
+        check(gpu_device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("family", ["snarkjs", "arkworks"])
+def test_both_families_of_roots(
+    gpu_device: AnyDevice, curve: PairingCurve, family: RootFamily
+) -> None:
+    for log2_size in (1, 3, 6, 7):
+        values = uniform(curve, 1 << log2_size, 100 + log2_size)
+        check(gpu_device, curve, values, family=family)
+        check(gpu_device, curve, values, family=family, inverse=True, ordering="NR", coset=5)
+
+
+@pytest.mark.parametrize("batch", [3, 5, 33])
+def test_batches(gpu_device: AnyDevice, batch: int) -> None:
+    """Columns that do not fill the tiles of a single pass, and transforms side by side."""
+    for log2_size, (ordering, inverse, coset) in itertools.product((0, 2, 6), combinations()):
+        if batch << log2_size > 256:
+            continue
+        values = uniform(BN254, batch << log2_size, batch)
+        check(
+            gpu_device, BN254, values, batch=batch, ordering=ordering, inverse=inverse, coset=coset
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "tuning", [Tuning(6, 3, 5), Tuning(5, 1, 3), Tuning(7, 2, 6), Tuning(8, 3, 8)], ids=str
+)
+def test_other_tiles(gpu_device: AnyDevice, tuning: Tuning) -> None:
+    for log2_size in (tuning.log_tile, tuning.log_tile + 1):
+        values = uniform(BLS12_381, 1 << log2_size, 3)
+        for ordering in ORDERINGS:
+            check(
+                gpu_device, BLS12_381, values, tuning, ordering=ordering,
+                inverse=ordering == "NR", coset=3,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize(("log2_size", "ordering"), [(10, "NR"), (11, "NN"), (11, "RN")])
+def test_tiles_as_they_are_by_default(
+    gpu_device: AnyDevice, log2_size: int, ordering: Ordering
+) -> None:
+    values = random_elements(BLS12_381.fr, 1 << log2_size, seed=log2_size)
+    results = []
+    for device in (gpu_device, CpuDevice()):
+        data = values.copy()
+        NttPlan(device, BLS12_381.fr, log2_size).forward(data, ordering=ordering, coset=7)
+        results.append(data)
+    assert np.array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("kind", ["zero", "one", "largest", "first", "last", "alternating"])
+def test_hostile_values(gpu_device: AnyDevice, curve: PairingCurve, kind: str) -> None:
+    """Values that carry through every limb, or none, at every level."""
+    largest, size = curve.fr.value - 1, 1 << 6
+    values = {
+        "zero": [0] * size,
+        "one": [1] * size,
+        "largest": [largest] * size,
+        "first": [largest] + [0] * (size - 1),
+        "last": [0] * (size - 1) + [largest],
+        "alternating": [0, largest] * (size // 2),
+    }[kind]
+    for ordering in ORDERINGS[:3]:
+        inverse = ordering != "NR"
+        check(gpu_device, curve, values, ordering=ordering, inverse=inverse, coset=3)
+
+
+def test_two_small_tables_in_place_of_a_large_one() -> None:
+    """What a transform does whose table of factors would take too much of the memory."""
+    device = EmulatedDevice(memory_budget=1 << 16)
+    values = uniform(BN254, 1 << 7, 1)
+    for ordering, inverse, coset in combinations():
+        check(device, BN254, values, ordering=ordering, inverse=inverse, coset=coset)
+    kept = store_of(device)._kept.values()
+    assert "split" in {tables.kind for tables in kept}
+
+
+def test_tables_are_kept_until_they_are_given_up(gpu_device: AnyDevice) -> None:
+    store = store_of(gpu_device)
+    store.release()
+    plan = NttPlan(gpu_device, BN254.fr, 8, tuning=SMALL)
+    data = random_elements(BN254.fr, 1 << 8, seed=1)
+    plan.forward(data, ordering="NR", coset=3)
+    held = store.nbytes
+    assert 0 < held <= plan.peak_bytes(ordering="NR") < plan.peak_bytes()
+    plan.forward(data, ordering="NR", coset=3)
+    assert store.nbytes == held
+    plan.release()
+    assert store.nbytes == 0
+
+
+def test_a_recording_is_replayed(gpu_device: AnyDevice) -> None:
+    """Forward and back in one recording, over other values each time; the middle can be seen."""
+    plan = NttPlan(gpu_device, BLS12_381.fr, 7, tuning=SMALL)
+    data = gpu_device.allocate(2 * plan.size * BLS12_381.fr.bytes)
+    seen = gpu_device.allocate(data.nbytes)
+    recording = gpu_device.stream().record()
+    plan.record(recording, "forward", data, batch=2, ordering="NN", coset=5)
+    recording.copy(data, seen)
+    plan.record(recording, "inverse", data, batch=2, ordering="NN", coset=5)
+    stream = recording.finish()
+    again = stream.recording
+    for seed in (1, 2):
+        values = random_elements(BLS12_381.fr, 2 << 7, seed=seed)
+        gpu_device.upload(values, into=data)
+        idle = gpu_device.stream().replay(again).submit().wait()
+        assert idle.state == "idle"
+        result, middle = np.zeros_like(values), np.zeros_like(values)
+        gpu_device.download(data, result)
+        gpu_device.download(seen, middle)
+        assert np.array_equal(result, values)
+        expected: list[int] = []
+        for part in np.split(values, 2):
+            expected += reference.ntt(
+                BLS12_381, to_integers(BLS12_381.fr, part), family="snarkjs", shift=5
+            )
+        assert to_integers(BLS12_381.fr, middle) == expected
+
+
+def test_without_scaling(gpu_device: AnyDevice) -> None:
+    p = BN254.fr.value
+    for ordering in ORDERINGS:
+        plan = NttPlan(gpu_device, BN254.fr, 6, tuning=SMALL)
+        scaled, unscaled = (random_elements(BN254.fr, 64, seed=9) for _ in range(2))
+        plan.inverse(scaled, coset=3, ordering=ordering)
+        plan.inverse(unscaled, coset=3, ordering=ordering, scaled=False)
+        large = to_integers(BN254.fr, unscaled)
+        assert [64 * x % p for x in to_integers(BN254.fr, scaled)] == large
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("family", ["snarkjs", "arkworks"])
+def test_the_quotient(gpu_device: AnyDevice, curve: PairingCurve, family: RootFamily) -> None:
+    for log2_size in (0, 2, 6):
+        values = random_elements(curve.fr, 3 << log2_size, seed=log2_size)
+        expected = np.zeros((1 << log2_size, curve.fr.words), np.uint32)
+        coset_quotient(NttPlan(CpuDevice(), curve.fr, log2_size, family), values.copy(), expected)
+        plan = NttPlan(gpu_device, curve.fr, log2_size, family, SMALL)
+        found = np.zeros_like(expected)
+        coset_quotient(plan, values.copy(), found)
+        assert np.array_equal(found, expected)
+        # The result may take the place of a.
+        data = gpu_device.upload(values)
+        out = data.slice(0, expected.nbytes)
+        recording = gpu_device.stream().record()
+        record_coset_quotient(recording, plan, data, out)
+        recording.finish().submit().wait()
+        gpu_device.download(out, found)
+        assert np.array_equal(found, expected)
+
+
+def test_the_emitted_text_computes_the_same() -> None:
+    device = EmulatedDevice(executor="ptx")
+    values = uniform(BLS12_381, 1 << 6, 4)
+    check(device, BLS12_381, values, ordering="NN", coset=3)
+    check(device, BLS12_381, values, ordering="RN", inverse=True)
+
+
+def test_a_budget_is_held() -> None:
+    device = EmulatedDevice(memory_budget=1 << 14)
+    plan = NttPlan(device, BN254.fr, 9, tuning=SMALL)
+    with pytest.raises(DeviceError, match=r"a transform of 2\^9 elements of bn254.fr needs"):
+        plan.forward(random_elements(BN254.fr, 1 << 9, seed=1))
+
+
+def test_a_processor_records_no_transforms() -> None:
+    device = CpuDevice(threads=1)
+    plan = NttPlan(device, BN254.fr, 4)
+    recording = device.stream().record()
+    data = device.allocate(plan.size * BN254.fr.bytes)
+    with pytest.raises(DeviceError, match=r"on cpu.* transforms are not recorded"):
+        plan.record(recording, "forward", data)
+    assert plan.tuning == DEFAULT_TUNING
