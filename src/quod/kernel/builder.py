@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import semantics, types
+from quod.kernel.builder_memory import MemoryBuilder
 from quod.kernel.control import Branch, CountedLoop, WhileLoop
 from quod.kernel.errors import TraceError, current_location
 from quod.kernel.ir import Block, Function, Location, Op
@@ -59,7 +60,7 @@ def _location_of(body: FunctionBody) -> Location:
     return Location(code.co_filename, code.co_firstlineno)
 
 
-class Builder:
+class Builder(MemoryBuilder):
     """What a kernel's Python function writes its ops to; `k` by convention."""
 
     def __init__(self, machine: Machine) -> None:
@@ -94,7 +95,7 @@ class Builder:
         self._blocks[-1].ops.append(op)
         return op.results
 
-    def _record_pure(
+    def record_pure(
         self,
         name: str,
         operands: Sequence[Value],
@@ -132,7 +133,7 @@ class Builder:
         folded = fold(self, name, operands, result_types)
         if folded is not None:
             return (folded,)
-        return self._record_pure(name, operands, result_types)
+        return self.record_pure(name, operands, result_types)
 
     def operand(self, item: Operand, type_: Type) -> Value:
         """`item` as a value: itself, or a constant of the given type."""
@@ -279,13 +280,13 @@ class Builder:
             if target.kind == "pointer":
                 raise TraceError("cast a pointer to the type of its elements, not to a pointer")
             result = types.pointer(target, value.type.space)
-            return self._record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
+            return self.record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
         if target not in types.SCALARS or value.type not in types.SCALARS:
             raise TraceError(f"cannot convert {value.type} to {target}")
         if value.constant is not None:
             array = np.array([value.constant], NUMPY_TYPES[value.type])
             return self.constant(semantics.convert(array, target)[0].item(), target)
-        return self._record_pure("convert", (value,), (target,), {"type": target})[0]
+        return self.record_pure("convert", (value,), (target,), {"type": target})[0]
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """The same bits as another type of the same width."""
@@ -293,113 +294,9 @@ class Builder:
             raise TraceError(f"cannot take the bits of {value.type} as {target}")
         if value.type.bits != target.bits:
             raise TraceError(f"{value.type} and {target} differ in width")
-        return self._record_pure("bitcast", (value,), (target,), {"type": target})[0]
+        return self.record_pure("bitcast", (value,), (target,), {"type": target})[0]
 
-    # --- memory
-
-    def _element(self, pointer: Value, use: str) -> Type:
-        if not isinstance(pointer.type, PointerType):
-            raise TraceError(f"only a pointer can be {use}, not a {pointer.type}")
-        return pointer.type.element
-
-    def _index(self, index: Operand) -> Value:
-        value = self.operand(index, types.u32)
-        if value.type not in types.UNSIGNED:
-            raise TraceError(f"an index must be u32 or u64, not {value.type}")
-        return value
-
-    def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
-        """`count` consecutive elements from pointer[index] on."""
-        result = types.loaded_type(self._element(pointer, "loaded from"))
-        if count < 1:
-            raise TraceError(f"a load gives at least one value, not {count}")
-        operands = (pointer, self._index(index))
-        return self.record("load", operands, [result] * count, {"count": count})
-
-    def store(self, pointer: Value, index: Operand, *values: Value) -> None:
-        """Stores values at pointer[index] and the places after it."""
-        wanted = types.loaded_type(self._element(pointer, "stored through"))
-        if not values:
-            raise TraceError("a store needs at least one value")
-        for value in values:
-            if value.type is not wanted:
-                raise TraceError(
-                    f"a {wanted} is stored here, not a {value.type}; convert it with "
-                    "value.cast(type)"
-                )
-        self.record("store", (pointer, self._index(index), *values), ())
-
-    def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Adds to pointer[index] atomically; gives the value before."""
-        return self._atomic("atomic_add", pointer, index, value)
-
-    def atomic_max(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Makes pointer[index] the larger of both atomically; gives the value before."""
-        return self._atomic("atomic_max", pointer, index, value)
-
-    def atomic_min(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Makes pointer[index] the smaller of both atomically; gives the value before."""
-        return self._atomic("atomic_min", pointer, index, value)
-
-    def atomic_or(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Sets the bits of `value` in pointer[index] atomically; gives the value before."""
-        return self._atomic("atomic_or", pointer, index, value)
-
-    def atomic_exchange(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Replaces pointer[index] atomically; gives the value before."""
-        return self._atomic("atomic_exchange", pointer, index, value)
-
-    def atomic_compare_exchange(
-        self, pointer: Value, index: Operand, expected: Operand, value: Operand
-    ) -> Value:
-        """Replaces pointer[index] where it is `expected`, atomically; gives the value before."""
-        return self._atomic("atomic_compare_exchange", pointer, index, expected, value)
-
-    def _atomic(self, name: str, pointer: Value, index: Operand, *values: Operand) -> Value:
-        element = self._element(pointer, "changed atomically")
-        if element not in types.UNSIGNED:
-            raise TraceError(f"{name} works on u32 and u64, not on {element}")
-        numbers = [self.operand(value, element) for value in values]
-        return self.record(name, (pointer, self._index(index), *numbers), [element])[0]
-
-    def fence(self) -> None:
-        """Orders this instance's accesses to memory for the whole device.
-
-        What it loaded and stored before comes before what it loads and stores after.
-        """
-        self.record("fence", (), ())
-
-    def copy_async(
-        self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1
-    ) -> None:
-        """Begins to copy `count` elements from source[start] in global memory to shared[to].
-
-        They are 4, 8 or 16 bytes in all, and both places begin at a multiple of that. They are
-        there for this instance after `copy_async_commit` and `copy_async_wait`, and for the others
-        after a barrier behind that.
-        """
-        self._element(shared, "copied to")
-        self._element(source, "copied from")
-        operands = (shared, self._index(to), source, self._index(start))
-        self.record("copy_async", operands, (), {"count": count})
-
-    def copy_async_commit(self) -> None:
-        """Makes one group of the copies that this instance began since the last group."""
-        self.record("copy_async_commit", (), ())
-
-    def copy_async_wait(self, pending: int = 0) -> None:
-        """Waits until all groups of copies of this instance but the last `pending` are done."""
-        self.record("copy_async_wait", (), (), {"pending": pending})
-
-    def pointer_add(self, pointer: Value, index: Operand) -> Value:
-        """The address `index` elements after a pointer."""
-        self._element(pointer, "moved")
-        return self._record_pure("pointer_add", (pointer, self._index(index)), (pointer.type,))[0]
-
-    def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
-        """Hints that `count` elements from pointer[index] on will be loaded soon."""
-        self._element(pointer, "prefetched")
-        self.record("prefetch", (pointer, self._index(index)), (), {"count": count})
+    # --- memory of the workgroup
 
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""

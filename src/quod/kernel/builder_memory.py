@@ -1,0 +1,144 @@
+"""The ops of a builder that touch memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from quod.kernel import types
+from quod.kernel.errors import TraceError
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Operand, Value
+
+
+class MemoryBuilder(ABC):
+    """What a kernel's Python function writes its accesses to memory to."""
+
+    @abstractmethod
+    def record(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[Type],
+        attributes: dict[str, Any] | None = None,
+    ) -> tuple[Value, ...]:
+        """Appends one op as it is given; the results are new values."""
+
+    @abstractmethod
+    def record_pure(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[Type],
+        attributes: dict[str, Any] | None = None,
+    ) -> tuple[Value, ...]:
+        """Appends a pure op unless the same one is visible already."""
+
+    @abstractmethod
+    def operand(self, item: Operand, type_: Type) -> Value:
+        """`item` as a value: itself, or a constant of the given type."""
+
+    def _element(self, pointer: Value, use: str) -> Type:
+        if not isinstance(pointer.type, PointerType):
+            raise TraceError(f"only a pointer can be {use}, not a {pointer.type}")
+        return pointer.type.element
+
+    def _index(self, index: Operand) -> Value:
+        value = self.operand(index, types.u32)
+        if value.type not in types.UNSIGNED:
+            raise TraceError(f"an index must be u32 or u64, not {value.type}")
+        return value
+
+    def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
+        """`count` consecutive elements from pointer[index] on."""
+        result = types.loaded_type(self._element(pointer, "loaded from"))
+        if count < 1:
+            raise TraceError(f"a load gives at least one value, not {count}")
+        operands = (pointer, self._index(index))
+        return self.record("load", operands, [result] * count, {"count": count})
+
+    def store(self, pointer: Value, index: Operand, *values: Value) -> None:
+        """Stores values at pointer[index] and the places after it."""
+        wanted = types.loaded_type(self._element(pointer, "stored through"))
+        if not values:
+            raise TraceError("a store needs at least one value")
+        for value in values:
+            if value.type is not wanted:
+                raise TraceError(
+                    f"a {wanted} is stored here, not a {value.type}; convert it with "
+                    "value.cast(type)"
+                )
+        self.record("store", (pointer, self._index(index), *values), ())
+
+    def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Adds to pointer[index] atomically; gives the value before."""
+        return self._atomic("atomic_add", pointer, index, value)
+
+    def atomic_max(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Makes pointer[index] the larger of both atomically; gives the value before."""
+        return self._atomic("atomic_max", pointer, index, value)
+
+    def atomic_min(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Makes pointer[index] the smaller of both atomically; gives the value before."""
+        return self._atomic("atomic_min", pointer, index, value)
+
+    def atomic_or(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Sets the bits of `value` in pointer[index] atomically; gives the value before."""
+        return self._atomic("atomic_or", pointer, index, value)
+
+    def atomic_exchange(self, pointer: Value, index: Operand, value: Operand) -> Value:
+        """Replaces pointer[index] atomically; gives the value before."""
+        return self._atomic("atomic_exchange", pointer, index, value)
+
+    def atomic_compare_exchange(
+        self, pointer: Value, index: Operand, expected: Operand, value: Operand
+    ) -> Value:
+        """Replaces pointer[index] where it is `expected`, atomically; gives the value before."""
+        return self._atomic("atomic_compare_exchange", pointer, index, expected, value)
+
+    def _atomic(self, name: str, pointer: Value, index: Operand, *values: Operand) -> Value:
+        element = self._element(pointer, "changed atomically")
+        if element not in types.UNSIGNED:
+            raise TraceError(f"{name} works on u32 and u64, not on {element}")
+        numbers = [self.operand(value, element) for value in values]
+        return self.record(name, (pointer, self._index(index), *numbers), [element])[0]
+
+    def fence(self) -> None:
+        """Orders this instance's accesses to memory for the whole device.
+
+        What it loaded and stored before comes before what it loads and stores after.
+        """
+        self.record("fence", (), ())
+
+    def copy_async(
+        self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1
+    ) -> None:
+        """Begins to copy `count` elements from source[start] in global memory to shared[to].
+
+        They are 4, 8 or 16 bytes in all, and both places begin at a multiple of that. They are
+        there for this instance after `copy_async_commit` and `copy_async_wait`, and for the others
+        after a barrier behind that.
+        """
+        self._element(shared, "copied to")
+        self._element(source, "copied from")
+        operands = (shared, self._index(to), source, self._index(start))
+        self.record("copy_async", operands, (), {"count": count})
+
+    def copy_async_commit(self) -> None:
+        """Makes one group of the copies that this instance began since the last group."""
+        self.record("copy_async_commit", (), ())
+
+    def copy_async_wait(self, pending: int = 0) -> None:
+        """Waits until all groups of copies of this instance but the last `pending` are done."""
+        self.record("copy_async_wait", (), (), {"pending": pending})
+
+    def pointer_add(self, pointer: Value, index: Operand) -> Value:
+        """The address `index` elements after a pointer."""
+        self._element(pointer, "moved")
+        return self.record_pure("pointer_add", (pointer, self._index(index)), (pointer.type,))[0]
+
+    def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
+        """Hints that `count` elements from pointer[index] on will be loaded soon."""
+        self._element(pointer, "prefetched")
+        self.record("prefetch", (pointer, self._index(index)), (), {"count": count})
