@@ -31,7 +31,8 @@ _DTYPES = {
     "f64": "<f8", "b32": "<u4", "b64": "<u8",
 }  # fmt: skip
 _ALIGNMENT = 512
-_STICKY_CODES = range(700, 730)
+# Illegal address, timeout, assert, stack, instruction, alignment, space, counter, launch, ECC.
+_STICKY_CODES = (700, 702, 710, 714, 715, 716, 717, 718, 719, 214)
 
 
 class Refusal(Exception):
