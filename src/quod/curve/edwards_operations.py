@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from quod.curve.array import widened_scalars
 from quod.curve.edwards_model import EdwardsModel, edwards_to_model
 from quod.curve.edwards_point import EdwardsArithmetic
-from quod.curve.lane_table import LaneTable
+from quod.curve.lane_table import LaneTable, digit_bits
 from quod.curve.parameters import EdwardsCurve
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
-
-_WINDOW_BITS = 4
 
 # Points from which on an instance shares an inversion.
 _SHARING = 64
@@ -72,7 +70,8 @@ def edwards_multiply(
 ) -> None:  # fmt: skip
     """out[i] = scalars[i] * points[i] for integers of `scalar_words` 64-bit words."""
     law, i = EdwardsArithmetic(k, curve), k.global_id()
-    size, digits = 1 << _WINDOW_BITS, 64 // _WINDOW_BITS
+    window = digit_bits(k, law.neutral())
+    size, digits = 1 << window, 64 // window
     table = LaneTable(k, law.neutral(), size)
     with k.if_(i < count):
         point = law.load(points, i)
@@ -84,9 +83,9 @@ def edwards_multiply(
             word = scalars[
                 i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
             ]  # fmt: skip
-            shift = ((place % digits) * _WINDOW_BITS).cast(types.u64)
+            shift = ((place % digits) * window).cast(types.u64)
             total = loop.carried
-            for _ in range(_WINDOW_BITS):
+            for _ in range(window):
                 total = law.double(total)
             digit = (word >> shift & (size - 1)).cast(types.u32)
             loop.next(law.carried(law.add(total, table.load(digit))))
@@ -121,7 +120,7 @@ def to_edwards_points(curve: EdwardsCurve, array: Words) -> list[tuple[int, int]
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def add(device: CpuDevice, curve: EdwardsCurve, a: Words, b: Words) -> Words:
+def add(device: AnyDevice, curve: EdwardsCurve, a: Words, b: Words) -> Words:
     """a[i] + b[i]."""
     a, b = _points(curve, a), _points(curve, b)
     if len(a) != len(b):
@@ -131,7 +130,7 @@ def add(device: CpuDevice, curve: EdwardsCurve, a: Words, b: Words) -> Words:
     return out
 
 
-def double(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
+def double(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
     """2 * points[i]."""
     points = _points(curve, points)
     out = np.empty_like(points)
@@ -139,7 +138,7 @@ def double(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
     return out
 
 
-def negate(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
+def negate(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
     """-points[i]."""
     points = _points(curve, points)
     out = np.empty_like(points)
@@ -147,7 +146,7 @@ def negate(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
     return out
 
 
-def multiply(device: CpuDevice, curve: EdwardsCurve, points: Words, scalars: Words) -> Words:
+def multiply(device: AnyDevice, curve: EdwardsCurve, points: Words, scalars: Words) -> Words:
     """scalars[i] * points[i].
 
     Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, not
@@ -161,7 +160,7 @@ def multiply(device: CpuDevice, curve: EdwardsCurve, points: Words, scalars: Wor
     return out
 
 
-def sum_points(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
+def sum_points(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
     """The sum of all points, of shape (2, words)."""
     points = _points(curve, points)
     neutral = from_edwards_points(curve, [(0, 1)])
@@ -175,7 +174,7 @@ def sum_points(device: CpuDevice, curve: EdwardsCurve, points: Words) -> Words:
     return total
 
 
-def is_on_curve(device: CpuDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
+def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
     """Whether each point is on the curve, with coordinates below the modulus."""
     points = _points(curve, points)
     found = np.zeros(len(points), np.uint32)
@@ -185,7 +184,7 @@ def is_on_curve(device: CpuDevice, curve: EdwardsCurve, points: Words) -> NDArra
     return result
 
 
-def is_in_subgroup(device: CpuDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
+def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
     """Whether each point is on the curve and in the subgroup of order r: r * P is neutral."""
     order = np.frombuffer(curve.fr.value.to_bytes(curve.fr.bytes, "little"), "<u4")
     product = multiply(device, curve, points, order.astype(np.uint32)[None])
@@ -195,14 +194,14 @@ def is_in_subgroup(device: CpuDevice, curve: EdwardsCurve, points: Words) -> NDA
     return result
 
 
-def to_model(device: CpuDevice, model: EdwardsModel, points: Words) -> Words:
+def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
     """Points of the curve as points of its Weierstrass model, of shape (n, *model.shape)."""
     points = _points(model.edwards, points)
     count = len(points)
     out = np.empty((count, *model.shape), np.uint32)
     if not count:
         return out
-    instances = min(count, max(device.lanes * device.threads, count // _SHARING))
+    instances = min(count, max(device.resident_lanes, count // _SHARING))
     prefixes = np.empty((count, model.edwards.fq.words), np.uint32)
     kernel = device.compile(edwards_to_model, model=model)
     device.launch(
@@ -220,5 +219,5 @@ def _points(curve: EdwardsCurve, points: Words) -> Words:
     return np.require(points, requirements=("C", "A"))
 
 
-def _launch(device: CpuDevice, kernel: Any, count: int, *arrays: Words) -> None:
+def _launch(device: AnyDevice, kernel: Any, count: int, *arrays: Words) -> None:
     device.launch(kernel, -(-count // device.lanes), count, *arrays)

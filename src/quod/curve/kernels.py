@@ -12,15 +12,13 @@ from typing import Any
 from quod.curve import edwards_operations as edwards
 from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS, Group
-from quod.curve.lane_table import LaneTable
+from quod.curve.lane_table import LaneTable, digit_bits
 from quod.curve.membership import curve_check, find_finite
 from quod.curve.pairing import miller_loops, pairing_final
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
-
-_WINDOW_BITS = 4
 
 
 @kernel
@@ -72,28 +70,30 @@ def curve_multiply(
 ) -> None:
     """out[i] = scalars[i] * points[i], from affine to extended points.
 
-    A scalar is any integer of `scalar_words` 64-bit words. Digits of four bits; each instance has a
-    table of the multiples that they stand for.
+    A scalar is any integer of `scalar_words` 64-bit words. Each instance has a table of the
+    multiples that its digits stand for, of as many bits as leave room for two workgroups.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    mask = (1 << _WINDOW_BITS) - 1
-    table = LaneTable(k, curve.carried(curve.infinity()), mask)
-    digits = 64 // _WINDOW_BITS
+    nothing = curve.carried(curve.infinity())
+    window = digit_bits(k, nothing)
+    mask = (1 << window) - 1
+    table = LaneTable(k, nothing, mask)
+    digits = 64 // window
     with k.if_(i < count):
         point = curve.load_affine(points, i)
-        with k.range(0, mask, carry=curve.carried(curve.infinity())) as filling:
+        with k.range(0, mask, carry=nothing) as filling:
             multiple = curve.carried(curve.add_affine(filling.carried, point))
             table.store(filling.index, multiple)
             filling.next(multiple)
-        with k.range(0, scalar_words * digits, carry=curve.carried(curve.infinity())) as loop:
+        with k.range(0, scalar_words * digits, carry=nothing) as loop:
             place = (scalar_words * digits - 1) - loop.index
             word = scalars[
                 i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
             ]  # fmt: skip
-            shift = ((place % digits) * _WINDOW_BITS).cast(types.u64)
+            shift = ((place % digits) * window).cast(types.u64)
             digit = (word >> shift & mask).cast(types.u32)
             total = loop.carried
-            for _ in range(_WINDOW_BITS):
+            for _ in range(window):
                 total = curve.double(total)
             entry: ExtendedPoint = table.load(k.maximum(digit, 1) - 1)
             entry = replace(entry, infinity=entry.infinity | (digit == 0))

@@ -17,7 +17,7 @@ from quod.curve import kernels
 from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.groups import Group
 from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check, find_finite
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.kernel import KernelDefinition
@@ -25,11 +25,11 @@ from quod.kernel import KernelDefinition
 # Points from which on an instance shares an inversion.
 _SHARING = 64
 
-# Partial sums that a lane of each thread makes.
-_SUMS_A_LANE = 8
+# Partial sums that a lane of a CPU makes, and points that a lane of a GPU adds up.
+_SUMS_A_LANE, _POINTS_A_SUM = 8, 8
 
 
-def add(device: CpuDevice, group: Group, a: Words, b: Words) -> Words:
+def add(device: AnyDevice, group: Group, a: Words, b: Words) -> Words:
     """a[i] + b[i]."""
     a, b = _points(group, a), _points(group, b)
     if len(a) != len(b):
@@ -37,13 +37,13 @@ def add(device: CpuDevice, group: Group, a: Words, b: Words) -> Words:
     return _extended(device, group, kernels.curve_add, len(a), a, b)
 
 
-def double(device: CpuDevice, group: Group, points: Words) -> Words:
+def double(device: AnyDevice, group: Group, points: Words) -> Words:
     """2 * points[i]."""
     points = _points(group, points)
     return _extended(device, group, kernels.curve_double, len(points), points)
 
 
-def negate(device: CpuDevice, group: Group, points: Words) -> Words:
+def negate(device: AnyDevice, group: Group, points: Words) -> Words:
     """-points[i]."""
     points = _points(group, points)
     out = np.empty_like(points)
@@ -51,7 +51,7 @@ def negate(device: CpuDevice, group: Group, points: Words) -> Words:
     return out
 
 
-def multiply(device: CpuDevice, group: Group, points: Words, scalars: Words) -> Words:
+def multiply(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
     """scalars[i] * points[i].
 
     Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, which
@@ -70,34 +70,44 @@ def multiply(device: CpuDevice, group: Group, points: Words, scalars: Words) -> 
     )
 
 
-def sum_points(device: CpuDevice, group: Group, points: Words) -> Words:
+def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
     """The sum of all points, of shape group.shape."""
     points = _points(group, points)
     if not len(points):
         return np.zeros(group.shape, np.uint32)
     count, source, extended = len(points), points, False
-    # The sums of a first launch are summed by one lane.
-    for instances, lanes in (
-        (min(count, _SUMS_A_LANE * device.lanes * device.threads), device.lanes),
-        (1, 1),
-    ):
+    while True:
+        instances = _sums_of(device, count, first=not extended)
+        lanes = 1 if instances == 1 and device.unified else device.lanes
         sums = np.empty((instances, 4 * group.field.words), np.uint32)
         kernel = device.compile(kernels.curve_sum, lanes=lanes, group=group, extended=extended)
         device.launch(kernel, -(-instances // lanes), instances, count, source, sums)
+        if instances == 1:
+            break
         count, source, extended = instances, sums, True
-    total: Words = normalise(device, group, source)[0]
+    total: Words = normalise(device, group, sums)[0]
     return total
 
 
-def normalise(device: CpuDevice, group: Group, extended: Words) -> Words:
+def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
+    """How many sums to make of `count` points, in a first round or a further one.
+
+    The sums that a CPU makes are summed by one lane then; a GPU has many lanes, and slow ones.
+    """
+    if device.unified:
+        return min(count, _SUMS_A_LANE * device.resident_lanes) if first else 1
+    return min(-(-count // _POINTS_A_SUM), device.resident_lanes)
+
+
+def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
     """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
     count = len(extended)
     out = np.empty((count, *group.shape), np.uint32)
     if not count:
         return out
     prefixes = np.empty((count, group.field.words), np.uint32)
-    # Enough instances for every lane of every thread, sharing inversions where there are more.
-    instances = min(count, max(device.lanes * device.threads, count // _SHARING))
+    # Enough instances for every lane, sharing inversions where there are more.
+    instances = min(count, max(device.resident_lanes, count // _SHARING))
     kernel = device.compile(kernels.curve_normalise, group=group)
     device.launch(
         kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
@@ -105,7 +115,7 @@ def normalise(device: CpuDevice, group: Group, extended: Words) -> Words:
     return out
 
 
-def is_finite(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Whether each point is another than infinity."""
     points = _points(group, points)
     found = np.empty(len(points), np.uint32)
@@ -113,18 +123,18 @@ def is_finite(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool
     return np.not_equal(found, 0)
 
 
-def is_on_curve(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Whether each point is on the curve, with coordinates below the modulus; infinity is."""
     return np.equal(_check(device, group, points, subgroup=False), ON_CURVE)
 
 
-def is_in_subgroup(device: CpuDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Whether each point is on the curve and in the subgroup of prime order; infinity is."""
     return np.equal(_check(device, group, points, subgroup=True), ON_CURVE)
 
 
 def first_bad_point(
-    device: CpuDevice, group: Group, points: Words, *, subgroup: bool
+    device: AnyDevice, group: Group, points: Words, *, subgroup: bool
 ) -> tuple[int, str] | None:
     """The first point off the curve or, with `subgroup`, outside the subgroup, and why; or None."""
     found = _check(device, group, points, subgroup=subgroup)
@@ -137,7 +147,7 @@ def first_bad_point(
     return place, "is not in the subgroup of prime order"
 
 
-def _check(device: CpuDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
+def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
     points = _points(group, points)
     found = np.zeros(len(points), np.uint32)
     kernel = device.compile(curve_check, group=group, subgroup=subgroup)
@@ -153,7 +163,7 @@ def _points(group: Group, points: Words) -> Words:
 
 
 def _extended(
-    device: CpuDevice,
+    device: AnyDevice,
     group: Group,
     definition: KernelDefinition,
     count: int,
@@ -167,5 +177,5 @@ def _extended(
     return normalise(device, group, results)
 
 
-def _launch(device: CpuDevice, kernel: Any, count: int, *arrays: Words) -> None:
+def _launch(device: AnyDevice, kernel: Any, count: int, *arrays: Words) -> None:
     device.launch(kernel, -(-count // device.lanes), count, *arrays)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import kernels
 from quod.field.moduli import Modulus
@@ -119,18 +119,18 @@ def check_canonical(modulus: Modulus, array: Words) -> None:
         raise InputError(f"element {position} is not below the modulus of {modulus.name}")
 
 
-def to_montgomery(device: CpuDevice, modulus: Modulus, array: Words) -> Words:
+def to_montgomery(device: AnyDevice, modulus: Modulus, array: Words) -> Words:
     """Montgomery form of integers below p."""
     return _mapped(device, kernels.field_to_montgomery, modulus, array)
 
 
-def from_montgomery(device: CpuDevice, modulus: Modulus, array: Words) -> Words:
+def from_montgomery(device: AnyDevice, modulus: Modulus, array: Words) -> Words:
     """The integers below p that elements in Montgomery form stand for, as words."""
     return _mapped(device, kernels.field_from_montgomery, modulus, array)
 
 
 def _mapped(
-    device: CpuDevice, definition: KernelDefinition, modulus: Modulus, array: Words
+    device: AnyDevice, definition: KernelDefinition, modulus: Modulus, array: Words
 ) -> Words:
     given = np.ascontiguousarray(array)
     out = np.empty_like(given)
