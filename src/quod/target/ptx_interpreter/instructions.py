@@ -239,8 +239,10 @@ def _move(instruction: Instruction, operands: Operands) -> Code:
     slot = operands.target(target, type_)
     if source[0] == "{":
         return _pack(operands, type_, slot, source)
-    if source in operands.slots.addresses:
-        address = operands.slots.addresses[source]
+    name, _, offset = source.partition("+")
+    if name in operands.slots.addresses:
+        # The address of a variable, or of a place in it.
+        address = operands.slots.addresses[name] + int(offset or 0)
         return assignment(slot, lambda a: a, [operands.slots.constant(bits_of(type_), address)])
     return assignment(slot, lambda a: a, [operands.source(source, type_)])
 
