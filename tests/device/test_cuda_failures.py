@@ -482,6 +482,21 @@ def test_an_interrupted_launch_keeps_its_memory_until_it_is_done(
     assert launch_all(device) == [1] * COUNT
 
 
+def test_work_that_is_not_given_yet_is_not_done(tmp_path: Path) -> None:
+    device = gpu_of(FakeCuda(), tmp_path)
+    kept = device.allocate(4 << 20)
+    work = device.begin(kept)
+    in_use = device.memory_statistics().in_use
+    del kept
+    gc.collect()
+    # Another thread that looks for what is done finds an empty stream.
+    assert device.memory_statistics().in_use == in_use
+    assert not work.is_ready()
+    work.all_given()
+    assert device.memory_statistics().in_use < in_use
+    assert work.is_ready()
+
+
 def test_a_context_is_current_in_every_thread(tmp_path: Path) -> None:
     device = gpu_of(FakeCuda(), tmp_path)
     results: list[Any] = []

@@ -316,7 +316,10 @@ class CudaDevice:
         """
         work = self.begin(keep)
         with self.using(doing):
-            yield work.stream
+            try:
+                yield work.stream
+            finally:
+                work.all_given()
             try:
                 wait_until(work.is_ready)
             except CudaError:
@@ -326,7 +329,7 @@ class CudaDevice:
                 raise
 
     def begin(self, keep: object) -> Work:
-        """A stream for one piece of work, and what keeps alive what that uses."""
+        """A stream for one piece of work, which keeps alive what that uses."""
         work = Work(self.driver, self._streams.take(), keep, self._ended)
         self._running.add(work)
         return work

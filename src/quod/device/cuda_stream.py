@@ -59,9 +59,10 @@ class StreamPool:
 
 
 class Work:
-    """What one stream was given, until it is done; keeps alive what that uses.
+    """What one stream is given, until that is done; keeps alive what it uses.
 
-    `is_ready` asks the driver. `finished` is called once it is done, or has failed for good.
+    Whoever begins it says `all_given` when the stream has got everything: before that an empty
+    stream does not mean that the work is done. `finished` is called once it is.
     """
 
     def __init__(self, driver: Driver, stream: Any, keep: object,
@@ -71,11 +72,18 @@ class Work:
         self._keep = keep
         self._finished = finished
         self._lock = threading.Lock()
+        self._is_given = False
         self.is_done = False
 
+    def all_given(self) -> None:
+        """The stream gets nothing more for this work."""
+        self._is_given = True
+
     def is_ready(self) -> bool:
-        """Whether all of it is done; CudaError if it failed."""
-        if not self.is_done and self._driver.is_ready("cuStreamQuery", self.stream):
+        """Whether all of it is done; asks the driver. CudaError if it failed."""
+        if self.is_done or not self._is_given:
+            return self.is_done
+        if self._driver.is_ready("cuStreamQuery", self.stream):
             self.finish()
         return self.is_done
 

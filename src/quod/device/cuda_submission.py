@@ -104,6 +104,8 @@ class CudaSubmission:
             except BaseException:
                 self._end_marks()
                 raise
+            finally:
+                self._work.all_given()
 
     def _awaited(self, step: Await) -> CudaPassing:
         completion = step.event.completion()

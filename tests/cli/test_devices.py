@@ -1,0 +1,37 @@
+"""quod devices says why there is no GPU, to people and not to programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import quod.device
+from quod.cli import entry
+from quod.device import discovery
+from quod.device.discovery import DeviceInfo
+
+GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
+
+
+def test_why_there_is_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quod.device, "devices", discovery._processors, raising=False)
+    monkeypatch.setattr(discovery, "why_no_gpu", lambda: "it is on holiday")
+    assert entry.run(["devices"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "no NVIDIA GPU: it is on holiday\n"
+    assert "holiday" not in captured.out
+    assert entry.run(["devices", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert json.loads(captured.out)[0]["name"] == "cpu"
+
+
+def test_gpus_are_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(quod.device, "devices", lambda: [GPU], raising=False)
+    assert entry.run(["devices"]) == 0
+    captured = capsys.readouterr()
+    assert "sm_90a" in captured.out
+    assert captured.err == ""
