@@ -34,7 +34,7 @@ def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--curve", "bn128"], 3, "'bn128' is not a curve; there are bn254, bls12_381"),
         (["--log2", "29"], 2, "29 is not in the range"),
-        (["--device", "cuda:9"], 7, "cuda:9"),
+        (["--device", "gpu:9"], 7, "gpu:9"),
     ],
 )
 def test_refusals(

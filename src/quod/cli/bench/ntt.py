@@ -1,7 +1,8 @@
 """Number-theoretic transforms: forward in natural order, and the pair that a prover makes.
 
 The prover's pair goes from natural order to bit-reversed coefficients and from there to natural
-order on a coset, so that it never permutes.
+order on a coset, so that it never permutes. On a GPU the data stay in its memory, and several
+transforms are submitted at once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from quod.cli.bench.harness import Case, Parameter
 from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements
-from quod.ntt import NttPlan
+from quod.ntt import NttPlan, Ordering
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
 
 _COSET = 7
+_PAIR = "inverse NR, forward RN on a coset"
+
+_AT_ONCE = 8
+"""Transforms a submission, so that what it costs to submit does not count."""
 
 
 def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
@@ -26,6 +34,11 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
     if curve not in CURVES:
         raise InputError(f"{curve!r} is not a curve; there are {', '.join(CURVES)}")
     every = open_device(device)
+    if not every.unified:
+        for log2_size in sizes:
+            yield from resident_cases(every, curve, log2_size)
+        return
+    assert isinstance(every, CpuDevice)
     one = CpuDevice(strategy=every.strategy, threads=1)
     for log2_size in sizes:
         modulus = CURVES[curve].fr
@@ -33,16 +46,55 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
         values = random_elements(modulus, plans[0].size, seed=log2_size)
         parameters: dict[str, Parameter] = {"curve": curve, "log2": log2_size}
         for plan in plans if every.threads > 1 else plans[:1]:
+            threads = every.threads if plan is plans[0] else 1
             yield Case(
-                {**parameters, "what": "forward NN", "threads": plan.device.threads},
+                {**parameters, "what": "forward NN", "threads": threads},
                 _checked(plan, values),
                 unit="ms",
             )
         yield Case(
-            {**parameters, "what": "inverse NR, forward RN on a coset", "threads": every.threads},
+            {**parameters, "what": _PAIR, "threads": every.threads},
             _pair(plans[0], values.copy()),
             unit="ms",
         )
+
+
+def resident_cases(
+    device: AnyDevice, curve: str, log2_size: int, tuning: Tuning = DEFAULT_TUNING
+) -> Iterator[Case]:
+    """Transforms of data in a GPU's memory: each ordering, and the pair; the first is checked."""
+    modulus = CURVES[curve].fr
+    plan = NttPlan(device, modulus, log2_size, tuning=tuning)
+    values = random_elements(modulus, plan.size, seed=log2_size)
+    data = device.upload(values)
+    plan.forward(data)
+    plan.inverse(data)
+    found = np.empty_like(values)
+    device.download(data, found)
+    if not np.array_equal(found, values):
+        raise QuodError("a transform and its inverse do not agree; please report it")
+    parameters: dict[str, Parameter] = {"curve": curve, "log2": log2_size}
+    orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")
+    for ordering in orderings:
+        recording = device.stream("NTT").record()
+        for _ in range(_AT_ONCE):
+            plan.record(recording, "forward", data, ordering=ordering)
+        run = _replayed(device, recording.finish().recording)
+        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", _AT_ONCE)
+    recording = device.stream("NTT").record()
+    for _ in range(_AT_ONCE):
+        plan.record(recording, "inverse", data, ordering="NR", scaled=False)
+        plan.record(recording, "forward", data, ordering="RN", coset=_COSET)
+    run = _replayed(device, recording.finish().recording)
+    yield Case({**parameters, "what": _PAIR}, run, "ms", _AT_ONCE)
+
+
+def _replayed(device: AnyDevice, recording: Recording) -> Callable[[], None]:
+    def run() -> None:
+        device.stream("NTT").replay(recording).submit().wait()
+
+    run()
+    return run
 
 
 def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:

@@ -1,0 +1,78 @@
+"""Transforms on a GPU with every way of cutting their passes: what the default is chosen by.
+
+    python benchmarks/cuda_ntt.py                       BLS12-381, 2^20 and 2^24, every variant
+    python benchmarks/cuda_ntt.py bn254 22              another curve and size
+
+A line a variant: milliseconds of each ordering, and the products a second of the first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from statistics import median
+from time import perf_counter
+
+from quod.cli.bench.ntt import resident_cases
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.ntt.gpu.schedule import Tuning
+from quod.ntt.gpu.transform import PassShape
+
+_REPEATS = 7
+
+
+def variants() -> list[Tuning]:
+    """Tilings worth timing: eight elements an instance at three register limits, larger tiles with
+    fewer passes, and four elements at two limits."""
+    return [
+        Tuning(10, 3, 9, 4),
+        Tuning(10, 3, 9, 3),
+        Tuning(10, 3, 9, 5),
+        Tuning(11, 3, 10, 2),
+        Tuning(12, 3, 10, 1),
+        Tuning(9, 2, 8, 5),
+        Tuning(9, 2, 8, 4),
+        Tuning(9, 2, 8, 6),
+        Tuning(10, 2, 9, 2),
+    ]
+
+
+def products(tuning: Tuning, log2_size: int) -> float:
+    """Products of a forward transform of natural order, whose tables are all full."""
+    split = tuning.split(log2_size)
+    total = 0.0
+    for number, log_rows in enumerate(split):
+        inner = "full" if number else "none"
+        shape = PassShape("descending", tuning.tile(log_rows), "upper", 1, inner)  # type: ignore[arg-type]
+        total += shape.products
+    return total * (1 << log2_size)
+
+
+def run(device: AnyDevice, curve: str, log2_size: int, tuning: Tuning) -> dict[str, float]:
+    """Milliseconds of each case."""
+    result: dict[str, float] = {}
+    for case in resident_cases(device, curve, log2_size, tuning):
+        times = []
+        for _ in range(_REPEATS):
+            begin = perf_counter()
+            case.run()
+            times.append((perf_counter() - begin) / case.operations)
+        result[str(case.parameters["what"])] = 1e3 * median(times)
+    return result
+
+
+def main(arguments: Sequence[str]) -> None:
+    curve = arguments[0] if arguments else "bls12_381"
+    sizes = [int(size) for size in arguments[1:]] or [20, 24]
+    device = open_device("cuda")
+    for log2_size in sizes:
+        for tuning in variants():
+            times = run(device, curve, log2_size, tuning)
+            rate = products(tuning, log2_size) / times["forward NR"] * 1e-6
+            figures = "  ".join(f"{what} {time:.3f} ms" for what, time in times.items())
+            print(f"{curve} 2^{log2_size} {tuning}\n    {figures}  {rate:.1f} G products/s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
