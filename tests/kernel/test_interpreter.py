@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from quod.kernel import (
     F32,
@@ -30,6 +31,7 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.machines import EIGHT, FOUR, MANY, ONE
+from tests.kernel.random_kernels import kernels
 from tests.kernel.refusals import line_of
 
 
@@ -39,12 +41,29 @@ def test_case(case: Case, machine: Machine) -> None:
     if case.per_workgroup and machine is not EIGHT:
         # What such a kernel computes depends on the size; that it runs is checked all the same.
         machine = EIGHT
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in case.arguments]
-    interpret(case.definition.trace(machine), 32 // machine.workgroup_size, given)
-    for number, array in enumerate(given):
-        if isinstance(array, np.ndarray):
-            expected = case.expected.get(number, case.arguments[number].tolist())
-            assert array.tolist() == expected, f"argument {number}"
+    traced = case.definition.trace(machine)
+    for at_once in (1, 3):
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in case.arguments]
+        interpret(traced, 32 // machine.workgroup_size, given, groups_at_once=at_once)
+        for number, array in enumerate(given):
+            if isinstance(array, np.ndarray):
+                expected = case.expected.get(number, case.arguments[number].tolist())
+                assert array.tolist() == expected, f"argument {number}"
+
+
+@given(kernels())
+@settings(max_examples=30)
+def test_workgroups_in_step(definition: KernelDefinition) -> None:
+    """Random kernels leave the same however many workgroups run together."""
+    x = np.random.default_rng(4).integers(0, 1 << 64, 7 * 4 * 16, np.uint64)
+    traced = definition.trace(FOUR)
+    found = []
+    for at_once in (1, 3, 7):
+        y = np.zeros_like(x)
+        interpret(traced, 7, [x, y], groups_at_once=at_once)
+        found.append(y)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
 
 
 def refused(

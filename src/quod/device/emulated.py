@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -19,12 +19,13 @@ from quod.device import cancellation
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.emulated_memory import POISON, EmulatedMemory
+from quod.device.kernel_table import KernelTable
 from quod.device.memory import check_budget
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import stage
 from quod.device.thread_stream import ThreadSubmission
 from quod.device.timeline import Stage, Timeline
-from quod.errors import DeviceError, KernelError
+from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.interpreter import interpret
 from quod.kernel.ir import Block, Kernel, walk
@@ -101,7 +102,7 @@ class EmulatedDevice:
     """
 
     kind = "emulated"
-    strategy = "ptx"
+    strategy = "carry32"
     unified = False
 
     def __init__(
@@ -128,7 +129,7 @@ class EmulatedDevice:
         self.space = Space(f"the device {self.name}")
         self.memory = EmulatedMemory(self.space, self.memory_budget)
         self._shared_bytes_limit = shared_bytes_limit
-        self._kernels: dict[Hashable, EmulatedKernel] = {}
+        self._kernels: KernelTable[EmulatedKernel] = KernelTable()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self.machine(workgroup)
@@ -143,24 +144,14 @@ class EmulatedDevice:
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> EmulatedKernel:
         """The kernel, traced now or before; KernelError if it is wrong."""
-        lanes = self.lanes if lanes is None else lanes
-        key = (
-            definition, lanes,
-            tuple((name, type(value), value) for name, value in sorted(static.items())),
-        )  # fmt: skip
-        try:
-            found = self._kernels.get(key)
-        except TypeError as error:
-            raise KernelError(
-                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
-                "give numbers, strings, tuples or frozen dataclasses"
-            ) from error
-        if found is None:
-            machine = self.machine(lanes)
+        width = self.lanes if lanes is None else lanes
+
+        def build() -> EmulatedKernel:
+            machine = self.machine(width)
             traced = definition.trace(machine, **static)
-            found = EmulatedKernel(definition, traced, machine, static, self.space)
-            self._kernels[key] = found
-        return found
+            return EmulatedKernel(definition, traced, machine, static, self.space)
+
+        return self._kernels.get(definition, width, static, build)
 
     # --- memory
 

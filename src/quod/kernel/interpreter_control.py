@@ -9,7 +9,7 @@ import numpy as np
 
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Pointers
-from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
+from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run, array
 from quod.kernel.ir import Op
 from quod.kernel.semantics import Array
 
@@ -31,7 +31,7 @@ def if_step(op: Op, regions: Sequence[Region], operands: list[int], results: lis
     (condition,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        holds = _array(frame[condition])
+        holds = array(frame[condition])
         first, second = mask.where(holds), mask.where(~holds)
         taken = then.run(frame, run, first) if first.any else None
         if second.any:
@@ -54,7 +54,7 @@ def for_step(op: Op, regions: Sequence[Region], operands: list[int], results: li
     kind = op.operands[0].type
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        index, stop, advance = (_array(frame[slot]) for slot in (first, end, by))
+        index, stop, advance = (array(frame[slot]) for slot in (first, end, by))
         carried = [frame[slot] for slot in initial]
         if (advance[mask.bits] <= 0).any():
             raise InterpreterError("the step of a loop must be above zero", op.location)
@@ -88,7 +88,7 @@ def while_step(op: Op, regions: Sequence[Region], operands: list[int], results: 
             for slot, lanes in zip(head.arguments, carried, strict=True):
                 frame[slot] = lanes
             (holds,) = head.run(frame, run, running)
-            running = running.where(_array(holds))
+            running = running.where(array(holds))
             if not running.any:
                 break
             rounds = _count(rounds, run, op)
@@ -112,11 +112,6 @@ def _following(running: Mask, following: list[Lanes], carried: list[Lanes]) -> l
     return [_choose(running.bits, a, b) for a, b in zip(following, carried, strict=True)]
 
 
-def _array(lanes: Lanes) -> Array:
-    assert isinstance(lanes, np.ndarray)
-    return lanes
-
-
 def _choose(condition: Array, a: Lanes, b: Lanes) -> Lanes:
     if isinstance(a, Pointers):
         assert isinstance(b, Pointers)
@@ -125,4 +120,4 @@ def _choose(condition: Array, a: Lanes, b: Lanes) -> Lanes:
             a.buffer if same else np.where(condition, a.buffer, b.buffer),
             np.where(condition, a.offset, b.offset),
         )
-    return np.where(condition, a, _array(b))
+    return np.where(condition, a, array(b))

@@ -16,6 +16,12 @@ Frame = list[Lanes]
 """The values of one body while it runs, by their slots."""
 
 
+def array(lanes: Lanes) -> Array:
+    """A value that is no address."""
+    assert isinstance(lanes, np.ndarray)
+    return lanes
+
+
 class Mask:
     """The active instances."""
 

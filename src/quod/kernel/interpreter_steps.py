@@ -8,20 +8,15 @@ import numpy as np
 
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Pointers, SharedBuffer
-from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
+from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
 from quod.kernel.ops import ATOMICS
-from quod.kernel.semantics import NUMPY_TYPES, Array
+from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
 Step = Callable[[Frame, Run, Mask], None]
 Make = Callable[[Op, list[int], list[int]], Step]
-
-
-def _array(lanes: Lanes) -> Array:
-    assert isinstance(lanes, np.ndarray)
-    return lanes
 
 
 def _element(pointer: Value) -> Type:
@@ -32,7 +27,7 @@ def _element(pointer: Value) -> Type:
 def _addresses(frame: Frame, pointer: int, index: int, size: int) -> Pointers:
     pointers = frame[pointer]
     assert isinstance(pointers, Pointers)
-    return pointers.plus(_array(frame[index]), size)
+    return pointers.plus(array(frame[index]), size)
 
 
 # --- where an instance is
@@ -89,7 +84,7 @@ def _store(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         addresses = _addresses(frame, pointer, index, element.bytes)
         for number, lanes in addresses.each(mask.lanes):
-            stored = [_array(frame[value])[lanes] for value in values]
+            stored = [array(frame[value])[lanes] for value in values]
             run.buffers[number].store(
                 addresses.offset[lanes], lanes, element, stored, run.place(op.location)
             )
@@ -105,7 +100,7 @@ def _atomic(op: Op, operands: list[int], results: list[int]) -> Step:
         addresses = _addresses(frame, pointer, index, element.bytes)
         before = np.zeros(run.lanes, NUMPY_TYPES[element])
         for number, lanes in addresses.each(mask.lanes):
-            given = [_array(frame[value])[lanes] for value in values]
+            given = [array(frame[value])[lanes] for value in values]
             before[lanes] = run.buffers[number].atomic(
                 op.name, addresses.offset[lanes], lanes, element, given, run.place(op.location)
             )
@@ -208,7 +203,7 @@ def _uniform(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         _check_together(op, run, mask)
-        lanes = _array(frame[value])
+        lanes = array(frame[value])
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
         other = (bits != bits[:, :1]).reshape(-1) & mask.bits
         if np.count_nonzero(other):
@@ -230,7 +225,7 @@ def _shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         _check_together(op, run, mask)
         size = run.subgroup_size
-        within = _array(frame[lane]).astype(np.int64) % size
+        within = array(frame[lane]).astype(np.int64) % size
         local = np.arange(run.lanes) % run.width
         source = local // size * size + within
         beyond = (source >= run.width) & mask.bits
@@ -240,7 +235,7 @@ def _shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
                 at, f"takes the value of instance {source[at]}, and there are {run.width}"
             )
         source = np.minimum(source, run.width - 1) + np.arange(run.lanes) - local
-        frame[results[0]] = _array(frame[value])[source]
+        frame[results[0]] = array(frame[value])[source]
 
     return step
 
@@ -253,7 +248,7 @@ def _ballot(op: Op, operands: list[int], results: list[int]) -> Step:
         size = run.subgroup_size
         padded = -(-run.width // size) * size
         bits = np.zeros((run.lanes // run.width, padded), np.uint32)
-        bits[:, : run.width] = _array(frame[condition]).reshape(-1, run.width)
+        bits[:, : run.width] = array(frame[condition]).reshape(-1, run.width)
         shifted = bits.reshape(-1, size) << np.arange(size, dtype=np.uint32)
         words = np.repeat(shifted.sum(axis=1, dtype=np.uint32), size).reshape(-1, padded)
         frame[results[0]] = np.ascontiguousarray(words[:, : run.width]).reshape(-1)
