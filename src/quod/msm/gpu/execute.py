@@ -87,19 +87,19 @@ class GpuBases:
         streamed = options.streamed
         if streamed is None:
             streamed = points.nbytes > device.memory_budget // _SHARE
-        self._resident: ResidentMsm | None = None
-        self._streamed: StreamedMsm | None = None
+        self.resident: ResidentMsm | None = None
+        self.streamed: StreamedMsm | None = None
         if streamed:
             self._stream_plan(self._count, options)
-            self._streamed = StreamedMsm(device, group, points)
+            self.streamed = StreamedMsm(device, group, points)
         else:
             budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
-            self._resident = ResidentMsm(device, group, points, options, base_budget=budget)
+            self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
 
     @property
     def nbytes(self) -> int:
         """Device memory of the bases and their multiples."""
-        return 0 if self._resident is None else self._resident.nbytes
+        return 0 if self.resident is None else self.resident.nbytes
 
     def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
         """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
@@ -114,9 +114,9 @@ class GpuBases:
 
     def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
         """How many of so many vectors of `count` scalars are worked on together."""
-        if self._resident is None:
+        if self.resident is None:
             return 1
-        return self._resident.plan(count, vectors, options).batch
+        return self.resident.plan(count, vectors, options).batch
 
     def session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
         """The session of that shape, from before or made now.
@@ -135,10 +135,10 @@ class GpuBases:
 
     def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
         device = self.device
-        if self._streamed is not None:
-            return self._streamed_session(self._streamed, count, options)
-        assert self._resident is not None
-        resident = self._resident
+        if self.streamed is not None:
+            return self._streamed_session(self.streamed, count, options)
+        assert self.resident is not None
+        resident = self.resident
         plan = resident.plan(count, vectors, options)
         scalar_bytes = 4 * SCALAR_WORDS * vectors * count
         if vectors == 1 and count >= _IN_PARTS:

@@ -10,13 +10,15 @@ import numpy as np
 
 from quod.curve.array import check_points_array
 from quod.curve.groups import Group
+from quod.curve.operations import is_in_subgroup
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
 from quod.msm.gpu import precompute
 from quod.msm.gpu.digits import SCALAR_WORDS
-from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.edwards import edwards_form
+from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.marks import find_marks
 from quod.msm.gpu.parts import Part, PartMemory, record_parts
 from quod.msm.gpu.pending import PendingMsm, record_buckets, record_result
@@ -33,13 +35,31 @@ _BASE_SHARE = 4
 _SCALAR_BYTES = 4 * SCALAR_WORDS
 
 
+def _form(
+    device: AnyDevice, group: Group, points: Array, options: MsmOptions
+) -> tuple[Form, str]:  # fmt: skip
+    """The form for some bases, and why."""
+    if edwards_form(group) is None:
+        return "weierstrass", f"{group.name} has no other form"
+    if options.precompute_factor == 1:
+        return "weierstrass", "the bases have no multiples, and are not checked for another form"
+    outside = np.flatnonzero(~is_in_subgroup(device, group, points))
+    if len(outside):
+        return "weierstrass", f"base {outside[0]} is not in the subgroup of prime order"
+    return "edwards", "all bases are in the subgroup of prime order"
+
+
 class ResidentMsm:
     """Bases in device memory, and the recording of MSMs over them.
 
     `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), uint32;
     they are not checked to be on the curve. As many multiples are kept as make MSMs fastest within
     `base_budget` bytes, by default a quarter of the device's memory budget; `options` may say
-    otherwise. Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
+    otherwise. Bases of a curve with a twisted Edwards form are held in that, unless they are to
+    have no multiples (a precompute factor of 1), or some are outside the subgroup of prime order,
+    where its additions are not complete: `form_reason` says what was chosen and why.
+
+    Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
     """
 
     def __init__(
@@ -59,9 +79,10 @@ class ResidentMsm:
         self.options = options or MsmOptions()
         self._count = len(points)
         budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
+        form, self.form_reason = _form(device, group, points, self.options)
         self._plan = plan_gpu_msm(
             group, self._count, self.options, resident_lanes=device.resident_lanes,
-            base_budget=budget,
+            base_budget=budget, form=form,
         )  # fmt: skip
         if self._count:
             self.bases = precompute.multiples(device, group, points, self._plan)

@@ -26,10 +26,17 @@ LANES = 256
 SCAN_LANES = 1024
 """Instances of the one workgroup that adds up bins."""
 
-ENTRIES_A_LANE = 16
+ENTRIES_A_LANE = 8
 
 TILE = LANES * ENTRIES_A_LANE
 """Entries of one bin that a workgroup takes at once."""
+
+_RESIDENT = 4
+"""Workgroups a multiprocessor should hold: what limits these kernels is memory."""
+
+# A key is below 2**13 and a rank below TILE.
+_RANK_SHIFT = 16
+_NOTHING = 0xFFFFFFFF
 
 MOST_BINS = 8192
 """Counters that fit the shared memory of every workgroup."""
@@ -55,6 +62,7 @@ def count_bins(
 
     Notes in too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
+    k.resident_workgroups(_RESIDENT)
     source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
     tally = Tally(k, shape.bins)
     tally.clear()
@@ -120,6 +128,7 @@ def scatter_bins(
     shape: DigitShape,
 ) -> None:
     """The entries, bin by bin, and the low bits of their buckets, unless a bin is one bucket."""
+    k.resident_workgroups(_RESIDENT)
     source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
     tally = Tally(k, shape.bins)
     tally.clear()
@@ -177,6 +186,7 @@ def count_buckets(
     low_bits: int,
 ) -> None:
     """Adds how many entries each bucket has to bucket_counts."""
+    k.resident_workgroups(_RESIDENT)
     tally = Tally(k, 1 << low_bits)
     with k.range(k.workgroup_id(), k.uniform(first_tile[bins]), k.num_workgroups()) as loop:
         tile = _Tile(k, loop.index, first_tile, bin_starts, bins)
@@ -209,22 +219,25 @@ def scatter_buckets(
     low_bits: int,
 ) -> None:
     """The entries, which are sorted by bin in `binned`, bucket by bucket."""
+    k.resident_workgroups(_RESIDENT)
     tally = Tally(k, 1 << low_bits)
     with k.range(k.workgroup_id(), k.uniform(first_tile[bins]), k.num_workgroups()) as loop:
         tile = _Tile(k, loop.index, first_tile, bin_starts, bins)
         tally.clear()
         places = [(k.select(exists, place, 0), exists) for place, exists in tile.places()]
         found = [keys[place] for place, _ in places]
-        moved = [binned[place] for place, _ in places]
         k.barrier()
-        ranks = [
-            tally.add(k.select(exists, key, 0), exists)
-            for key, (_, exists) in zip(found, places, strict=True)
-        ]
+        # Key and rank in one register, all ones for no entry: few live across the barriers.
+        ranked = []
+        for key, (_, exists) in zip(found, places, strict=True):
+            rank = tally.add(k.select(exists, key, 0), exists)
+            ranked.append(k.select(exists, key | (rank << _RANK_SHIFT), _NOTHING))
         k.barrier()
         tally.reserve(cursors, tile.bin << low_bits)
         k.barrier()
-        for key, entry, rank, (_, exists) in zip(found, moved, ranks, places, strict=True):
-            with k.if_(exists):
-                entries[tally.table[key] + rank] = entry
+        moved = [binned[place] for place, _ in places]
+        for entry, both in zip(moved, ranked, strict=True):
+            with k.if_(both != _NOTHING):
+                key = both & ((1 << _RANK_SHIFT) - 1)
+                entries[tally.table[key] + (both >> _RANK_SHIFT)] = entry
         k.barrier()
