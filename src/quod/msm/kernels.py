@@ -9,6 +9,12 @@ from quod.kernel.registry import register
 from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
 from quod.msm.fixed_base import list_table_entries
+from quod.msm.gpu import accumulate as gpu_accumulate
+from quod.msm.gpu import merge, precompute
+from quod.msm.gpu import reduce as gpu_reduce
+from quod.msm.gpu.edwards import to_edwards
+from quod.msm.gpu.layout import Form
+from quod.msm.gpu.sums import resident_workgroups
 from quod.msm.precompute import double_repeatedly
 
 # Windows of 13 bits over the 255-bit scalars of BLS12-381, as 2**16 of them have.
@@ -32,3 +38,47 @@ for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
     register(f"msm.weigh[{_group.name}]", reduce.weigh, group=_group)
     register(f"msm.combine[{_group.name}]", reduce.combine, group=_group)
     register(f"msm.precompute[{_group.name}]", double_repeatedly, group=_group)
+
+
+def _register_sums(name: str, form: Form) -> None:
+    """The kernels that add up sums of one group on a GPU."""
+    group = GROUPS[name]
+    for short, definition, static in (
+        ("merge_buckets", merge.merge_buckets, {"lanes_a_bucket": 4}),
+        ("merge_runs", merge.merge_runs, {}),
+        ("carry_sums", merge.carry_sums, {}),
+        ("sum_lines", gpu_reduce.sum_lines, {"gathered": True, "lanes_a_line": 4}),
+        ("weigh_lines", gpu_reduce.weigh_lines, {}),
+        ("combine_windows", gpu_reduce.combine_windows, {}),
+    ):
+        register(f"msm.gpu.{short}[{name}, {form}]", definition, group=group, form=form, **static)
+
+
+def _register_accumulation(name: str, form: Form) -> None:
+    group = GROUPS[name]
+    tuning = gpu_accumulate.tuning(group)
+    register(
+        f"msm.gpu.accumulate[{name}, {form}]", gpu_accumulate.accumulate, group=group, form=form,
+        resident=tuning.resident, ahead=tuning.ahead,
+    )  # fmt: skip
+
+
+for _name, _group in GROUPS.items():
+    _register_accumulation(_name, "weierstrass")
+    register(
+        f"msm.gpu.double_points[{_name}]", precompute.double_points, group=_group,
+        resident=resident_workgroups(_group),
+    )  # fmt: skip
+_register_accumulation("bls12_377.g1", "edwards")
+register("msm.gpu.to_edwards[bls12_377.g1]", to_edwards, group=GROUPS["bls12_377.g1"])
+# The other groups differ in their fields only.
+_FORMS: tuple[tuple[str, Form], ...] = (
+    ("bls12_381.g1", "weierstrass"), ("bls12_381.g2", "weierstrass"), ("bls12_377.g1", "edwards"),
+)  # fmt: skip
+for _name, _form in _FORMS:
+    _register_sums(_name, _form)
+    if _form == "weierstrass":
+        register(
+            f"msm.gpu.accumulate_again[{_name}]", gpu_accumulate.accumulate_again,
+            group=GROUPS[_name], form=_form,
+        )  # fmt: skip
