@@ -104,3 +104,20 @@ def test_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert entry.run(["kernel", "emit", "field.mul", "--target", "llvm"]) == 0
     assert capsys.readouterr().out == "kernel text\n" * 2
     assert texts == [("field.mul", "ir"), ("field.mul", "llvm")]
+
+
+def test_kernels_for_an_architecture(capsys: pytest.CaptureFixture[str]) -> None:
+    emit = ["kernel", "emit", "examples.saxpy"]
+    assert entry.run([*emit, "--target", "ptx"]) == 0
+    text = capsys.readouterr().out
+    assert ".target sm_90\n" in text
+    assert ".maxntid 128\n" in text
+    assert entry.run([*emit, "--target", "ptx", "--arch", "sm_80", "--workgroup", "64"]) == 0
+    text = capsys.readouterr().out
+    assert ".version 7.0\n.target sm_80\n" in text
+    assert ".maxntid 64\n" in text
+    assert entry.run([*emit, "--workgroup", "64"]) == 0
+    assert "workgroup 64" in capsys.readouterr().out
+    assert entry.run([*emit, "--target", "ptx", "--arch", "sm_9O"]) == 8
+    assert "there is no architecture sm_9O; did you mean sm_90?" in capsys.readouterr().err
+    assert entry.run([*emit, "--target", "llvm", "--arch", "sm_90"]) == 2

@@ -57,6 +57,7 @@ def test_emit() -> None:
     assert registry.emit("examples.saxpy") == to_text(saxpy.trace(EIGHT))
     assert "workgroup 4" in registry.emit("examples.saxpy", "ir", FOUR)
     assert "define void" in registry.emit("examples.saxpy", "llvm")
+    assert ".maxntid 128" in registry.emit("examples.saxpy", "ptx")
     one = Machine("llvm", 1, frozenset({"u64"}))
     assert "x i32>" not in registry.emit("examples.vector_add", "llvm", one)
 
@@ -65,7 +66,7 @@ def test_emit() -> None:
 def test_unknown_targets(target: str) -> None:
     with pytest.raises(KernelError) as caught:
         registry.emit("examples.saxpy", target)
-    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm"
+    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx"
 
 
 def test_emitters_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ class Target(StrEnum):
 
     IR = "ir"
     LLVM = "llvm"
+    PTX = "ptx"
 
 
 @app.command("list")
@@ -41,8 +42,27 @@ def list_kernels(as_json: AsJson = False) -> None:
 def emit(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `list` shows.")],
     target: Annotated[Target, typer.Option(help="The form to print.")] = Target.IR,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
+    ] = None,
+    workgroup: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Instances a workgroup, for an NVIDIA architecture."),
+    ] = None,
 ) -> None:
-    """Print a kernel as Quod's intermediate representation or as what it is compiled to."""
-    from quod.kernel.registry import emit as emit_text
+    """Print a kernel as Quod's intermediate representation or as what it is compiled to.
 
-    show(emit_text(name, target.value))
+    PTX is for sm_90a and workgroups of 128 unless told otherwise. With --arch or --workgroup, `ir`
+    is the representation that the PTX is made from.
+    """
+    from quod.kernel.registry import emit as emit_text
+    from quod.target.ptx_machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
+
+    if arch is None and workgroup is None:
+        show(emit_text(name, target.value))
+        return
+    if target is Target.LLVM:
+        raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
+    machine = ptx_machine(workgroup or DEFAULT_WORKGROUP_SIZE, arch or DEFAULT_ARCH)
+    show(emit_text(name, target.value, machine))

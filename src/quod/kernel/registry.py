@@ -51,6 +51,9 @@ class KernelRow:
 emitters: dict[str, Emitter] = {"ir": lambda kernel, machine: to_text(kernel)}
 """How a kernel is printed for a target."""
 
+default_machines: dict[str, Callable[[], Machine]] = {}
+"""What a target's text is for unless told otherwise, where that is not the machine of `emit`."""
+
 _registered: dict[str, RegisteredKernel] = {}
 
 
@@ -86,12 +89,15 @@ def find(name: str) -> RegisteredKernel:
 
 
 def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
-    """The text of a kernel: ``ir``, or the language of a target such as ``llvm``.
+    """The text of a kernel: ``ir``, or the language of a target, ``llvm`` or ``ptx``.
 
-    Without a machine it is for eight lanes and no special features.
+    Without a machine it is for the target's own default, else for eight lanes without special
+    features.
     """
     emitter = _emitter(target)
-    if machine is None:
+    if machine is None and target in default_machines:
+        machine = default_machines[target]()
+    elif machine is None:
         machine = Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
     return emitter(find(name).trace(machine), machine)
 
@@ -102,7 +108,7 @@ def _emitter(target: str) -> Emitter:
         known = target.isidentifier() and importlib.util.find_spec(module) is not None
         emitter = getattr(importlib.import_module(module), "emit", None) if known else None
         if emitter is None:
-            raise KernelError(f"there is no target {target}; take one of ir, llvm")
+            raise KernelError(f"there is no target {target}; take one of ir, llvm, ptx")
         emitters[target] = emitter
     return emitters[target]
 

@@ -17,7 +17,7 @@ from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
-from quod.kernel.registry import emitters
+from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -25,7 +25,7 @@ from quod.target import ptx_memory, ptx_rules
 from quod.target.ptx_control import emit_control
 from quod.target.ptx_facts import BASE_ALIGNMENT, Facts
 from quod.target.ptx_inline import inlined_functions
-from quod.target.ptx_machine import DEFAULT_ARCH, architecture
+from quod.target.ptx_machine import DEFAULT_ARCH, architecture, ptx_machine
 from quod.target.ptx_module import ParameterSlot, PtxModule, parameter_layout
 from quod.target.ptx_rules import (
     REGISTER_TYPES,
@@ -45,6 +45,7 @@ def emit(kernel: Kernel, machine: Machine) -> str:
 
 
 emitters["ptx"] = emit
+default_machines["ptx"] = ptx_machine
 
 
 def translate(kernel: Kernel, machine: Machine) -> PtxModule:
@@ -144,6 +145,7 @@ class ModuleEmitter:
             if isinstance(argument.type, PointerType):
                 body.facts.assume(argument, BASE_ALIGNMENT)
         body.emit_block(kernel.block)
+        body.at(kernel.location)
         body.line("ret;")
         self._append(f".visible .entry {entry}(", kernel.location)
         for number, text in enumerate(declared):
@@ -175,6 +177,7 @@ class ModuleEmitter:
             declared.append(f"  .param .{parameter_type(argument.type)} a{number}")
             body.load_parameter(argument, f"[a{number}]", in_memory=False)
         body.emit_block(block)
+        body.at(function.location)
         slots, size = result_layout(function)
         for slot, value in zip(slots, block.yielded, strict=True):
             stored = body.as_parameter(value)
@@ -244,6 +247,10 @@ class BodyEmitter:
             for kind, count in self._counts.items()
             if count
         ]
+
+    def at(self, location: Location) -> None:
+        """The Python line that the next lines come from."""
+        self._location = location
 
     def line(self, text: str) -> None:
         self.lines.append("  " + text)
@@ -365,11 +372,11 @@ class BodyEmitter:
             self.line(f".param .{kind} {parameter};")
             self.line(f"st.param.{kind} [{parameter}], {text};")
         if size:
-            self.line(f".param .align {BASE_ALIGNMENT} .b8 result[{size}];")
+            self.line(f".param .align {BASE_ALIGNMENT} .b8 returned[{size}];")
         given = ", ".join(parameter for parameter, _, _ in passed)
-        self.line(f"call {'(result), ' if size else ''}{name}, ({given});")
+        self.line(f"call {'(returned), ' if size else ''}{name}, ({given});")
         for slot, result in zip(slots, op.results, strict=True):
-            self.load_parameter(result, f"[result+{slot.offset}]", in_memory=False)
+            self.load_parameter(result, f"[returned+{slot.offset}]", in_memory=False)
         self.line("}")
 
     def _emit_inlined(self, op: Op, function: Function) -> None:

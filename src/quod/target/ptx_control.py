@@ -60,6 +60,7 @@ def _emit_if(body: BodyEmitter, op: Op) -> None:
     targets = _registers(body, op.results)
     if _is_short(then) and _is_short(otherwise) and _emit_predicated(body, op, predicate, targets):
         return
+    body.at(op.location)
     jump = _branch(body, op)
     after = body.new_label("after")
     two_sides = len(otherwise.ops) > 1 or bool(op.results)
@@ -147,6 +148,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
         body.line(f"@{empty} {jump} {done};")
     body.start(inside)
     body.emit_block(region)
+    body.at(op.location)
     _next_values(body, targets, region.yielded)
     body.line(f"add.{kind} {counter}, {counter}, {by};")
     more = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {last}")
@@ -162,9 +164,11 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
     again, done = body.new_label("loop"), body.new_label("done")
     body.start(again)
     body.emit_block(head)
+    body.at(op.location)
     condition = body.get(head.yielded[0])
     body.line(f"@!{condition} {jump} {done};")
     body.emit_block(region)
+    body.at(op.location)
     _next_values(body, targets, region.yielded)
     body.line(f"bra {again};")
     _finish_loop(body, op, head.arguments, done, targets)

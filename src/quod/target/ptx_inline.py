@@ -10,34 +10,57 @@ INLINE_OPS = 1024
 A call passes 12 words in registers and the others, field elements mostly, through memory.
 """
 
-INLINE_TOTAL = 1 << 16
-"""Ops that the copies of one function may add up to: the assembler's time grows with them."""
+INLINE_TOTAL = 3 << 14
+"""Ops that a kernel may grow to by copies: the assembler's time grows faster than they do."""
 
 
 def inlined_functions(kernel: Kernel) -> set[int]:
-    """The ids of the functions that are copied: marked so, called once, or small."""
+    """The ids of the functions that are copied: marked so, called once, or small.
+
+    Where small ones make the kernel too large, those that add the most are called.
+    """
     order = _callees_first(kernel)
+    called: set[int] = set()
+    while True:
+        inlined, sites = _choose(kernel, order, called)
+        sizes = _sizes(order, inlined)
+        apart = sum(sizes[id(function)] for function in order if id(function) not in inlined)
+        repeated = [
+            function
+            for function in order
+            if id(function) in inlined and not function.inline and sites[id(function)] > 1
+        ]
+        if not repeated or _size(kernel.block, sizes, inlined) + apart <= INLINE_TOTAL:
+            return inlined
+        growth = {id(one): sizes[id(one)] * (sites[id(one)] - 1) for one in repeated}
+        called.add(max(growth, key=growth.__getitem__))
+
+
+def _choose(
+    kernel: Kernel, order: list[Function], called: set[int]
+) -> tuple[set[int], dict[int, int]]:
+    """The functions to copy, if those in `called` are not to be, and the copies of each call."""
+    small: set[int] = set()
     sizes: dict[int, int] = {}
     for function in order:
-        sizes[id(function)] = _size(function.block, sizes)
-    sites: dict[int, int] = {}
+        size = sizes[id(function)] = _size(function.block, sizes, small)
+        if function.inline or (size <= INLINE_OPS and id(function) not in called):
+            small.add(id(function))
+    sites = dict.fromkeys(sizes, 0)
     inlined: set[int] = set()
-
-    def count(block: Block, copies: int) -> None:
-        for op in walk(block):
-            if op.name == "call":
-                callee = id(op.attributes["function"])
-                sites[callee] = sites.get(callee, 0) + copies
-
-    count(kernel.block, 1)
+    _count_calls(kernel.block, 1, sites)
     for function in reversed(order):
         key = id(function)
-        size, times = sizes[key], sites[key]
-        small = size <= INLINE_OPS and size * times <= INLINE_TOTAL
-        if function.inline or times == 1 or small:
+        if key in small or sites[key] == 1:
             inlined.add(key)
-        count(function.block, times if key in inlined else 1)
-    return inlined
+        _count_calls(function.block, sites[key] if key in inlined else 1, sites)
+    return inlined, sites
+
+
+def _count_calls(block: Block, copies: int, sites: dict[int, int]) -> None:
+    for op in walk(block):
+        if op.name == "call":
+            sites[id(op.attributes["function"])] += copies
 
 
 def _callees_first(kernel: Kernel) -> list[Function]:
@@ -57,14 +80,20 @@ def _callees_first(kernel: Kernel) -> list[Function]:
     return order
 
 
-def _size(block: Block, sizes: dict[int, int]) -> int:
-    """Ops of a region, with those of the small functions that it calls."""
+def _sizes(order: list[Function], inlined: set[int]) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for function in order:
+        sizes[id(function)] = _size(function.block, sizes, inlined)
+    return sizes
+
+
+def _size(block: Block, sizes: dict[int, int], inlined: set[int]) -> int:
+    """Ops of a region, with those of the functions that are copied into it."""
     total = 0
     for op in walk(block):
         if op.name == "call":
-            function: Function = op.attributes["function"]
-            size = sizes[id(function)]
-            total += size if function.inline or size <= INLINE_OPS else 1
+            callee = id(op.attributes["function"])
+            total += sizes[callee] if callee in inlined else 1
         elif op.name not in ("const", "yield"):
             total += 1
     return total

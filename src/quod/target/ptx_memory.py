@@ -13,7 +13,7 @@ from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
-from quod.target.ptx_facts import power_of_two
+from quod.target.ptx_facts import MOST, power_of_two
 from quod.target.ptx_rules import Rule, register_kind
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ def _memory_suffix(element: Type) -> str:
 
 
 class Address:
-    """A register with a byte offset, and the power of two that divides their sum."""
+    """A register with a byte offset; modulo the power of two `multiple`, the sum is `residue`."""
 
-    def __init__(self, register: str, offset: int, multiple: int) -> None:
+    def __init__(self, register: str, offset: int, multiple: int, residue: int) -> None:
         self._register = register
         self._offset = offset
         self._multiple = multiple
+        self._residue = residue
 
     def text(self, further: int = 0) -> str:
         """The operand `further` bytes on."""
@@ -52,7 +53,8 @@ class Address:
         return f"[{self._register}{offset:+d}]" if offset else f"[{self._register}]"
 
     def multiple(self, further: int) -> int:
-        return min(self._multiple, power_of_two(further))
+        """The power of two known to divide the address `further` bytes on."""
+        return min(self._multiple, power_of_two(self._residue + further))
 
 
 def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value | None, int]:
@@ -86,6 +88,22 @@ def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value
         index, constant = a, constant + step
 
 
+def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
+    """A power of two and what an index is modulo it: wrapping does not change that."""
+    constant = 0
+    while True:
+        op = index.op
+        if op is not None and op.name == "convert" and op.operands[0].type is types.u32:
+            index = op.operands[0]
+        elif op is not None and op.name == "add" and op.operands[1].constant is not None:
+            index = op.operands[0]
+            constant += int(op.operands[1].constant)
+        elif index.constant is not None:
+            return MOST, constant + int(index.constant)
+        else:
+            return body.facts.multiple(index), constant
+
+
 def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bool) -> str:
     """The address `index` elements of `size` bytes after `base`."""
     at = body.get(index)
@@ -107,8 +125,8 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
     kind = _pointer_type(pointer)
     size, shared = kind.element.bytes, kind.space == "shared"
     base = body.get(pointer)
-    whole = body.facts.multiple(index) * size
-    multiple = min(body.facts.multiple(pointer), power_of_two(whole))
+    step, residue = _residue(body, index)
+    multiple = min(body.facts.multiple(pointer), step * size)
     rest, constant = _split(body, kind, index)
     offset = constant * size
     if rest is not None:
@@ -117,7 +135,7 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
         register, name = ("r", "add.u32") if shared else ("rd", "add.u64")
         base = body.shared_result(register, name, f"{base}, {offset}")
         offset = 0
-    return Address(base, offset, multiple)
+    return Address(base, offset, multiple, residue * size)
 
 
 def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
