@@ -23,10 +23,10 @@ Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool
 
 LANES = 8
-"""Instances a workgroup that `groups` counts; an executor of one lane gets as many more groups.
+"""Instances a workgroup that `groups` counts; an executor of one lane gets as many more groups."""
 
-One of larger workgroups runs what they divide.
-"""
+_AT_ONCE = 256
+"""Instances that an interpreter runs in step."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,27 @@ def _ptx(workgroup_size: int) -> Executor:
         static: dict[str, Any],
     ) -> None:
         module = ptx.translate(definition.trace(machine, **static), machine)
-        interpret_ptx(module.text, groups, arguments, dynamic_shared=module.dynamic_shared_bytes)
+        interpret_ptx(
+            module.text, groups, arguments, dynamic_shared=module.dynamic_shared_bytes,
+            groups_at_once=_AT_ONCE // workgroup_size,
+        )  # fmt: skip
 
     return Executor(f"PTX for {workgroup_size}", machine, run)
 
 
 @functools.cache
 def executors() -> list[Executor]:
-    """The executors present: vectors with and without 52-bit multiply-add, one lane, PTX text."""
+    """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
     found = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
-    found += [_ptx(LANES), _ptx(4 * LANES)]
     if llvm_jit.host_processor().has_ifma:
         found.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
     return found
+
+
+@functools.cache
+def ptx_executor(groups: int) -> Executor:
+    """PTX text, in workgroups of a whole warp if the instances divide into them."""
+    return _ptx(4 * LANES if groups % 4 == 0 else LANES)
 
 
 def _copied(arguments: Sequence[Argument]) -> list[Argument]:
@@ -117,14 +125,14 @@ def run_everywhere(
     """
     first: list[Array] | None = None
     interpreted: dict[Machine, list[Array]] = {}
-    for executor in executors():
+    for executor in (*executors(), ptx_executor(groups)):
         machine = executor.machine
-        count, rest = divmod(groups * LANES, machine.workgroup_size)
-        if rest:
-            continue
+        count = groups * LANES // machine.workgroup_size
         if machine not in interpreted:
             given = _copied(arguments)
-            interpret(definition.trace(machine, **static), count, given)
+            at_once = _AT_ONCE // machine.workgroup_size
+            kernel = definition.trace(machine, **static)
+            interpret(kernel, count, given, groups_at_once=at_once)
             interpreted[machine] = _buffers(given)
         expected = interpreted[machine]
         given = _copied(arguments)

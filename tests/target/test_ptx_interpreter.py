@@ -83,6 +83,7 @@ def one(body: str, *, wide: bool = False) -> int:
         ("shf.l.wrap.b32 %r1, 0x80000000, 1, 1;", 3),
         ("shf.r.wrap.b32 %r1, 0, 1, 1;", 1 << 31),
         ("mov.b32 %r1, 0f3F800000;", 0x3F800000),
+        ("mov.u32 %r1, 0x1234;", 0x1234),
         # Sums and differences with a carry.
         ("add.cc.u32 %r2, -1, 1; addc.u32 %r1, 0, 0;", 1),
         ("add.cc.u32 %r2, -1, 0; addc.u32 %r1, 0, 0;", 0),
@@ -241,11 +242,55 @@ def test_shared_memory_needs_barriers() -> None:
         interpret_ptx(text(whole.replace("[%r3]", "[%r3+16]"), shared=shared), 1, [out, out])
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 5])
+def test_workgroups_in_step(at_once: int) -> None:
+    """Each of five workgroups of 40 reverses its numbers in shared memory of its own."""
+    shared = ".shared .align 16 .b8 other[8]; .shared .align 16 .b8 room[160];"
+    body = """
+    mov.u32 %r1, %ctaid.x;
+    mad.lo.u32 %r2, %r1, 40, %r0;
+    mad.lo.u32 %r3, %r0, 4, 0;
+    mov.u32 %r4, room; add.u32 %r4, %r4, %r3;
+    st.shared.u32 [%r4], %r2;
+    setp.lt.u32 %p1, %r1, 4;
+    @!%p1 bra LAST;
+    bar.sync 0;
+    sub.u32 %r5, 39, %r0;
+    mov.u32 %r6, room; mad.lo.u32 %r6, %r5, 4, %r6;
+    ld.shared.u32 %r7, [%r6];
+    shfl.sync.idx.b32 %r7, %r7, %r0, 31, -1;
+    mad.wide.u32 %rd2, %r2, 4, %rd1;
+    st.global.u32 [%rd2], %r7;
+    ret;
+LAST:
+    mad.wide.u32 %rd2, %r2, 4, %rd1;
+    st.global.u32 [%rd2], 7;
+    """
+    out = np.zeros(200, np.uint32)
+    # One line each, as the emitter writes declarations.
+    given = text(body, lanes=40, shared=shared.replace("; ", ";\n"))
+    interpret_ptx(given, 5, [out, out], groups_at_once=at_once)
+    expected = np.arange(200).reshape(5, 40)[:, ::-1].copy()
+    expected[4] = 7
+    np.testing.assert_array_equal(out.reshape(5, 40), expected)
+    partial = (
+        given.replace("@!%p1 bra LAST", "setp.eq.u32 %p2, %r0, 3; @%p2 bra BACK")
+        .replace("ret;\nLAST", "BACK: bar.sync 0; bra END; LAST")
+        .replace("    ret;\n}", "END: ret;\n}")
+    )
+    with pytest.raises(InterpreterError, match="instance 3 of workgroup 0 does not reach"):
+        interpret_ptx(partial, 5, [out, out], groups_at_once=at_once)
+
+
 def test_dynamic_shared_memory() -> None:
     shared = ".extern .shared .align 16 .b8 room[];"
     body = "mov.u32 %r1, room; mad.lo.u32 %r1, %r0, 4, %r1; st.shared.u32 [%r1], %r0;"
     out = np.zeros(4, np.uint32)
     interpret_ptx(text(body, shared=shared), 1, [out, out], dynamic_shared=16)
+    further = body.replace("room;", "room+4;")
+    interpret_ptx(text(further, shared=shared), 1, [out, out], dynamic_shared=20)
+    with pytest.raises(InterpreterError, match="has 4 of type u32"):
+        interpret_ptx(text(further, shared=shared), 1, [out, out], dynamic_shared=16)
     with pytest.raises(InterpreterError, match="has 3 of type u32"):
         interpret_ptx(text(body, shared=shared), 1, [out, out], dynamic_shared=12)
     with pytest.raises(InterpreterError, match="needs a size"):

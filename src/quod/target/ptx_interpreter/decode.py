@@ -1,9 +1,9 @@
 """Instructions to steps: each becomes a closure over the slots of its registers.
 
-A frame is a list: what runs (the workgroup), the condition code with who wrote it, then registers,
-special registers and constants, an array over all lanes each. Arrays are never changed in place,
-so a move is an assignment. A step exists in two forms: `alone`, when all lanes that are left take
-it together, replaces a register; `masked` keeps what other lanes hold there.
+A frame is a list: what runs (some workgroups), the condition code with what it means, then
+registers, special registers and constants, an array over all lanes each. Arrays are never changed
+in place, so a move is an assignment. A step exists in two forms: `alone`, when all lanes that are
+left take it together, replaces a register; `masked` keeps what other lanes hold there.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from quod.target.ptx_interpreter.arithmetic import UNSIGNED, Array, Evaluate, bi
 from quod.target.ptx_interpreter.parse import Instruction, Routine
 
 if TYPE_CHECKING:
-    from quod.target.ptx_interpreter.execute import Workgroup
+    from quod.target.ptx_interpreter.execute import Run
 
 Frame = list[Any]
 Step = Callable[[Frame, Array], None]
 
-WORKGROUP, CARRY, CARRY_KIND = 0, 1, 2
+RUN, CARRY, CARRY_KIND = 0, 1, 2
 _FIRST_SLOT = 3
 
 _UNSET = 0xDEAD_BEEF_DEAD_BEEF
@@ -288,11 +288,11 @@ def _unusable(instruction: Instruction, found: str | None, wanted: str) -> Inter
     return instruction.error(f"reads a {wanted} from the condition code, which {what}")
 
 
-def effect(act: Callable[[Workgroup, Frame, Array], None]) -> Code:
+def effect(act: Callable[[Run, Frame, Array], None]) -> Code:
     """A step that looks to the mask itself, in either form."""
 
     def step(frame: Frame, mask: Array) -> None:
-        act(frame[WORKGROUP], frame, mask)
+        act(frame[RUN], frame, mask)
 
     return Code(step, step)
 

@@ -14,7 +14,7 @@ from quod.target.ptx_interpreter.instructions import elements
 from quod.target.ptx_interpreter.parse import Instruction
 
 if TYPE_CHECKING:
-    from quod.target.ptx_interpreter.execute import Workgroup
+    from quod.target.ptx_interpreter.execute import Run
 
 Decoder = Callable[[Instruction, Operands], Code]
 
@@ -74,9 +74,9 @@ def load(instruction: Instruction, operands: Operands) -> Code:
     seen = seen_as(type_) if type_[0] == "s" else UNSIGNED[bits]
     by = np.uint64(offset)
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
+    def act(run: Run, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
-        words = workgroup.memory.load(instruction, space, address, mask, bits, count, constant)
+        words = run.memory.load(instruction, space, address, mask, bits, count, constant)
         for slot, word in zip(slots, words, strict=True):
             old = frame[slot]
             wide = word.view(seen)
@@ -102,10 +102,10 @@ def store(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("stores a register that is too narrow")
     by, narrow = np.uint64(offset), UNSIGNED[bits]
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
+    def act(run: Run, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
         values = [frame[slot].astype(narrow) for slot in slots]
-        workgroup.memory.store(instruction, space, address, mask, bits, values)
+        run.memory.store(instruction, space, address, mask, bits, values)
 
     return effect(act)
 
@@ -134,10 +134,10 @@ def atomic(instruction: Instruction, operands: Operands) -> Code:
     sources = [operands.source(text, type_) for text in texts[1:]]
     by = np.uint64(offset)
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
+    def act(run: Run, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], by)
         values = [frame[slot] for slot in sources]
-        before = workgroup.memory.atomic(instruction, space, name, address, mask, bits, values)
+        before = run.memory.atomic(instruction, space, name, address, mask, bits, values)
         if target is not None:
             frame[target] = where(mask, before, frame[target])
 
@@ -149,17 +149,17 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
     match instruction.opcode[1:]:
         case ("async", "commit_group"):
             operands.count(0)
-            return effect(lambda workgroup, frame, mask: workgroup.memory.commit(mask))
+            return effect(lambda run, frame, mask: run.memory.commit(mask))
         case ("async", "wait_group"):
             operands.count(1)
             pending = operands.number(instruction.operands[0])
-            return effect(lambda workgroup, frame, mask: workgroup.memory.wait(pending, mask))
+            return effect(lambda run, frame, mask: run.memory.wait(pending, mask))
         case ("async", "wait_all"):
             operands.count(0)
 
-            def wait_all(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-                workgroup.memory.commit(mask)
-                workgroup.memory.wait(0, mask)
+            def wait_all(run: Run, frame: Frame, mask: Array) -> None:
+                run.memory.commit(mask)
+                run.memory.wait(0, mask)
 
             return effect(wait_all)
         case ("async", "ca" | "cg" as level, "shared" | "shared:cta", "global", *rest) if all(
@@ -171,8 +171,8 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
             if size not in ((16,) if level == "cg" else (4, 8, 16)):
                 raise instruction.error(f"cannot copy {size} bytes")
 
-            def begin(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-                workgroup.memory.begin_copy(
+            def begin(run: Run, frame: Frame, mask: Array) -> None:
+                run.memory.begin_copy(
                     instruction, address_in(frame[to], np.uint64(to_by)),
                     frame[start] + np.uint64(start_by), mask, size,
                 )  # fmt: skip
@@ -182,7 +182,7 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
 
 
 def _nothing(instruction: Instruction, operands: Operands) -> Code:
-    return effect(lambda workgroup, frame, mask: None)
+    return effect(lambda run, frame, mask: None)
 
 
 def fence(instruction: Instruction, operands: Operands) -> Code:
@@ -214,14 +214,15 @@ def barrier(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("is no barrier that is known here")
     operands.count(1)
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-        missing = workgroup.live & ~mask
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        touched = run.touched(run.groups, mask)
+        missing = run.live & ~mask & touched[run.groups]
         if missing.any():
-            raise workgroup.memory.place(instruction.location).error(
+            raise run.memory.place(instruction.location).error(
                 int(np.argmax(missing)),
-                f"does not reach the barrier that instance {int(np.argmax(mask))} waits at",
+                f"does not reach the barrier that instance {run.instance(mask)} waits at",
             )
-        workgroup.memory.shared.barrier(None)
+        run.memory.shared.barrier(None if touched.all() else touched)
 
     return effect(act)
 
@@ -230,31 +231,26 @@ def _warp_barrier(instruction: Instruction, operands: Operands) -> Code:
     operands.count(1)
     members = operands.source(instruction.operands[0], "b32")
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, workgroup, frame[members], mask)
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, frame[members], mask)
 
     return effect(act)
 
 
-def _check_members(
-    instruction: Instruction, workgroup: Workgroup, members: Array, mask: Array
-) -> None:
+def _check_members(instruction: Instruction, run: Run, members: Array, mask: Array) -> None:
     """All lanes that a member mask names, of those that have not ended, are here."""
-    place = workgroup.memory.place(instruction.location)
-    named = (members >> (workgroup.numbers & np.uint32(31))) & np.uint32(1)
-    outside = mask & (named == 0)
+    place = run.memory.place(instruction.location)
+    outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
     if outside.any():
         raise place.error(int(np.argmax(outside)), "is not in its own member mask")
-    warps = workgroup.numbers >> np.uint32(5)
-    for warp in np.unique(warps[mask]):
-        here = warps == warp
-        wanted = members[here & mask]
-        if (wanted != wanted[0]).any():
-            raise place.error(int(np.argmax(here & mask)), "has a member mask of its own")
-        bits = wanted[0] >> (workgroup.numbers & np.uint32(31)) & np.uint32(1)
-        absent = here & workgroup.live & (bits == 1) & ~mask
-        if absent.any():
-            raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
+    named = np.zeros(int(run.warps[-1]) + 1, np.uint32)
+    named[run.warps[mask]] = members[mask]
+    different = mask & (named[run.warps] != members)
+    if different.any():
+        raise place.error(int(np.argmax(different)), "has a member mask of its own")
+    absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
+    if absent.any():
+        raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
 
 
 def shuffle(instruction: Instruction, operands: Operands) -> Code:
@@ -271,9 +267,9 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
     inside_to = operands.target(flag[0].strip(), "pred") if flag else None
     value, lane, limit, members = (operands.source(text, "b32") for text in rest)
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, workgroup, frame[members], mask)
-        own = (workgroup.numbers & np.uint32(31)).astype(np.int64)
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, frame[members], mask)
+        own = run.lanes.astype(np.int64)
         by = (frame[lane] & np.uint32(31)).astype(np.int64)
         segment = (frame[limit] >> np.uint32(8) & np.uint32(31)).astype(np.int64)
         clamp = (frame[limit] & np.uint32(31)).astype(np.int64)
@@ -290,12 +286,13 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
                 source = lowest | (by & ~segment)
                 inside = source <= last
         source = np.where(inside, source, own)
-        whole = workgroup.numbers.astype(np.int64) // 32 * 32 + source
-        absent = mask & ((whole >= len(mask)) | ~mask[np.minimum(whole, len(mask) - 1)])
+        whole = run.first_of_warp + source
+        there = np.minimum(whole, len(mask) - 1)
+        absent = mask & ((whole != there) | (run.warps[there] != run.warps) | ~mask[there])
         if absent.any():
             at = int(np.argmax(absent))
-            raise workgroup.memory.place(instruction.location).error(
-                at, f"takes the register of instance {whole[at]}, which is not there"
+            raise run.memory.place(instruction.location).error(
+                at, f"takes the register of lane {source[at]} of its warp, which is not there"
             )
         taken = frame[value][np.where(mask, whole, 0)]
         frame[to] = where(mask, taken, frame[to])
@@ -320,19 +317,18 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
     negated, source = source.startswith("!"), source.lstrip("!")
     given, members = operands.source(source, "pred"), operands.source(mask_text, "b32")
 
-    def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, workgroup, frame[members], mask)
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, frame[members], mask)
         holds = ~frame[given] if negated else frame[given]
-        warps = -(-len(mask) // 32)
-        yes, here = np.zeros((2, warps * 32), np.bool_)
-        yes[: len(mask)], here[: len(mask)] = holds & mask, mask
-        yes, here = yes.reshape(warps, 32), here.reshape(warps, 32)
+        yes, here = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
+        yes[run.warps, run.lanes] = holds & mask
+        here[run.warps, run.lanes] = mask
         if mode == "ballot":
             answer = (yes << np.arange(32, dtype=np.uint32)).sum(1, dtype=np.uint32)
         else:
             every, some = (yes == here).all(1), yes.any(1)
             answer = {"all": every, "any": some, "uni": every | ~some}[mode]
-        frame[to] = where(mask, np.repeat(answer, 32)[: len(mask)], frame[to])
+        frame[to] = where(mask, answer[run.warps], frame[to])
 
     return effect(act)
 

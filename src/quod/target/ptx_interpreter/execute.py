@@ -19,7 +19,7 @@ from quod.target.ptx_interpreter.arithmetic import Array, bits_of, seen_as
 from quod.target.ptx_interpreter.decode import (
     CARRY,
     CARRY_KIND,
-    WORKGROUP,
+    RUN,
     Code,
     Frame,
     Operands,
@@ -33,7 +33,7 @@ from quod.target.ptx_interpreter.decode import (
 from quod.target.ptx_interpreter.effects import EFFECTS, TOGETHER
 from quod.target.ptx_interpreter.instructions import COMPUTING, elements
 from quod.target.ptx_interpreter.memory import Memory, global_address, shared_layout
-from quod.target.ptx_interpreter.parse import Instruction, Routine, parse
+from quod.target.ptx_interpreter.parse import Instruction, Module, Routine, parse
 
 Argument = Array | int | float | bool | np.generic
 
@@ -64,6 +64,16 @@ class Decoded:
     blocks: list[Block]
 
 
+def _granule(module: Module) -> int:
+    """Bytes of the smallest access to shared memory."""
+    sizes = [4]
+    for routine in (module.entry, *module.functions.values()):
+        for instruction in routine.instructions:
+            if "shared" in instruction.opcode and instruction.opcode[0] in ("ld", "st", "atom"):
+                sizes.append(bits_of(instruction.opcode[-1]) // 8)
+    return min(sizes)
+
+
 class Program:
     """A text, decoded: its entry and the functions that it calls."""
 
@@ -71,6 +81,7 @@ class Program:
         self.module = parse(text)
         self.addresses, self.shared_bytes = shared_layout(self.module.shared)
         self.dynamic = any(array.size is None for array in self.module.shared)
+        self.granule = _granule(self.module)
         self._functions: dict[str, Decoded] = {}
         self.entry = self._decode(self.module.entry)
 
@@ -138,7 +149,7 @@ class Program:
         elif name == "call":
             code = self._call(instruction, operands)
         elif name in _IGNORED:
-            code = effect(lambda workgroup, frame, mask: None)
+            code = effect(lambda run, frame, mask: None)
         elif name == "trap":
             code = effect(functools.partial(_trap, instruction))
         elif name in COMPUTING:
@@ -173,20 +184,20 @@ class Program:
                 raise instruction.error(f"does not fit the parameters and results of {name}")
         words = operands.slots.words
 
-        def act(workgroup: Workgroup, frame: Frame, mask: Array) -> None:
+        def act(run: Run, frame: Frame, mask: Array) -> None:
             callee = self.function(name)
             assert callee is not None
-            inner = workgroup.frame(callee)
+            inner = run.frame(callee)
             for text, each in zip(ins, routine.parameters, strict=True):
                 for offset, slot in callee.slots.words.get(each.name, {}).items():
                     inner[slot] = _same_width(
-                        instruction, inner[slot], frame[words.get(text, {}).get(offset, WORKGROUP)]
+                        instruction, inner[slot], frame[words.get(text, {}).get(offset, RUN)]
                     )
-            workgroup.run(callee, inner, mask)
+            run.run(callee, inner, mask)
             for text, each in zip(outs, routine.results, strict=True):
                 made = callee.slots.words.get(each.name, {})
                 for offset, slot in words.get(text, {}).items():
-                    new = _same_width(instruction, frame[slot], inner[made.get(offset, WORKGROUP)])
+                    new = _same_width(instruction, frame[slot], inner[made.get(offset, RUN)])
                     frame[slot] = where(mask, new, frame[slot])
             # A call does not keep the condition code.
             frame[CARRY] = frame[CARRY_KIND] = None
@@ -227,47 +238,62 @@ def _store_parameter(instruction: Instruction, operands: Operands) -> Code:
     return assignment(slot, lambda a: a, [operands.source(source, type_)])
 
 
-def _trap(instruction: Instruction, workgroup: Workgroup, frame: Frame, mask: Array) -> None:
-    raise workgroup.memory.place(instruction.location).error(int(np.argmax(mask)), "traps")
+def _trap(instruction: Instruction, run: Run, frame: Frame, mask: Array) -> None:
+    raise run.memory.place(instruction.location).error(int(np.argmax(mask)), "traps")
 
 
-class Workgroup:
-    """One workgroup while it runs."""
+class Run:
+    """Workgroups `first` to `first + count - 1` while they run in step."""
 
     def __init__(
-        self, program: Program, group: int, groups: int, buffers: dict[int, Buffer],
+        self, program: Program, first: int, count: int, groups: int, buffers: dict[int, Buffer],
         shared_bytes: int, templates: dict[int, list[Any]], limit: int,
     ) -> None:  # fmt: skip
         self._entry = program.entry
-        self._lanes = program.module.entry.workgroup_size
-        self.live = np.ones(self._lanes, np.bool_)
-        self.numbers = np.arange(self._lanes, dtype=np.uint32)
-        self.memory = Memory(buffers, shared_bytes, group, self._lanes)
+        width = program.module.entry.workgroup_size
+        self._size = width * count
+        self._count = count
+        self.live = np.ones(self._size, np.bool_)
+        self.memory = Memory(buffers, shared_bytes, program.granule, first, count, width)
         self._templates = templates
         self._left = limit
-        lane = self.numbers & np.uint32(31)
-        bit = np.uint32(1) << lane
-        one = np.uint32(1)
-        fixed = {"ctaid.x": group, "nctaid.x": groups, "ntid.x": self._lanes}
+        number = np.tile(np.arange(width, dtype=np.uint32), count)
+        self.groups = np.repeat(np.arange(count), width)
+        self.lanes = number & np.uint32(31)
+        self.warps = self.groups * -(-width // 32) + number // 32
+        self.first_of_warp = np.arange(self._size) - self.lanes
+        bit, one = np.uint32(1) << self.lanes, np.uint32(1)
         self._special = {
-            "%tid.x": self.numbers, "%laneid": lane, "%lanemask_eq": bit,
+            "%tid.x": number, "%laneid": self.lanes,
+            "%ctaid.x": (first + self.groups).astype(np.uint32), "%lanemask_eq": bit,
             "%lanemask_lt": bit - one, "%lanemask_le": bit | (bit - one),
             "%lanemask_ge": ~(bit - one), "%lanemask_gt": ~(bit | (bit - one)),
-            **{f"%{name}": np.full(self._lanes, value, np.uint32) for name, value in fixed.items()},
         }  # fmt: skip
+        for name, value in (("nctaid.x", groups), ("ntid.x", width)):
+            self._special[f"%{name}"] = np.full(self._size, value, np.uint32)
         for name in ("%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z"):
-            self._special[name] = np.zeros(self._lanes, np.uint32)
+            self._special[name] = np.zeros(self._size, np.uint32)
+
+    def touched(self, numbers: Array, mask: Array) -> Array:
+        """Which of the warps or workgroups, by the number of each lane's, have a lane in a mask."""
+        result = np.zeros(int(numbers[-1]) + 1, np.bool_)
+        result[numbers[mask]] = True
+        return result
+
+    def instance(self, mask: Array) -> int:
+        """The number, in its workgroup, of the first lane of a mask."""
+        return int(np.argmax(mask)) % (self._size // self._count)
 
     def frame(self, decoded: Decoded) -> Frame:
         """A new frame for one run of a routine."""
         key = id(decoded)
         if key not in self._templates:
             self._templates[key] = [
-                None if value is None else np.full(self._lanes, value)
+                None if value is None else np.full(self._size, value)
                 for value in decoded.slots.template
             ]
         frame = self._templates[key].copy()
-        frame[WORKGROUP] = self
+        frame[RUN] = self
         for name, slot in decoded.slots.special.items():
             frame[slot] = self._special[name]
         return frame
@@ -331,20 +357,20 @@ class Workgroup:
 
     def _all_here(self, instruction: Instruction, mask: Array) -> bool:
         missing = self.live & ~mask
-        if not missing.any():
-            return True
-        if instruction.opcode[0] != "shfl" and instruction.opcode[0] != "vote":
-            return False
-        return not np.isin(self.numbers[missing] // 32, self.numbers[mask] // 32).any()
+        of_warp = instruction.opcode[0] in ("shfl", "vote") or "warp" in instruction.opcode
+        numbers = self.warps if of_warp else self.groups
+        return not (missing & self.touched(numbers, mask)[numbers]).any()
 
     def _check_uniform(self, instruction: Instruction, going: Array, staying: Array) -> None:
         if "uni" not in instruction.opcode:
             return
-        if np.isin(self.numbers[going] // 32, self.numbers[staying] // 32).any():
+        both = self.touched(self.warps, going) & self.touched(self.warps, staying)
+        if both.any():
+            here = both[self.warps]
             raise self.memory.place(instruction.location).error(
-                int(np.argmax(going)),
-                f"goes where instance {int(np.argmax(staying))} of its warp does not, and the "
-                "branch says that all go one way",
+                int(np.argmax(going & here)),
+                f"goes where instance {self.instance(staying & here)} of its warp does not, and "
+                "the branch says that all go one way",
             )
 
 
@@ -355,7 +381,7 @@ def _program(text: str) -> Program:
 
 def interpret_ptx(
     text: str, groups: int, arguments: Sequence[Argument], *, dynamic_shared: int = 0,
-    block_limit: int = 1 << 28,
+    groups_at_once: int = 1, block_limit: int = 1 << 28,
 ) -> None:  # fmt: skip
     """Runs `groups` workgroups of the one entry of a PTX text.
 
@@ -364,6 +390,9 @@ def interpret_ptx(
     which the `.extern` array has. InterpreterError, naming the line of the text, for what the PTX
     ISA leaves undefined, for an instruction that Quod does not write, and for a kernel that runs
     more than `block_limit` basic blocks.
+
+    With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
+    workgroups do not wait for one another.
     """
     program = _program(text)
     entry = program.entry
@@ -381,7 +410,6 @@ def interpret_ptx(
             location,
         )
     buffers: dict[int, Buffer] = {}
-    lanes = entry.routine.workgroup_size
     values = []
     for number, (parameter, given) in enumerate(zip(declared, arguments, strict=True)):
         if isinstance(given, np.ndarray):
@@ -390,20 +418,24 @@ def interpret_ptx(
                     f"argument {number} is no array that {parameter.name} can point to", location
                 )
             buffers[number] = Buffer(f"argument {number}", given)
-            values.append(np.full(lanes, global_address(number), np.uint64))
+            values.append(np.array([global_address(number)], np.uint64))
         else:
             with np.errstate(all="ignore"):
                 value = np.array([given]).astype(seen_as(parameter.type))
-            values.append(np.repeat(value.view(seen_as(f"u{bits_of(parameter.type)}")), lanes))
-    templates: dict[int, list[Any]] = {}
+            values.append(value.view(seen_as(f"u{bits_of(parameter.type)}")))
     with np.errstate(all="ignore"):
-        for group in range(groups):
-            workgroup = Workgroup(
-                program, group, groups, buffers, program.shared_bytes + dynamic_shared,
+        templates: dict[int, list[Any]] = {}
+        for first in range(0, groups, groups_at_once):
+            count = min(groups_at_once, groups - first)
+            if count < groups_at_once:
+                templates = {}
+            run = Run(
+                program, first, count, groups, buffers, program.shared_bytes + dynamic_shared,
                 templates, block_limit,
             )  # fmt: skip
-            frame = workgroup.frame(entry)
+            frame = run.frame(entry)
+            lanes = len(run.live)
             for parameter, value in zip(declared, values, strict=True):
                 for slot in entry.slots.words.get(parameter.name, {}).values():
-                    frame[slot] = value
-            workgroup.run(entry, frame, np.ones(lanes, np.bool_))
+                    frame[slot] = np.repeat(value, lanes)
+            run.run(entry, frame, np.ones(lanes, np.bool_))

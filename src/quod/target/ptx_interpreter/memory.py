@@ -44,22 +44,23 @@ def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
 
 
 class Memory:
-    """What the instances of one workgroup can reach."""
+    """What the instances of the workgroups that run can reach."""
 
     def __init__(
-        self, arrays: dict[int, Buffer], shared_bytes: int, group: int, lanes: int
-    ) -> None:
+        self, arrays: dict[int, Buffer], shared_bytes: int, granule: int, first_group: int,
+        groups: int, width: int,
+    ) -> None:  # fmt: skip
         self._buffers = arrays
-        self.shared = SharedBuffer("shared memory", shared_bytes, 1, lanes, 1)
-        self._group = group
-        self._lanes = lanes
-        self._copies = PendingCopies(lanes)
+        self.shared = SharedBuffer("shared memory", shared_bytes, granule, width, groups)
+        self._group = first_group
+        self._width = width
+        self._copies = PendingCopies(width * groups)
         self._read_only: set[int] = set()
         self._written: set[int] = set()
 
     def place(self, location: Location) -> Place:
         """Where an access stands, for its errors."""
-        return Place(location, self._group, self._lanes)
+        return Place(location, self._group, self._width)
 
     def _each(
         self, instruction: Instruction, space: str, addresses: Array, lanes: Array
