@@ -36,7 +36,8 @@ def spin(k: Builder, rounds: U32, out: Pointer[U32]) -> None:
         x = loop.carried
         x = x * x + loop.index
         loop.next(x ^ (x >> 7))
-    out[k.workgroup_id()] = loop.results
+    with k.if_(k.local_id() == 0):
+        out[k.workgroup_id()] = loop.results
 
 
 @kernel

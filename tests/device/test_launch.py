@@ -436,6 +436,8 @@ def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
 
 
 def test_launches_learn_how_long_they_take(device: CpuDevice) -> None:
+    if not isinstance(device, CpuDevice):
+        pytest.skip("the CPU chooses where a launch runs")
     kernel = device.compile(kernels.spin)
     out = np.zeros(8, np.uint32)
     short, long = kernel.size_class(1, (1000, out)), kernel.size_class(8, (1_000_000, out))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from quod.device import Buffer, CpuDevice
 from quod.device.event import Completion, Event
+from quod.device.protocol import AnyDevice
 from quod.device.recording import Dependencies, Mark, Recording
 from quod.device.stream import IdleStream, RecordingStream, SubmittedStream
 from quod.device.timeline import Timeline
@@ -27,22 +28,31 @@ from tests.device import kernels
 COUNT = 1000
 
 
-def groups_of(device: CpuDevice) -> int:
+@pytest.fixture
+def processor(device: AnyDevice) -> CpuDevice:
+    """What only the CPU does; tests/device/test_cuda.py has what only a GPU does."""
+    if not isinstance(device, CpuDevice):
+        pytest.skip("is about the CPU's way to run recorded work")
+    return device
+
+
+def groups_of(device: AnyDevice) -> int:
     return -(-COUNT // device.lanes)
 
 
-def words(count: int = COUNT) -> Buffer:
-    return Buffer.zeros(4 * count)
+def words(device: AnyDevice, count: int = COUNT) -> Buffer:
+    return device.allocate(4 * count)
 
 
-def values(buffer: Buffer) -> list[int]:
-    found: list[int] = buffer.view().tolist()
-    return found
+def values(device: AnyDevice, buffer: Buffer) -> list[int]:
+    found = np.zeros(buffer.nbytes // 4, np.uint32)
+    device.download(buffer, found)
+    return found.tolist()
 
 
-def test_work_runs_when_it_is_submitted_and_again(device: CpuDevice) -> None:
+def test_work_runs_when_it_is_submitted_and_again(device: AnyDevice) -> None:
     scale, increment = device.compile(kernels.scale), device.compile(kernels.increment)
-    source, a, b = np.arange(COUNT, dtype=np.uint32), words(), words()
+    source, a, b = np.arange(COUNT, dtype=np.uint32), words(device), words(device)
     out = np.zeros(COUNT, np.uint32)
     recording = device.stream().record()
     recording.upload(source, a)
@@ -55,14 +65,14 @@ def test_work_runs_when_it_is_submitted_and_again(device: CpuDevice) -> None:
     assert not out.any()
     stream = recorded.submit().wait()
     assert (out == 3 * source + 1).all()
-    assert set(values(b)) == {7}
+    assert set(values(device, b)) == {7}
     source += 5
     stream = stream.replay(recorded.recording).submit().wait()
     assert (out == 3 * source + 1).all()
     assert isinstance(stream, IdleStream)
 
 
-def test_an_empty_recording(device: CpuDevice) -> None:
+def test_an_empty_recording(device: AnyDevice) -> None:
     recorded = device.stream().record().finish()
     assert recorded.recording.steps == ()
     recorded.submit().wait()
@@ -71,7 +81,7 @@ def test_an_empty_recording(device: CpuDevice) -> None:
 # --- the order of calls
 
 
-def in_state(device: CpuDevice, state: str) -> Any:
+def in_state(device: AnyDevice, state: str) -> Any:
     stream: Any = device.stream()
     for verb in ("record", "finish", "submit"):
         if stream.state == state:
@@ -92,7 +102,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("state", VERBS)
-def test_a_call_of_another_state_names_both(device: CpuDevice, state: str) -> None:
+def test_a_call_of_another_state_names_both(device: AnyDevice, state: str) -> None:
     stream = in_state(device, state)
     for home, verbs in VERBS.items():
         for verb in verbs:
@@ -117,7 +127,7 @@ def test_a_call_of_another_state_names_both(device: CpuDevice, state: str) -> No
     ],
 )
 def test_a_stream_that_moved_on_cannot_be_used(
-    device: CpuDevice, state: str, leave: str, calls: list[str]
+    device: AnyDevice, state: str, leave: str, calls: list[str]
 ) -> None:
     recording = Recording(device.name, ())
     stream = in_state(device, state)
@@ -173,7 +183,7 @@ def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
         assert [message in line for line in found] == ([True] if message else [])
 
 
-def test_recordings_belong_to_a_device(device: CpuDevice) -> None:
+def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
     stream = device.stream()
     with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
         stream.replay(Recording("cuda", ()))
@@ -183,35 +193,35 @@ def test_recordings_belong_to_a_device(device: CpuDevice) -> None:
 # --- arguments
 
 
-def test_arguments_are_checked_while_recording(device: CpuDevice) -> None:
-    kernel = device.compile(kernels.scale)
-    recording = device.stream().record()
+def test_arguments_are_checked_while_recording(processor: CpuDevice) -> None:
+    kernel = processor.compile(kernels.scale)
+    recording = processor.stream().record()
     read_only = np.frombuffer(bytes(16), np.uint32)
     with pytest.raises(DeviceError, match="takes 4 arguments"):
         recording.launch(kernel, 1, 1)
     with pytest.raises(DeviceError, match="out of kernel scale is read-only"):
         recording.launch(kernel, 1, 1, 1, read_only, read_only)
     with pytest.raises(DeviceError, match="read-only and cannot be copied to"):
-        recording.download(words(4), read_only)
+        recording.download(words(processor, 4), read_only)
     with pytest.raises(DeviceError, match="read-only and cannot be copied to"):
         recording.fill(Buffer.wrap(read_only))
     with pytest.raises(DeviceError, match="copy has 16 bytes to copy to memory of 20"):
-        recording.copy(words(4), words(5))
+        recording.copy(words(processor, 4), words(processor, 5))
     with pytest.raises(DeviceError, match="contiguous"):
-        recording.upload(np.zeros(8, np.uint32)[::2], words(4))
+        recording.upload(np.zeros(8, np.uint32)[::2], words(processor, 4))
     for nbytes, word in ((5, 0), (4, -1), (4, 1 << 32)):
         with pytest.raises(DeviceError, match="sets 32-bit words"):
-            recording.fill(Buffer.zeros(nbytes), word)
+            recording.fill(processor.allocate(nbytes), word)
     assert recording.finish().recording.steps == ()
 
 
 # --- dependencies
 
 
-def test_dependencies_follow_from_memory(device: CpuDevice) -> None:
+def test_dependencies_follow_from_memory(device: AnyDevice) -> None:
     scale, increment = device.compile(kernels.scale), device.compile(kernels.increment)
     groups = groups_of(device)
-    a, b, c = words(), words(), words()
+    a, b, c = words(device), words(device), words(device)
     recording = device.stream().record()
     recording.fill(a, 1)  # 0
     recording.fill(b, 2)  # 1
@@ -230,8 +240,8 @@ def test_dependencies_follow_from_memory(device: CpuDevice) -> None:
     assert after[7:] == [(6,), (6,), (6,), (8, 9)]
     recorded.submit().wait()
     assert event.is_done
-    assert set(values(b)) == {3}
-    assert set(values(a)) == {9}
+    assert set(values(device, b)) == {3}
+    assert set(values(device, a)) == {9}
 
 
 Access = tuple[bool, int, int]
@@ -273,8 +283,8 @@ def test_steps_that_conflict_are_ordered(steps: list[list[Access]], data: st.Dat
                 assert early in reached[late]
 
 
-def test_a_recording_can_be_described(device: CpuDevice) -> None:
-    a, b = words(16), words(16)
+def test_a_recording_can_be_described(device: AnyDevice) -> None:
+    a, b = words(device, 16), words(device, 16)
     recording = device.stream().record()
     recording.fill(a, 3)
     recording.launch(
@@ -324,7 +334,7 @@ def test_a_recording_can_be_described(device: CpuDevice) -> None:
 # --- running beside the caller
 
 
-def long_work(device: CpuDevice, rounds: int = 20_000_000) -> tuple[SubmittedStream, np.ndarray]:
+def long_work(device: AnyDevice, rounds: int = 20_000_000) -> tuple[SubmittedStream, np.ndarray]:
     out = np.zeros(4, np.uint32)
     recording = device.stream().record()
     recording.launch(device.compile(kernels.spin), 4, rounds, out)
@@ -342,9 +352,9 @@ def test_the_host_goes_on_meanwhile() -> None:
     device.close()
 
 
-def test_streams_run_beside_one_another(device: CpuDevice) -> None:
+def test_streams_run_beside_one_another(device: AnyDevice) -> None:
     kernel = device.compile(kernels.increment)
-    memory = [words() for _ in range(6)]
+    memory = [words(device) for _ in range(6)]
     submitted = []
     for buffer in memory:
         recording = device.stream().record()
@@ -353,7 +363,7 @@ def test_streams_run_beside_one_another(device: CpuDevice) -> None:
         submitted.append(recording.finish().submit())
     for stream in submitted:
         stream.wait()
-    assert all(set(values(buffer)) == {20} for buffer in memory)
+    assert all(set(values(device, buffer)) == {20} for buffer in memory)
 
 
 def test_cancelling() -> None:
@@ -376,9 +386,9 @@ def test_cancelling() -> None:
     device.close()
 
 
-def test_an_error_in_the_work_is_raised_by_wait(device: CpuDevice) -> None:
-    recording = device.stream().record()
-    recording.launch(device.compile(kernels.increment), 1 << 40, 8, words())
+def test_an_error_in_the_work_is_raised_by_wait(processor: CpuDevice) -> None:
+    recording = processor.stream().record()
+    recording.launch(processor.compile(kernels.increment), 1 << 40, 8, words(processor))
     recording.event("never")
     with pytest.raises(DeviceError, match="launched with 1099511627776 workgroups"):
         recording.finish().submit().wait()
@@ -391,7 +401,7 @@ def test_events_order_streams() -> None:
     device = CpuDevice(threads=2)
     scale = device.compile(kernels.scale)
     spin = device.compile(kernels.spin)
-    waste, a, b = words(64), words(), words()
+    waste, a, b = words(device, 64), words(device), words(device)
     a.view()[:] = 1
     for _ in range(5):
         b.view()[:] = 0
@@ -411,10 +421,10 @@ def test_events_order_streams() -> None:
     device.close()
 
 
-def test_events_have_times_and_are_passed_anew_by_each_replay(device: CpuDevice) -> None:
+def test_events_have_times_and_are_passed_anew_by_each_replay(device: AnyDevice) -> None:
     recording = device.stream().record()
     first = recording.event("first")
-    recording.launch(device.compile(kernels.spin), 1, 100_000, words(8))
+    recording.launch(device.compile(kernels.spin), 1, 100_000, words(device, 8))
     second = recording.event("second")
     recording.wait_for(first)  # of its own: in order anyway
     assert not first.is_done
@@ -432,7 +442,7 @@ def test_events_have_times_and_are_passed_anew_by_each_replay(device: CpuDevice)
     assert first.time_ns > before[1]
 
 
-def test_waiting_for_an_event_that_nothing_leads_to(device: CpuDevice) -> None:
+def test_waiting_for_an_event_that_nothing_leads_to(device: AnyDevice) -> None:
     other = device.stream().record()
     event = other.event("early")
     recording = device.stream().record()
@@ -442,11 +452,11 @@ def test_waiting_for_an_event_that_nothing_leads_to(device: CpuDevice) -> None:
         recorded.submit()
 
 
-def test_a_failure_reaches_the_streams_that_wait_for_it(device: CpuDevice) -> None:
-    failing = device.stream().record()
-    failing.launch(device.compile(kernels.increment), 1 << 40, 8, words())
+def test_a_failure_reaches_the_streams_that_wait_for_it(processor: CpuDevice) -> None:
+    failing = processor.stream().record()
+    failing.launch(processor.compile(kernels.increment), 1 << 40, 8, words(processor))
     event = failing.event("never")
-    waiting = device.stream().record()
+    waiting = processor.stream().record()
     waiting.wait_for(event)
     failed = failing.finish().submit()
     with pytest.raises(DeviceError, match="could not wait for never: the work that it belongs"):
@@ -457,10 +467,10 @@ def test_a_failure_reaches_the_streams_that_wait_for_it(device: CpuDevice) -> No
         _ = event.time_ns
 
 
-def test_a_wait_for_an_event_can_be_cancelled(device: CpuDevice) -> None:
+def test_a_wait_for_an_event_can_be_cancelled(processor: CpuDevice) -> None:
     event = Event("far")
     event.arm()
-    recording = device.stream().record()
+    recording = processor.stream().record()
     recording.wait_for(event)
     submitted = recording.finish().submit()
     time.sleep(0.02)
@@ -483,9 +493,9 @@ def test_a_completion_counts_once() -> None:
 # --- timelines
 
 
-def test_steps_are_stages(device: CpuDevice) -> None:
+def test_steps_are_stages(device: AnyDevice) -> None:
     timeline = Timeline()
-    a = words()
+    a = words(device)
     recording = device.stream("reader").record()
     recording.fill(a, 1)
     increment = device.compile(kernels.increment)
@@ -505,23 +515,23 @@ def test_steps_are_stages(device: CpuDevice) -> None:
     assert tracks["all"] == threading.current_thread().name
 
 
-def test_the_docstring_runs(device: CpuDevice) -> None:
+def test_the_docstring_runs(device: AnyDevice) -> None:
     from quod.device import stream as module
 
     assert module.__doc__ is not None
     code = "\n".join(re.findall(r"^    (.*)$", module.__doc__, re.MULTILINE))
-    n, a, b = COUNT, words(), words()
-    a.view()[:] = range(COUNT)
+    n, a, b = COUNT, words(device), words(device)
+    device.upload(np.arange(COUNT, dtype=np.uint32), into=a)
     kernel, groups = device.compile(kernels.scale), groups_of(device)
     code = code.replace("groups, n, a, b", "groups, n, 2, a, b")
     names: dict[str, Any] = {"device": device, "kernel": kernel, "groups": groups}
     exec(code, names | {"n": n, "a": a, "b": b})
-    assert values(b) == [2 * i for i in range(COUNT)]
+    assert values(device, b) == [2 * i for i in range(COUNT)]
     assert "RecordingStream" in dir(module)
     assert RecordingStream.state == "recording"
 
 
-def test_labels_name_the_part_that_they_belong_to(device: CpuDevice) -> None:
+def test_labels_name_the_part_that_they_belong_to(device: AnyDevice) -> None:
     a, b = device.allocate(64), device.allocate(64)
     recording = device.stream().record()
     with recording.part("first"):

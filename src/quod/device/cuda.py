@@ -21,7 +21,7 @@ from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cuda_compiler import CudaKernel
 from quod.device.cuda_driver import CudaError, open_driver
-from quod.device.cuda_graph import Program, build_program, issue_launch
+from quod.device.cuda_graph import Program, build_program, check_groups, issue_launch
 from quod.device.cuda_memory import MemoryPool, PoolStatistics
 from quod.device.cuda_pinned import PinnedMemory
 from quod.device.cuda_properties import properties_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
-_LARGEST_GRID = (1 << 31) - 1
 # What plans may count on of the memory that is free: the driver needs some for itself.
 _BUDGET_SHARE = 0.92
 # A copy from or to ordinary host memory occupies the thread: Ctrl-C is seen between two pieces.
@@ -288,11 +287,7 @@ class CudaDevice:
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
         the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
         """
-        if not 0 <= groups <= _LARGEST_GRID:
-            raise DeviceError(
-                f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-                "2**31 - 1"
-            )
+        check_groups(kernel, groups)
         stop = cancellation.current()
         if stop is not None:
             stop.check(f"the launch of {kernel.name}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from quod.device.buffer import HOST, Buffer
 from quod.device.cuda_compiler import CudaKernel
-from quod.device.cuda_driver import CudaError, Driver
+from quod.device.cuda_driver import Driver
 from quod.device.recording import (
     Await,
     Copy,
@@ -25,9 +25,11 @@ from quod.device.recording import (
     Step,
     span,
 )
+from quod.errors import DeviceError
 
 # The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
+_LARGEST_GRID = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Program:
 
 
 def build_program(driver: Driver, context: Any, recording: Recording) -> Program:
-    """The graphs of a recording, in the current context; CudaError if the driver refuses one."""
+    """The graphs of a recording, in the current context; DeviceError if one cannot be made."""
     sections: list[Section] = []
     try:
         for number, steps in _sections(recording.steps):
@@ -62,7 +64,7 @@ def build_program(driver: Driver, context: Any, recording: Recording) -> Program
                 sections.append(first)
             else:
                 sections.append(_GraphBuilder(driver, context).build(number, steps))
-    except CudaError:
+    except DeviceError:
         for handle in Program(tuple(sections)).handles:
             driver.cuGraphExecDestroy(handle)
         raise
@@ -105,7 +107,7 @@ class _GraphBuilder:
     def _add(self, step: Step, after: list[Any]) -> list[Any]:
         """The nodes of a step."""
         match step:
-            case Launch() if step.groups:
+            case Launch() if step.groups != 0:
                 return [self._launch(step, after)]
             case Copy() if step.source.nbytes:
                 return [self._copy(step, start, after) for start in _rows(step.source.nbytes)]
@@ -116,6 +118,7 @@ class _GraphBuilder:
     def _launch(self, step: Launch, after: list[Any]) -> Any:
         kernel = step.kernel
         assert isinstance(kernel, CudaKernel)
+        check_groups(kernel, step.groups)
         parameters = self._driver.api.CUDA_KERNEL_NODE_PARAMS()
         parameters.func = kernel.function
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = step.groups, 1, 1
@@ -167,7 +170,7 @@ def _rows(nbytes: int) -> range:
 def issue(driver: Driver, step: Step, stream: Any) -> None:
     """Gives a stream a launch, copy or fill by itself, outside any graph."""
     match step:
-        case Launch() if step.groups:
+        case Launch() if step.groups != 0:
             kernel = step.kernel
             assert isinstance(kernel, CudaKernel)
             issue_launch(driver, kernel, step.groups, step.packed.address, stream)
@@ -185,10 +188,20 @@ def issue(driver: Driver, step: Step, stream: Any) -> None:
             )
 
 
+def check_groups(kernel: CudaKernel, groups: int) -> None:
+    """DeviceError for a number of workgroups that no grid has."""
+    if not 0 <= groups <= _LARGEST_GRID:
+        raise DeviceError(
+            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
+            "2**31 - 1"
+        )
+
+
 def issue_launch(
     driver: Driver, kernel: CudaKernel, groups: int, parameters: int, stream: Any
 ) -> None:
     """Gives a stream the workgroups of a kernel; `parameters` is where its arguments are."""
+    check_groups(kernel, groups)
     driver.cuLaunchKernel(
         kernel.function, groups, 1, 1, kernel.lanes, 1, 1, kernel.dynamic_shared_bytes, stream,
         parameters, 0,
