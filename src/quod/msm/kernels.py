@@ -13,6 +13,7 @@ from quod.msm.gpu import accumulate as gpu_accumulate
 from quod.msm.gpu import merge, precompute
 from quod.msm.gpu import reduce as gpu_reduce
 from quod.msm.gpu.edwards import to_edwards
+from quod.msm.gpu.kernels import register_sorting
 from quod.msm.gpu.layout import Form
 from quod.msm.gpu.sums import resident_workgroups
 from quod.msm.precompute import double_repeatedly
@@ -82,3 +83,4 @@ for _name, _form in _FORMS:
             f"msm.gpu.accumulate_again[{_name}]", gpu_accumulate.accumulate_again,
             group=GROUPS[_name], form=_form,
         )  # fmt: skip
+register_sorting()

@@ -31,7 +31,7 @@ ENTRIES_A_LANE = 8
 TILE = LANES * ENTRIES_A_LANE
 """Entries of one bin that a workgroup takes at once."""
 
-_RESIDENT = 4
+_RESIDENT = 3
 """Workgroups a multiprocessor should hold: what limits these kernels is memory."""
 
 # A key is below 2**13 and a rank below TILE.

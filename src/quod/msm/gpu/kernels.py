@@ -1,0 +1,42 @@
+"""The kernels that sort the digits of an MSM on a GPU, by name, for two sizes of it."""
+
+from __future__ import annotations
+
+from quod.curve.groups import GROUPS
+from quod.kernel.registry import register
+from quod.msm.gpu import marks, sort, units
+from quod.msm.gpu.digits import DigitShape
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.plan import SortShape
+
+_GROUP = GROUPS["bls12_381.g1"]
+_MAXIMUM = _GROUP.scalars.value - 1
+
+
+def _register(size: str, plan: GpuMsmPlan, *, masked: bool) -> None:
+    shape = SortShape.of(plan)
+    digits = DigitShape.of(plan, shape.low_bits, indexed=masked, masked=masked)
+    bins = {"bins": shape.bins}
+    register(f"msm.gpu.count_bins[{size}]", sort.count_bins, shape=digits)
+    register(f"msm.gpu.scan_bins[{size}]", sort.scan_bins, **bins)
+    register(f"msm.gpu.scatter_bins[{size}]", sort.scatter_bins, shape=digits)
+    if not shape.direct:
+        bins["low_bits"] = shape.low_bits
+        register(f"msm.gpu.count_buckets[{size}]", sort.count_buckets, **bins)
+        register(f"msm.gpu.scatter_buckets[{size}]", sort.scatter_buckets, **bins)
+    chunk = {"chunk_bits": shape.chunk_bits}
+    register(
+        f"msm.gpu.place_buckets[{size}]", units.place_buckets, start_bits=shape.start_bits, **chunk
+    )
+    register(
+        f"msm.gpu.scan_units[{size}]", units.scan_units, chunks=shape.chunks,
+        buckets=plan.all_buckets,
+    )  # fmt: skip
+    register(f"msm.gpu.make_units[{size}]", units.make_units, **chunk)
+
+
+def register_sorting() -> None:
+    """Registers them, as MSMs of 2**10 and 2**24 scalars over BLS12-381 have them."""
+    _register("2**10", GpuMsmPlan(_GROUP, 1 << 10, 12, 1, 22, _MAXIMUM, 8), masked=True)
+    _register("2**24", GpuMsmPlan(_GROUP, 1 << 24, 22, 1, 12, _MAXIMUM, 208), masked=False)
+    register("msm.gpu.mark_infinite", marks.mark_infinite, words=_GROUP.point_words)
