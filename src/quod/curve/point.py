@@ -71,12 +71,12 @@ def plus_a_times(
 
 
 class PointArithmetic:
-    """The group law of one curve in one kernel."""
+    """The group law of one curve in one kernel; for `inlined` see `coordinate_field`."""
 
-    def __init__(self, k: Builder, group: Group) -> None:
+    def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
         self.k = k
         self.group = group
-        self.field = coordinate_field(k, group.field)
+        self.field = coordinate_field(k, group.field, inlined=inlined)
 
     # --- memory
 

@@ -7,6 +7,7 @@ CHES 2023): as many word products as Karatsuba's three reduced ones, and fewer a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,14 +54,19 @@ class QuadraticElement:
 
 
 class QuadraticField(FieldArithmetic[QuadraticElement]):
-    """Fq[u]/(u^2 - non_residue) over a prime field of the kernel."""
+    """Fq[u]/(u^2 - non_residue) over a prime field of the kernel.
 
-    def __init__(self, base: PrimeField, non_residue: int) -> None:
+    With `calls` a product is a function of its own, whose factors have standard bounds: small code
+    where the products of the prime field are none.
+    """
+
+    def __init__(self, base: PrimeField, non_residue: int, *, calls: bool = False) -> None:
         self.k = base.k
         self.base = base
         self.modulus = base.modulus
         self.non_residue = non_residue
         self.word_count = 2 * base.word_count
+        self._calls = calls
 
     def made(self, c0: Element, c1: Element) -> QuadraticElement:
         """The element of two coefficients."""
@@ -117,6 +123,25 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
         self, sums: Sequence[Sequence[tuple[QuadraticElement, QuadraticElement]]]
     ) -> list[QuadraticElement]:
         """Independent sums of products, each coefficient reduced once."""
+        if self._calls:
+            return [functools.reduce(self.add, map(self._called, pairs)) for pairs in sums]
+        return self._inlined_sums(sums)
+
+    def _called(self, pair: tuple[QuadraticElement, QuadraticElement]) -> QuadraticElement:
+        """A product by a function."""
+        if pair[0] is pair[1]:
+            return self.square(pair[0])
+
+        def body(k: Builder, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
+            return self._inlined_sums([[(a, b)]])[0]
+
+        factors = self.unify(pair, self.carried_bound)
+        result: QuadraticElement = self.k.call(f"multiply.{self.modulus.name}.2", body, *factors)
+        return result
+
+    def _inlined_sums(
+        self, sums: Sequence[Sequence[tuple[QuadraticElement, QuadraticElement]]]
+    ) -> list[QuadraticElement]:
         base = self.base
         coefficients: list[list[tuple[Element, Element]]] = []
         for pairs in sums:
@@ -133,6 +158,16 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
 
     def square_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
         """(c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, and 2*c0*c1."""
+        if not self._calls:
+            return self._inlined_squares(elements)
+
+        def body(k: Builder, a: QuadraticElement) -> QuadraticElement:
+            return self._inlined_squares([a])[0]
+
+        name = f"square.{self.modulus.name}.2"
+        return [self.k.call(name, body, self.carried(a)) for a in elements]
+
+    def _inlined_squares(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
         base, beta = self.base, self.non_residue
         factors = []
         for a in elements:
@@ -199,10 +234,15 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
         return (*self.base.to_words(a.c0), *self.base.to_words(a.c1))
 
 
-def coordinate_field(k: Builder, spec: FieldSpec) -> FieldArithmetic[Any]:
-    """The arithmetic of Fq or Fq2 for the machine that `k` traces for."""
+def coordinate_field(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
+    """The arithmetic of Fq or Fq2 for the machine that `k` traces for.
+
+    With `inlined` products in Fq2 are no functions there either where those in Fq are none: large
+    code, for kernels that do little else.
+    """
     base = prime_field(k, spec.modulus)
     if spec.degree == 1:
         return base
     assert spec.non_residue is not None
-    return QuadraticField(base, spec.non_residue)
+    calls = k.machine.has("carry32") and not inlined
+    return QuadraticField(base, spec.non_residue, calls=calls)

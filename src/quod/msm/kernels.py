@@ -60,7 +60,7 @@ def _register_accumulation(name: str, form: Form) -> None:
     tuning = gpu_accumulate.tuning(group)
     register(
         f"msm.gpu.accumulate[{name}, {form}]", gpu_accumulate.accumulate, group=group, form=form,
-        resident=tuning.resident, ahead=tuning.ahead,
+        resident=tuning.resident, ahead=tuning.ahead, inlined=tuning.inlined,
     )  # fmt: skip
 
 

@@ -22,11 +22,11 @@ def u32(*values: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "ahead"),
-    [("bn254.g1", False), ("bn254.g1", True), ("bls12_381.g1", False), ("bls12_377.g1", False),
-     ("bn254.g2", False)],
+    ("name", "ahead", "inlined"),
+    [("bn254.g1", False, True), ("bn254.g1", True, True), ("bls12_381.g1", False, True),
+     ("bls12_377.g1", False, True), ("bn254.g2", False, True), ("bls12_377.g2", True, False)],
 )  # fmt: skip
-def test_accumulation(name: str, ahead: bool) -> None:
+def test_accumulation(name: str, ahead: bool, inlined: bool) -> None:
     group, rng = GROUPS[name], random.Random(name)
     law = reference(group)
     p, q, s, t = points(group, 4)
@@ -51,7 +51,9 @@ def test_accumulation(name: str, ahead: bool) -> None:
     arrays = (u32(*starts), u32(*lengths), u32(*numbers), entries, bases_of(group, own), sums,
               retries)  # fmt: skip
     static: dict[str, Any] = {"group": group, "form": "weierstrass"}
-    traced = accumulate.trace(machine(8, 4, words=32), **static, resident=3, ahead=ahead)
+    traced = accumulate.trace(
+        machine(8, 4, words=32), **static, resident=3, ahead=ahead, inlined=inlined
+    )
     assert traced.resident == 3
     interpret(traced, -(-room // 8), [u32(count), *arrays])
     noted = {int(i) for i in retries[1 : 1 + retries[0]]}
@@ -82,7 +84,7 @@ def test_nothing_to_do() -> None:
     nothing, bases = u32(0), np.zeros(8, np.uint64)
     static: dict[str, Any] = {"group": group, "form": "weierstrass"}
     arrays = (nothing, nothing, nothing, nothing, bases, sums, retries)
-    traced = accumulate.trace(machine(8, 4), **static, resident=1, ahead=True)
+    traced = accumulate.trace(machine(8, 4), **static, resident=1, ahead=True, inlined=True)
     interpret(traced, 1, [u32(0), *arrays])
     interpret(accumulate_again.trace(machine(8, 4), **static), 1, list(arrays))
     assert (sums == 7).all()

@@ -106,7 +106,9 @@ def test_accumulation() -> None:
     entries = np.array([entry for unit in units for entry in unit], np.uint32)
     numbers = np.array(random.Random(1).sample(range(len(units)), len(units)), np.uint32)
     sums, retries = np.zeros(len(units) * 24, np.uint64), np.zeros(1, np.uint32)
-    traced = accumulate.trace(machine(8, 4, words=32), **STATIC, resident=3, ahead=False)
+    traced = accumulate.trace(
+        machine(8, 4, words=32), **STATIC, resident=3, ahead=False, inlined=True
+    )
     count = np.array([len(units)], np.uint32)
     interpret(
         traced, 2, [count, starts, lengths, numbers, entries, edwards_bases(own), sums, retries]

@@ -24,16 +24,20 @@ from quod.msm.gpu.sums import PRODUCTS_OF_BASE, resident_workgroups
 
 @dataclass(frozen=True)
 class Tuning:
-    """What suits a processor: workgroups that a multiprocessor should hold at a time, and whether
-    a base is loaded while the one before it is added, or only asked for."""
+    """What suits a processor: workgroups that a multiprocessor should hold at a time, whether
+    a base is loaded while the one before it is added or only asked for, and whether products in Fq2
+    are copied to where they are used."""
 
     resident: int
     ahead: bool
+    inlined: bool
 
 
 def tuning(group: Group) -> Tuning:
     """What was chosen for a group: a base is loaded ahead where registers are left for it."""
-    return Tuning(resident_workgroups(group), ahead=group.coordinate_words <= 4)
+    return Tuning(
+        resident_workgroups(group), ahead=group.coordinate_words <= 4, inlined=True
+    )  # fmt: skip
 
 
 @kernel
@@ -52,6 +56,7 @@ def accumulate(
     form: Form,
     resident: int,
     ahead: bool,
+    inlined: bool,
 ) -> None:
     """sums[numbers[i]] = the sum of the entries of unit i, for i below count[0].
 
@@ -59,7 +64,7 @@ def accumulate(
     behind it.
     """
     k.resident_workgroups(resident)
-    law = sum_arithmetic(k, group, form)
+    law = sum_arithmetic(k, group, form, inlined=inlined)
     i = k.global_id()
     with k.if_(i < count[0]):
         start, length = starts[i], lengths[i]
@@ -138,7 +143,8 @@ def record(
     products = PRODUCTS_OF_BASE[form] * plan.entry_room * group.degree
     moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
     compiled = device.compile(
-        accumulate, group=group, form=form, resident=chosen.resident, ahead=chosen.ahead
+        accumulate, group=group, form=form, resident=chosen.resident, ahead=chosen.ahead,
+        inlined=chosen.inlined,
     )  # fmt: skip
     arrays = (units.starts, units.lengths, units.numbers, entries, bases, sums, scratch)
     recording.fill(scratch.slice(0, 4), label="accumulate")

@@ -11,6 +11,10 @@ from quod.msm.gpu.layout import Form
 from quod.msm.gpu.sums import SumArithmetic, WeierstrassSums
 
 
-def sum_arithmetic(k: Builder, group: Group, form: Form) -> SumArithmetic[Any]:
-    """How a kernel adds bases and sums of that form."""
-    return EdwardsSums(k, group) if form == "edwards" else WeierstrassSums(k, group)
+def sum_arithmetic(
+    k: Builder, group: Group, form: Form, *, inlined: bool = False
+) -> SumArithmetic[Any]:
+    """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
+    if form == "edwards":
+        return EdwardsSums(k, group)
+    return WeierstrassSums(k, group, inlined=inlined)

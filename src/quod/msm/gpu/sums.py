@@ -162,10 +162,10 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     to itself or to its negative makes ZZ zero, which it stays.
     """
 
-    def __init__(self, k: Builder, group: Group) -> None:
+    def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
         self.k = k
         self.group = group
-        self.points = PointArithmetic(k, group)
+        self.points = PointArithmetic(k, group, inlined=inlined)
         self.field = self.points.field
         self.base_words = group.point_words
         self.sum_words = 4 * group.coordinate_words
