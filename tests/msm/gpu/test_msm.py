@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from quod.curve.array import Point, from_points
 from quod.curve.groups import GROUPS, Group
 from quod.device.emulated import EmulatedDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
@@ -35,13 +36,6 @@ COUNT = 100
 SHORT = MsmOptions(scalar_bits=BITS, window_bits=5, precompute_factor=2)
 
 
-@pytest.fixture(scope="module")
-def device() -> Iterator[EmulatedDevice]:
-    made = EmulatedDevice()
-    yield made
-    made.close()
-
-
 @cache
 def short(count: int, seed: int = 1) -> tuple[int, ...]:
     source = random.Random(seed)
@@ -49,8 +43,8 @@ def short(count: int, seed: int = 1) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def resident(device: EmulatedDevice) -> MsmBases:
-    return MsmBases(device, GROUP, bases(GROUP, COUNT), SHORT)
+def resident(gpu_device: AnyDevice) -> MsmBases:
+    return MsmBases(gpu_device, GROUP, bases(GROUP, COUNT), SHORT)
 
 
 def kinds(count: int) -> dict[str, Sequence[int]]:
@@ -80,19 +74,17 @@ def test_fewer_scalars_than_bases(resident: MsmBases, count: int) -> None:
     assert found == by_logarithms(GROUP, scalars, logarithms(count))
 
 
-def test_no_bases_at_all(device: EmulatedDevice) -> None:
-    none = MsmBases(device, GROUP, bases(GROUP, 1)[:0])
+def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
+    none = MsmBases(gpu_device, GROUP, bases(GROUP, 1)[:0])
     assert msm_words(none, scalar_words([])).tolist() == [0] * GROUP.point_words
     assert none.nbytes == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["bls12_381.g1", "bls12_377.g1", "bn254.g2", "bls12_381.g2"]
-)
-def test_groups(device: EmulatedDevice, name: str) -> None:
+@pytest.mark.parametrize("name", ["bls12_381.g1", "bls12_377.g1", "bn254.g2", "bls12_381.g2"])
+def test_groups(gpu_device: AnyDevice, name: str) -> None:
     group, options = GROUPS[name], MsmOptions(scalar_bits=12, precompute_factor=2, window_bits=5)
     scalars = [scalar & 0xFFF for scalar in short(7)]
-    kept = MsmBases(device, group, bases(group, 7), options)
+    kept = MsmBases(gpu_device, group, bases(group, 7), options)
     found = affine_ints(group, msm_words(kept, scalar_words(scalars)))
     assert found == by_logarithms(group, scalars, logarithms(7))
     assert kept.on_gpu is not None
@@ -101,11 +93,11 @@ def test_groups(device: EmulatedDevice, name: str) -> None:
     assert kept.on_gpu.resident.plan().form == form
 
 
-def test_full_scalars_and_the_plan_s_choice(device: EmulatedDevice) -> None:
+def test_full_scalars_and_the_plan_s_choice(gpu_device: AnyDevice) -> None:
     order = GROUP.scalars.value
     scalars = [order - 1, 0, 1, order - 2, *uniform(GROUP, 5)]
     count = len(scalars)
-    found = msm(device, GROUP, bases(GROUP, count), scalar_words(scalars))
+    found = msm(gpu_device, GROUP, bases(GROUP, count), scalar_words(scalars))
     assert found == by_logarithms(GROUP, scalars, logarithms(count))
 
 
@@ -118,12 +110,12 @@ def hostile(group: Group) -> list[Point]:
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_377.g1"])
 @pytest.mark.parametrize("factor", [1, 3])
-def test_hostile_bases(device: EmulatedDevice, name: str, factor: int) -> None:
+def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
     """With scalars that bring unsuitable pairs into one bucket."""
     group = GROUPS[name]
     own = hostile(group)
     options = MsmOptions(scalar_bits=9, window_bits=4, precompute_factor=factor)
-    kept = MsmBases(device, group, from_points(group, own), options)
+    kept = MsmBases(gpu_device, group, from_points(group, own), options)
     source = random.Random(4)
     vectors: list[list[int]] = [[3] * len(own), [0, *([1] * (len(own) - 1))]]
     vectors += [[source.randrange(512) for _ in own], [source.choice([1, 511]) for _ in own]]
@@ -132,13 +124,13 @@ def test_hostile_bases(device: EmulatedDevice, name: str, factor: int) -> None:
         assert affine_ints(group, words) == msm_naive(reference(group), vector, own)
 
 
-def test_points_outside_the_subgroup(device: EmulatedDevice) -> None:
+def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     """They keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
     two = (group.coordinates.value - 1, 0)
     own = [*points(group, 2), two, (0, 1), two]
     options = MsmOptions(scalar_bits=8, window_bits=4, precompute_factor=2)
-    resident = MsmBases(device, group, from_points(group, own), options)
+    resident = MsmBases(gpu_device, group, from_points(group, own), options)
     assert resident.on_gpu is not None
     kept = resident.on_gpu.resident
     assert kept is not None
@@ -150,17 +142,17 @@ def test_points_outside_the_subgroup(device: EmulatedDevice) -> None:
         assert found == msm_naive(reference(group), vector, own)
 
 
-def test_batches(device: EmulatedDevice) -> None:
+def test_batches(gpu_device: AnyDevice) -> None:
     """Several at a time, with a remainder."""
     options = MsmOptions(scalar_bits=BITS, window_bits=6, batch_size=3)
-    kept = MsmBases(device, GROUP, bases(GROUP, 12), options)
+    kept = MsmBases(gpu_device, GROUP, bases(GROUP, 12), options)
     vectors = [short(11, seed) for seed in range(5)]
-    found = msm_many(device, GROUP, kept, [scalar_words(vector) for vector in vectors])
+    found = msm_many(gpu_device, GROUP, kept, [scalar_words(vector) for vector in vectors])
     assert found == [by_logarithms(GROUP, vector, logarithms(11)) for vector in vectors]
 
 
-def test_options_of_one_msm(device: EmulatedDevice, resident: MsmBases) -> None:
-    kept = MsmBases(device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=BITS, window_bits=8))
+def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
+    kept = MsmBases(gpu_device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=BITS, window_bits=8))
     scalars = [scalar & 0xFF for scalar in short(9)]
     expected = by_logarithms(GROUP, scalars, logarithms(9))
     for options in (
@@ -189,21 +181,23 @@ def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
     assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
 
 
-def test_a_scalar_of_a_batch_that_is_not_below_the_order(device: EmulatedDevice) -> None:
+def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) -> None:
     vectors = np.stack([scalar_words([1, 2, 3])] * 3)
     vectors[2, 1] = scalar_words([GROUP.scalars.value])[0]
-    kept = MsmBases(device, GROUP, bases(GROUP, 3), MsmOptions(precompute_factor=1, batch_size=3))
+    kept = MsmBases(
+        gpu_device, GROUP, bases(GROUP, 3), MsmOptions(precompute_factor=1, batch_size=3)
+    )
     with pytest.raises(InputError, match=r"scalar 1 is not below the order of bn254\.g1"):
         msm_words(kept, vectors)
 
 
-def test_in_parts(device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
     monkeypatch.setattr(execute, "_IN_PARTS", 20)
     own = bases(GROUP, 50).copy()
     own[[3, 20]] = 0
     logs = [0 if i in (3, 20) else log for i, log in enumerate(logarithms(50))]
-    kept = MsmBases(device, GROUP, own, SHORT)
+    kept = MsmBases(gpu_device, GROUP, own, SHORT)
     for kind in ("uniform", "ones", "giant"):
         scalars = kinds(50)[kind]
         found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
@@ -217,7 +211,7 @@ def test_in_parts(device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("count", [1, 8, 9, 30])
 def test_streamed_bases(
-    device: EmulatedDevice, count: int, monkeypatch: pytest.MonkeyPatch
+    gpu_device: AnyDevice, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Slices of eight bases, with infinity in the last."""
     monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
@@ -225,7 +219,7 @@ def test_streamed_bases(
     own = bases(GROUP, count).copy()
     own[-1] = 0
     options = MsmOptions(scalar_bits=BITS, window_bits=6, streamed=True)
-    kept = MsmBases(device, GROUP, own, options)
+    kept = MsmBases(gpu_device, GROUP, own, options)
     assert kept.nbytes == 0
     logs = [*logarithms(count)[:-1], 0]
     for kind in ("uniform", "equal"):
@@ -245,18 +239,20 @@ def test_bases_that_do_not_fit() -> None:
         msm(small, GROUP, bases(GROUP, 2), scalar_words([1, 2]))
 
 
-def test_one_recording_of_several(device: EmulatedDevice) -> None:
+def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
     """With one workspace and with several; over shared scalars, picked by indices; replayed."""
     options = MsmOptions(scalar_bits=BITS, window_bits=6, precompute_factor=2)
-    first = ResidentMsm(device, GROUP, bases(GROUP, 10), options)
-    second = ResidentMsm(device, GROUPS["bls12_381.g1"], bases(GROUPS["bls12_381.g1"], 6), options)
+    first = ResidentMsm(gpu_device, GROUP, bases(GROUP, 10), options)
+    second = ResidentMsm(
+        gpu_device, GROUPS["bls12_381.g1"], bases(GROUPS["bls12_381.g1"], 6), options
+    )
     size = max(first.workspace_bytes(), second.workspace_bytes())
-    shared, other = Workspace(device, size), Workspace(device, first.workspace_bytes())
-    scalars = device.allocate(32 * 12)
+    shared, other = Workspace(gpu_device, size), Workspace(gpu_device, first.workspace_bytes())
+    scalars = gpu_device.allocate(32 * 12)
     picked = [11, 0, 3, 3, 7, 1]
-    indices = device.upload(np.array(picked, np.uint32))
+    indices = gpu_device.upload(np.array(picked, np.uint32))
     host = scalar_words(short(12)).copy()
-    recording = device.stream().record()
+    recording = gpu_device.stream().record()
     recording.upload(host, scalars)
     pending = [
         first.record(recording, scalars.slice(0, 320), workspace=shared),

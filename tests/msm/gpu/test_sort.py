@@ -12,7 +12,8 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated import EmulatedDevice, Executor
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.msm.digits import window_count
 from quod.msm.gpu import plan as plans
@@ -62,10 +63,10 @@ class Sorted:
 
 
 def run(
-    plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *, bases: int | None = None, first: int = 0,
-    indices: Sequence[int] | None = None, infinite: Sequence[int] | None = None,
+    device: AnyDevice, plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *,
+    bases: int | None = None, first: int = 0, indices: Sequence[int] | None = None,
+    infinite: Sequence[int] | None = None,
 ) -> Sorted:  # fmt: skip
-    device = EmulatedDevice()
     words = device.upload(np.concatenate([scalar_words(vector) for vector in vectors]))
     bases = plan.count if bases is None else bases
     marks: Buffer | None = None
@@ -165,24 +166,41 @@ KINDS = list(kinds(1))
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bins", [8192, 64])
-def test_sorting(bins: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one step where every bucket has a bin, and in two."""
+def test_sorting(
+    gpu_device: AnyDevice, bins: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one step where every bucket has a bin, and in two; a bin may have several tiles."""
+    monkeypatch.setattr(plans, "MOST_BINS", bins)
+    count = sort.TILE + 50
+    plan = plan_of(count, 8, longest=99)
+    assert SortShape.of(plan).direct == (bins == 8192)
+    scalars = kinds(count)[kind]
+    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("executor", ["ir", "ptx"])
+@pytest.mark.parametrize("kind", ["uniform", "giant"])
+@pytest.mark.parametrize("bins", [8192, 64])
+def test_sorting_with_small_limits(
+    bins: int, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tiles of few entries, and buckets that whole workgroups cut."""
     monkeypatch.setattr(plans, "MOST_BINS", bins)
     monkeypatch.setattr(sort, "ENTRIES_A_LANE", 1)
     monkeypatch.setattr(sort, "TILE", sort.LANES)
     monkeypatch.setattr(units, "_MANY_UNITS", 4)
-    count = 300
-    plan = plan_of(count, 8)
-    assert SortShape.of(plan).direct == (bins == 8192)
-    scalars = kinds(count)[kind]
-    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+    plan = plan_of(300, 8)
+    scalars = kinds(300)[kind]
+    # A device of its own: the limits are part of the kernels.
+    device = EmulatedDevice(executor=executor)
+    check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize("bins", [8192, 16])
 @pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
 @pytest.mark.parametrize("count", [1, 2, 33])
 def test_widths_and_counts(
-    count: int, window_bits: int, bins: int, monkeypatch: pytest.MonkeyPatch
+    gpu_device: AnyDevice, count: int, window_bits: int, bins: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plans, "MOST_BINS", bins)
     if window_bits == 13 and bins == 16:
@@ -190,20 +208,20 @@ def test_widths_and_counts(
         monkeypatch.setattr(plans, "MOST_BINS", bins)
     plan = plan_of(count, window_bits, windows=2, longest=3)
     scalars = kinds(count)["uniform"]
-    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize("bins", [8192, 32])
-def test_batches(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches(gpu_device: AnyDevice, bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors that are further apart than they are long."""
     monkeypatch.setattr(plans, "MOST_BINS", bins)
     count = 70
     vectors = [kinds(count + 5)[kind] for kind in ("uniform", "ones", "steps")]
     plan = plan_of(count, 6, windows=3, batch=3, longest=7)
-    check(plan, run(plan, vectors, bases=90), expected_buckets(plan, vectors, bases=90))
+    check(plan, run(gpu_device, plan, vectors, bases=90), expected_buckets(plan, vectors, bases=90))
 
 
-def test_indices_infinite_bases_and_a_first_base() -> None:
+def test_indices_infinite_bases_and_a_first_base(gpu_device: AnyDevice) -> None:
     count, bases, first = 50, 80, 13
     source = random.Random(2)
     scalars = kinds(64)["uniform"]
@@ -211,42 +229,42 @@ def test_indices_infinite_bases_and_a_first_base() -> None:
     plan = plan_of(count, 9)
     infinite = source.sample(range(bases * plan.copies), 60)
     where = {"bases": bases, "first": first}
-    found = run(plan, [scalars], indices=indices, infinite=infinite, **where)
+    found = run(gpu_device, plan, [scalars], indices=indices, infinite=infinite, **where)
     check(
         plan, found,
         expected_buckets(plan, [scalars], indices=indices, infinite=infinite, **where),
     )  # fmt: skip
 
 
-def test_full_scalars() -> None:
+def test_full_scalars(gpu_device: AnyDevice) -> None:
     """Of all 255 bits, with the greatest."""
     order = GROUP.scalars.value
     source = random.Random(3)
     scalars = [order - 1, order - 2, 0, 1, order >> 1, *(source.randrange(order) for _ in range(9))]
     plan = plan_of(len(scalars), 11, windows=3, bits=256)
-    check(plan, run(plan, [scalars]), expected_buckets(plan, [scalars]))
+    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize(
     ("bits", "word"), [(BITS, 1 << BITS), (BITS, (1 << 256) - 1), (256, GROUP.scalars.value)]
 )
-def test_a_scalar_that_is_too_large(bits: int, word: int) -> None:
+def test_a_scalar_that_is_too_large(gpu_device: AnyDevice, bits: int, word: int) -> None:
     scalars = [(1 << BITS) - 1] * 300
     plan = plan_of(300, 8, bits=bits)
     for positions in ([0], [299], [270, 41]):
         for position in positions:
             scalars[position] = word
-        found = run(plan, [scalars])
+        found = run(gpu_device, plan, [scalars])
         assert position_of_too_large(found.too_large) == min(positions)
         for position in positions:
             scalars[position] = 1
 
 
-def test_one_bucket_of_very_many_units() -> None:
+def test_one_bucket_of_very_many_units(gpu_device: AnyDevice) -> None:
     """More than a subgroup writes, with the constant as it is."""
     count = 2100
     plan = replace(plan_of(count, 5, bits=3), longest=2)
     scalars = [3] * count
-    found = run(plan, [scalars])
+    found = run(gpu_device, plan, [scalars])
     assert found.count == 1050 > units._MANY_UNITS
     check(plan, found, expected_buckets(plan, [scalars]))
