@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
@@ -40,9 +41,11 @@ class InterpreterError(KernelError):
 def current_location() -> Location:
     """The innermost source line outside the kernel package."""
     frame = sys._getframe(1)
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) or file == _EXAMPLES:
-            break
+    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+@functools.cache
+def _is_inside(file: str) -> bool:
+    return file.startswith(_PACKAGE) and file != _EXAMPLES

@@ -73,6 +73,12 @@ class OpDefinition:
 
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Result types for the given operand types; TypeError says which operand is wrong."""
+        key = (self.name, tuple(operand_types))
+        if key not in _inferred:
+            _inferred[key] = self._infer(operand_types)
+        return _inferred[key].copy()
+
+    def _infer(self, operand_types: list[Type]) -> list[Type]:
         if len(operand_types) != len(self.operands):
             raise TypeError(
                 f"{self.name} takes {len(self.operands)} operands, not {len(operand_types)}"
@@ -101,6 +107,8 @@ class OpDefinition:
 
 
 OPS: dict[str, OpDefinition] = {}
+
+_inferred: dict[tuple[str, tuple[Type, ...]], list[Type]] = {}
 
 ATOMICS = (
     "atomic_add", "atomic_max", "atomic_min", "atomic_or", "atomic_exchange",
