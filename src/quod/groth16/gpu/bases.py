@@ -55,7 +55,7 @@ class KeyBases:
     def of(cls, name: str, group: Group, points: Words, first: int = 0) -> KeyBases:
         # Points may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
-        there = np.flatnonzero(points.reshape(len(points), -1).any(axis=1))
+        there = np.flatnonzero(points.any(axis=tuple(range(1, points.ndim))))
         if len(there) >= (1 - _WORTH_GATHERING) * len(points):
             return cls(name, group, points, first, points, None)
         indices = (there + first).astype(np.uint32)

@@ -1,0 +1,280 @@
+"""Proofs on a GPU: the same bytes as on the CPU, or an error and nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device.emulated import EmulatedDevice
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, MismatchError, VerificationError
+from quod.formats import Witness, Zkey
+from quod.groth16 import ProvingKey, generate_key
+from quod.groth16.chain import ChainCircuit
+from quod.groth16.gpu import bases
+from quod.groth16.setup import make_key
+from tests.groth16.circuits import Circuit
+from tests.groth16.conftest import Made
+from tests.groth16.test_setup import TRIVIAL
+
+Make = Callable[[str], Made]
+
+
+@pytest.fixture(autouse=True)
+def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bases alone: multiples take an interpreter long, and MSMs have tests of their own."""
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+
+
+@pytest.fixture(scope="module")
+def key(made: Make, gpu_device: AnyDevice) -> Iterator[ProvingKey]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bases, "_MULTIPLES", (1,))
+        found = ProvingKey.from_zkey(made("bn254").zkey, device=gpu_device)
+    yield found
+    found.close()
+
+
+# --- the same proofs
+
+
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+def test_the_proof_is_that_of_the_cpu(made: Make, gpu_device: AnyDevice, curve: str) -> None:
+    own = made(curve)
+    key = ProvingKey.from_zkey(own.zkey, device=gpu_device)
+    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    assert key.prove(own.wtns, seed=9) == expected
+    assert expected[1] == own.circuit.public
+    key.close()
+
+
+def test_with_multiples_of_the_bases(
+    made: Make, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "_MULTIPLES", (2,))
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey, device=gpu_device)
+    assert key.prove(own.wtns, seed=9) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    key.close()
+
+
+def test_by_the_text_of_the_kernels() -> None:
+    circuit = ChainCircuit("bn254", 5)
+    zkey, witness = make_key(circuit, 3), circuit.witness()
+    device = EmulatedDevice(executor="ptx", workgroup=32)
+    key = ProvingKey(zkey, device)
+    assert key.prove(witness, seed=4) == ProvingKey(zkey).prove(witness, seed=4)
+    key.close()
+
+
+@pytest.mark.parametrize("name", TRIVIAL)
+def test_trivial_circuits(gpu_device: AnyDevice, name: str, tmp_path: Path) -> None:
+    circuit = TRIVIAL[name]
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
+    wtns = circuit.write_wtns(tmp_path / "c.wtns")
+    expected = ProvingKey.from_zkey(tmp_path / "c.zkey").prove(wtns, seed=1)
+    key = ProvingKey.from_zkey(tmp_path / "c.zkey", device=gpu_device)
+    assert key.prove(wtns, seed=1) == expected
+    key.close()
+
+
+def test_bases_of_which_many_are_infinite(gpu_device: AnyDevice, tmp_path: Path) -> None:
+    """Sixteen variables are in A alone, so that both b arrays are gathered."""
+    wires = range(2, 18)
+    circuit = Circuit(
+        "bn254",
+        [[(wire, 1) for wire in wires], [(18, 1)]],
+        [[(18, 1)], [(18, 1)]],
+        [[(1, 1)], [(19, 1)]],
+        [1, 3 * sum(wires), *wires, 3, 9],
+        outputs=1,
+        inputs=0,
+    )
+    assert circuit.satisfied(circuit.witness)
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
+    wtns = circuit.write_wtns(tmp_path / "c.wtns")
+    zkey = Zkey.open(tmp_path / "c.zkey")
+    assert sum(point.any() for point in zkey.b_g2) < len(zkey.b_g2) / 2
+    key = ProvingKey(zkey, gpu_device)
+    assert key.prove(wtns, seed=1) == ProvingKey(zkey).prove(wtns, seed=1)
+    key.close()
+
+
+def test_a_key_made_on_the_device(gpu_device: AnyDevice) -> None:
+    circuit = ChainCircuit("bn254", 2)
+    here, there = make_key(circuit, 7), make_key(circuit, 7, device=gpu_device)
+    assert here.circuit_hash == there.circuit_hash
+    assert here.coefficients.tobytes() == there.coefficients.tobytes()
+    assert (circuit.witness(device=gpu_device).values == circuit.witness().values).all()
+
+
+# --- many proofs
+
+
+def test_many_witnesses(made: Make, key: ProvingKey) -> None:
+    own = made("bn254")
+    witness = Witness.open(own.wtns)
+    expected = [ProvingKey.from_zkey(own.zkey).prove(witness, seed=9)] * 3
+    assert list(key.prove_many([own.wtns, witness, own.wtns], seed=9)) == expected
+    assert list(key.prove_many([])) == []
+
+
+def test_a_witness_among_many_that_violates_the_circuit(
+    made: Make, key: ProvingKey, tmp_path: Path
+) -> None:
+    own = made("bn254")
+    wrong = list(own.circuit.witness)
+    wrong[7] += 1
+    path = own.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
+    proofs = key.prove_many([own.wtns, path, own.wtns], seed=9)
+    assert next(proofs) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    with pytest.raises(VerificationError, match=r"wrong\.wtns: the proof does not verify"):
+        next(proofs)
+    assert key.prove(own.wtns, seed=9)
+
+
+def test_threads_may_share_a_key(made: Make, key: ProvingKey) -> None:
+    own = made("bn254")
+    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: key.prove(own.wtns, seed=1), range(3)))
+    assert found == [expected] * 3
+
+
+def test_many_witnesses_on_the_cpu(made: Make) -> None:
+    own = made("bls12_381")
+    key = ProvingKey.from_zkey(own.zkey)
+    assert list(key.prove_many([own.wtns] * 3, seed=2)) == [key.prove(own.wtns, seed=2)] * 3
+
+
+# --- errors
+
+
+def test_a_witness_of_another_circuit(made: Make, key: ProvingKey) -> None:
+    with pytest.raises(MismatchError):
+        key.prove(made("bls12_381").wtns)
+
+
+class Lost(EmulatedDevice):
+    """A GPU that falls off the bus in the middle of some recording."""
+
+    launches_left = 1 << 30
+
+    def execute(self, *arguments: Any) -> None:
+        self.launches_left -= 1
+        if self.launches_left < 0:
+            raise DeviceError("CUDA_ERROR_DEVICE_UNAVAILABLE: the GPU is lost")
+        super().execute(*arguments)
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Lost:
+    return Lost()
+
+
+def test_a_device_that_is_lost(made: Make, fragile: Lost) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey, device=fragile)
+    for after in (0, 20):
+        fragile.launches_left = after
+        with pytest.raises(DeviceError, match="the GPU is lost"):
+            key.prove(own.wtns)
+    with pytest.raises(DeviceError, match="the GPU is lost"):
+        list(key.prove_many([own.wtns] * 3))
+    fragile.launches_left = 1 << 30
+    assert key.prove(own.wtns, seed=1) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+    key.close()
+
+
+def test_no_proof_leaves_unchecked(
+    made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum that came out wrong."""
+    finish = bases.PendingPoint.finish
+
+    def wrong(self: bases.PendingPoint) -> Any:
+        point = finish(self)
+        return None if self.group.degree == 2 else point
+
+    own = made("bn254")
+    monkeypatch.setattr(bases.PendingPoint, "finish", wrong)
+    with pytest.raises(VerificationError):
+        key.prove(own.wtns)
+
+
+# --- timelines
+
+
+def test_stages_are_reported(made: Make, key: ProvingKey) -> None:
+    timeline = Timeline()
+    own = made("bn254")
+    key.prove(own.wtns, timeline=timeline)
+    rows = {row.name: row for row in timeline.table()}
+    for name in ("witness", "sums", "upload", "A·w, B·w", "A·w ∘ B·w", "MSM A: accumulate",
+                 "MSM B2: digits", "MSM H: reduce", "multiples of delta", "verifying key",
+                 "finish sums", "assemble", "self-check"):  # fmt: skip
+        assert name in rows, name
+        assert not rows[name].failed
+    assert rows["A·w, B·w"].modmuls == len(key.zkey.coefficients)
+    assert rows["sums"].depth == 0
+    assert rows["MSM A: accumulate"].depth == 1
+
+
+# --- memory
+
+
+def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    device = EmulatedDevice(resident_lanes=1 << 18)
+    g1, g2 = GROUPS["bn254.g1"], GROUPS["bn254.g2"]
+    parts = [
+        bases.KeyBases.of(name, group, np.ones((1 << 18, *group.shape), np.uint32))
+        for name, group in (("A", g1), ("B2", g2), ("H", g1))
+    ]
+    kept: list[tuple[int, int, int]] = []
+
+    def shrink(budget: int) -> None:
+        while True:
+            memory = bases.MsmMemory.fitting(device, parts, budget)
+            assert memory.nbytes(device) <= budget
+            multiples = 1 << 10 if memory.multiples is None else memory.multiples
+            kept.append((-len(memory.streamed), len(memory.workspaces), multiples))
+            budget = memory.nbytes(device) - 1
+
+    with pytest.raises(DeviceError, match=r"are left for them; .* --device cpu"):
+        shrink(1 << 40)
+    assert kept[0] == (0, 3, 1 << 10)
+    assert kept == sorted(kept, reverse=True)
+    assert {workspaces for streamed, workspaces, _ in kept if not streamed} == {3, 2, 1}
+    assert kept[-1][0] < 0
+
+
+def test_a_proof_with_bases_that_do_not_fit(
+    made: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = made("bn254")
+    fitting = bases.MsmMemory._streamed.__func__  # type: ignore[attr-defined]
+
+    def streamed(device: AnyDevice, parts: list[bases.KeyBases], budget: int) -> Any:
+        return fitting(bases.MsmMemory, device, parts[:3], parts[3:], budget)
+
+    monkeypatch.setattr(bases.MsmMemory, "fitting", streamed)
+    key = ProvingKey.from_zkey(own.zkey, device=fragile)
+    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+    assert list(key.prove_many([own.wtns] * 2, seed=1)) == [expected] * 2
+    key.close()
+
+
+def test_a_device_that_is_too_small(made: Make) -> None:
+    own = made("bn254")
+    with pytest.raises(DeviceError, match="of memory; the budget is"):
+        ProvingKey.from_zkey(own.zkey, device=EmulatedDevice(memory_budget=1000))
+    with pytest.raises(DeviceError, match="the MSMs of a proof with this key need"):
+        ProvingKey.from_zkey(own.zkey, device=EmulatedDevice(memory_budget=160_000))

@@ -1,0 +1,108 @@
+"""A·w and B·w on a GPU against plain integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from quod.curve.parameters import CURVES
+from quod.device.protocol import AnyDevice
+from quod.field.array import integers_to_words, to_integers
+from quod.formats import coefficient_dtype
+from quod.groth16.gpu import rows as module
+from quod.groth16.gpu.rows import BUNDLE, PIECE, GpuRows, Layout
+from tests.groth16.test_sparse import Entry, coefficients, random_entries, sums
+
+
+def products(rows: GpuRows, vector: list[int]) -> list[int]:
+    fr = CURVES["bn254"].fr
+    out = np.zeros((rows.height, fr.words), np.uint32)
+    rows.multiply(integers_to_words(fr, vector), out)
+    return to_integers(fr, out)
+
+
+@pytest.mark.parametrize("order", ["as snarkjs", "shuffled"])
+@pytest.mark.parametrize("piece", [8, PIECE])
+def test_products_with_a_witness(
+    gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, order: str, piece: int
+) -> None:
+    monkeypatch.setattr(module, "PIECE", piece)
+    fr = CURVES["bn254"].fr
+    rng = random.Random(f"{order} {piece}")
+    entries = random_entries(rng, fr.value, 37, 29)
+    # Rows of just one piece, one entry more, and very many.
+    for constraint, length in ((50, piece), (51, piece + 1), (52, 40 * piece // 8)):
+        entries += [(1, constraint, rng.randrange(29), fr.value - 1 - i) for i in range(length)]
+    if order == "shuffled":
+        rng.shuffle(entries)
+    vector = [0, 1, fr.value - 1, fr.value - 2] + [rng.randrange(fr.value) for _ in range(25)]
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 64)
+    assert rows.nonzeros == len(entries)
+    assert rows.elements > rows.height == 128
+    assert products(rows, vector) == sums(fr, entries, vector, 128, transposed=False)
+
+
+def test_transposed_products(gpu_device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    rng = random.Random(1)
+    entries = random_entries(rng, fr.value, 37, 29)
+    vector = [rng.randrange(fr.value) for _ in range(37)]
+    rows = GpuRows.transposed(gpu_device, fr, coefficients(fr, entries), 2, 29)
+    assert products(rows, vector) == sums(fr, entries, vector, 58, transposed=True)
+
+
+def test_a_long_sum_of_the_largest_values(gpu_device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    entries: list[Entry] = [(0, 0, 0, fr.value - 1)] * 3000 + [(1, 0, 0, 1)]
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 1)
+    assert products(rows, [fr.value - 1]) == [3000, fr.value - 1]
+
+
+def test_no_entries(gpu_device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
+    rows = GpuRows.from_coefficients(gpu_device, fr, empty, 4)
+    assert rows.nonzeros == 0
+    assert products(rows, [1, 2, 3, 4]) == [0] * 8
+
+
+def test_the_layout() -> None:
+    rng = random.Random(2)
+    height = 500
+    row = np.array(sorted(rng.sample(range(height), 300)))
+    length = np.array([rng.choice((1, 2, 7, PIECE, PIECE + 1, 1000)) for _ in row])
+    start = np.cumsum(length) - length
+    layout = Layout.of_rows(height, row, start, length)
+    assert (np.diff(layout.lengths.astype(int)) <= 0).all()
+    assert layout.lengths.max() == PIECE
+    # Every entry belongs to one piece, of the row that it belongs to.
+    owner = {}
+    part_of = {
+        int(element): int(layout.cut[group])
+        for group in range(len(layout.cut))
+        for element in range(layout.bounds[group], layout.bounds[group + 1])
+    }
+    for first, count, target in zip(layout.first, layout.lengths, layout.targets):
+        for entry in range(first, first + count):
+            assert entry not in owner
+            owner[entry] = part_of.get(int(target), int(target))
+    assert owner == {
+        entry: int(number)
+        for number, first, count in zip(row, start, length)
+        for entry in range(first, first + count)
+    }
+    assert sorted(layout.targets) == sorted({*range(layout.elements)} - set(layout.cut.tolist()))
+    # Bundles do not overlap, and end at the end.
+    widths = layout.lengths[::BUNDLE].astype(int) * BUNDLE
+    ends = np.append(layout.bundles[1:], layout.room).astype(int)
+    assert (layout.bundles.astype(int) + widths == ends).all()
+
+
+def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    entries = random_entries(random.Random(3), fr.value, 200, 29)
+    entries += [(0, 201, 3, 5)] * 1000
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256)
+    assert 0 < rows.nbytes < GpuRows.peak_bytes(fr, len(entries), 512)
