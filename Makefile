@@ -8,14 +8,16 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo test lint format unit bench docs clean
+.PHONY: help demo test test-cuda lint format unit bench bench-cuda docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
 	@echo "make test    lint, type check and all tests"
+	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
 	@echo "make lint    ruff, mypy and the import contracts"
 	@echo "make format  let ruff mend what it can"
 	@echo "make bench   measure, and record the figures in benchmarks/results"
+	@echo "make bench-cuda  the same on the NVIDIA GPU of this machine"
 	@echo "make docs    write the generated pages again"
 	@echo "make clean   remove build outputs and environments"
 
@@ -51,6 +53,15 @@ unit: $(VENV)/.dev build/node/.installed
 	QUOD_TEST_NODE=required $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test: lint unit
+
+# Both take a Python that has what the tests need as PYTHON, where there is no registry.
+test-cuda: PYTHON ?= $(BIN)/python
+test-cuda:
+	QUOD_TEST_CUDA=required $(PYTHON) -m pytest -k cuda $(PYTEST_ARGS)
+
+bench-cuda: PYTHON ?= $(BIN)/python
+bench-cuda:
+	$(PYTHON) benchmarks/run.py --device cuda
 
 bench: $(VENV)/.dev build/node/.installed
 	$(BIN)/python benchmarks/run.py

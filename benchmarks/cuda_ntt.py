@@ -24,7 +24,7 @@ _REPEATS = 7
 
 def variants() -> list[Tuning]:
     """Tilings worth timing: eight elements an instance at three register limits, larger tiles with
-    fewer passes, and four elements at two limits."""
+    fewer passes, four elements at some limits, and loops of steps."""
     return [
         Tuning(10, 3, 9, 4),
         Tuning(10, 3, 9, 3),
@@ -35,6 +35,9 @@ def variants() -> list[Tuning]:
         Tuning(9, 2, 8, 4),
         Tuning(9, 2, 8, 6),
         Tuning(10, 2, 9, 2),
+        Tuning(10, 2, 9, 2, rolled=True),
+        Tuning(9, 2, 8, 5, rolled=True),
+        Tuning(10, 3, 9, 4, rolled=True),
     ]
 
 

@@ -20,7 +20,7 @@ HEAD = """\
 # Benchmarks
 
 Written by `benchmarks/report.py` from `benchmarks/results`; do not edit. `make bench` measures
-again.
+again, `make bench-cuda` on an NVIDIA GPU.
 
 A row is the median of its repeats. A peer was measured in the same run, turn and turn about with
 Quod; *ratio* is how many times faster Quod is. Times of different machines, or of different days on
@@ -36,9 +36,13 @@ def page(results: list[dict[str, Any]]) -> str:
     parts = [HEAD]
     for result in results:
         machine = result["machine"]
-        parts.append(f"\n## {machine['processor']}, {machine['threads']} threads\n")
+        host = f"{machine['processor']}, {machine['threads']} threads"
+        parts.append(f"\n## {machine.get('gpu', host)}\n")
         others = ("system", "architecture", "python", "numpy", "llvmlite")
-        parts.append("\n" + ", ".join(f"{name} {machine[name]}" for name in others) + "\n")
+        described = ", ".join(f"{name} {machine[name]}" for name in others)
+        if "gpu" in machine:
+            described = f"{machine['driver']}; {host}; {described}"
+        parts.append(f"\n{described}\n")
         for subject in sorted({row["subject"] for row in result["rows"]}):
             rows = [row for row in result["rows"] if row["subject"] == subject]
             parts.append(f"\n### {subject}\n\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,5 +51,7 @@ def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 def _gpu() -> AnyDevice:
     reason = why_no_gpu()
     if reason is not None:
+        if os.environ.get("QUOD_TEST_CUDA") == "required":
+            pytest.fail(f"no GPU, and QUOD_TEST_CUDA says that there is one: {reason}")
         pytest.skip(f"no GPU: {reason}")
     return open_device("cuda")

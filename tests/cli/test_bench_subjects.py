@@ -30,7 +30,7 @@ def test_field(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "code", "text"),
     [
         (["field", "--field", "bn254.fx"], 3, "'bn254.fx' is not a field; there are bn254.fq"),
-        (["field", "--device", "cuda:9"], 7, "cuda:9"),
+        (["field", "--device", "quantum"], 7, "quantum"),
         (["field", "--field", "bn254.fr", "--against", "nobody"], 3, "'nobody' is not a peer"),
         (["field", "--repeats", "0"], 2, "Usage"),
     ],

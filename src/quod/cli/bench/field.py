@@ -7,12 +7,16 @@ measured is throughput: in real work there is always an independent product at h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
+from functools import partial
+from time import perf_counter
 
 from quod.cli.bench.harness import Case
 from quod.device.cpu import CpuDevice
-from quod.errors import DeviceError, InputError, QuodError
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.moduli import MODULI, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
@@ -21,19 +25,29 @@ CHAINS = 4
 STEPS = 2000
 GROUPS = 8
 
+# Other instances are the independent work on a GPU.
+_GPU_CHAINS = 1
+_GPU_ROUNDS = 2
+
 
 @kernel
 def field_products(
-    k: Builder, x: Pointer[U64], steps: U64, *, modulus: Modulus, chains: int
+    k: Builder, x: Pointer[U64], steps: U64, *, modulus: Modulus, chains: int, square: bool
 ) -> None:
-    """Multiplies `chains` elements an instance, `steps` times, by the element in front of them."""
+    """Multiplies `chains` elements an instance, `steps` times, by the element in front of them.
+
+    With `square` each is squared instead.
+    """
     field = prime_field(k, modulus)
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
     carried = tuple(field.carried(element) for element in elements)
     with k.range(0, steps, carry=carried) as loop:
-        products = field.multiply_many([(element, factor) for element in loop.carried])
+        if square:
+            products = field.square_many(loop.carried)
+        else:
+            products = field.multiply_many([(element, factor) for element in loop.carried])
         loop.next(tuple(field.carried(product) for product in products))
     for chain, element in enumerate(loop.results):
         field.store(x, first + (1 + chain), element)
@@ -41,40 +55,79 @@ def field_products(
 
 def cases(device: str, names: Sequence[str]) -> Iterator[Case]:
     """A case for each field and each number of threads; all fields if `names` is empty."""
-    if device != "cpu":
-        raise DeviceError(f"products are measured on cpu, not on {device!r}")
     unknown = [name for name in names if name not in MODULI]
     if unknown:
         raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(MODULI)}")
-    every = CpuDevice().threads
+    opened = open_device(device)
     for modulus in (MODULI[name] for name in names or MODULI):
-        for threads in sorted({1, every}):
-            yield _case(modulus, CpuDevice(threads=threads))
+        if not opened.unified:
+            yield from _gpu_cases(modulus, opened)
+            continue
+        assert isinstance(opened, CpuDevice)
+        for threads in sorted({1, opened.threads}):
+            yield _case(modulus, CpuDevice(strategy=opened.strategy, threads=threads))
+
+
+def _gpu_cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
+    """Products and squares a second, of a chain an instance, on all of a GPU."""
+    groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
+    count = groups * device.lanes
+    elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
+    for what, square in (("product", False), ("square", True)):
+        compiled = device.compile(
+            field_products, modulus=modulus, chains=_GPU_CHAINS, square=square
+        )  # fmt: skip
+        _check(
+            modulus, device.lanes, _GPU_CHAINS, partial(device.launch, compiled, 1), square=square
+        )
+        recording = device.stream("field").record()
+        recording.launch(compiled, groups, elements, STEPS)
+        replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * STEPS)
+        replay()
+        yield Case({"field": modulus.name, "what": what}, replay, unit="G/s", reads=True)
+
+
+def _rate(device: AnyDevice, recording: Recording, operations: int) -> float:
+    """Thousand millions of operations a second."""
+    begin = perf_counter()
+    device.stream("field").replay(recording).submit().wait()
+    return operations / (perf_counter() - begin) / 1e9
+
+
+def _check(
+    modulus: Modulus,
+    instances: int,
+    chains: int,
+    launch: Callable[[Words, int], None],
+    *,
+    square: bool = False,
+) -> None:
+    """Compares three steps with integers."""
+    stored = random_elements(modulus, instances * (chains + 1), seed=2)
+    before = words_to_integers(modulus, stored)
+    launch(stored, 3)
+    found = words_to_integers(modulus, stored)
+    back = pow(modulus.montgomery_radix, -1, modulus.value)
+    for at in range(0, len(found), chains + 1):
+        for chain in range(1, chains + 1):
+            expected = before[at + chain]
+            for _ in range(3):
+                factor = expected if square else before[at]
+                expected = expected * factor * back % modulus.value
+            if found[at + chain] != expected:
+                raise QuodError(f"the product in {modulus.name} is wrong; please report it")
 
 
 def _case(modulus: Modulus, device: CpuDevice) -> Case:
-    compiled = device.compile(field_products, modulus=modulus, chains=CHAINS)
+    compiled = device.compile(field_products, modulus=modulus, chains=CHAINS, square=False)
     groups = GROUPS * device.threads
-    rng = np.random.default_rng(1)
-    count = groups * device.lanes * (CHAINS + 1)
-    integers = [int.from_bytes(rng.bytes(modulus.bytes), "little") for _ in range(count)]
-    stored = [modulus.to_montgomery(integer) for integer in integers]
-    raw = b"".join(one.to_bytes(modulus.bytes, "little") for one in stored)
-    memory = np.frombuffer(raw, np.uint64).copy()
-
-    def launcher(steps: int) -> Callable[[], None]:
-        return lambda: device.launch(compiled, groups, memory, steps)
-
-    launcher(3)()
-    width = modulus.bytes // 8
-    for at in range(0, count, CHAINS + 1):
-        expected = integers[at + 1] * pow(integers[at], 3, modulus.value) % modulus.value
-        found = int.from_bytes(memory[(at + 1) * width : (at + 2) * width].tobytes(), "little")
-        if modulus.from_montgomery(found) != expected:
-            raise QuodError(f"the product in {modulus.name} is wrong; please report it")
+    count = groups * device.lanes
+    launch = partial(device.launch, compiled, groups)
+    _check(modulus, count, CHAINS, launch)
+    memory = random_elements(modulus, count * (CHAINS + 1), seed=1)
     return Case(
         {"field": modulus.name, "limbs": device.strategy, "threads": device.threads},
-        launcher(STEPS),
+        partial(launch, memory, STEPS),
         unit="ns/product",
-        operations=STEPS * CHAINS * groups * device.lanes,
+        operations=STEPS * CHAINS * count,
     )

@@ -167,7 +167,7 @@ def _spread(times: Sequence[float]) -> float:
 def current_commit() -> str:
     """The commit of the checkout that this code runs from, marked "+" if it was changed since.
 
-    The version where the code does not run from a checkout.
+    Of a copy without its history it is what QUOD_COMMIT says, else the version.
     """
     here = Path(__file__).resolve().parent
     try:
@@ -176,7 +176,7 @@ def current_commit() -> str:
         _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
-        return f"v{__version__}"
+        return os.environ.get("QUOD_COMMIT") or f"v{__version__}"
     return commit + ("+" if changed else "")
 
 
@@ -185,12 +185,12 @@ def _git(directory: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def machine() -> dict[str, str | int]:
-    """What the figures were measured on."""
+def machine(device: str = "cpu") -> dict[str, str | int]:
+    """What the figures of a device were measured on."""
     import llvmlite
     import numpy
 
-    return {
+    found: dict[str, str | int] = {
         "processor": _processor(),
         "threads": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -201,6 +201,16 @@ def machine() -> dict[str, str | int]:
         "numpy": numpy.__version__,
         "llvmlite": llvmlite.__version__,
     }
+    if device.startswith("cuda"):
+        from quod.device.cuda import CudaDevice
+        from quod.device.cuda_driver import version_text
+        from quod.device.discovery import open_device
+
+        opened = open_device(device)
+        assert isinstance(opened, CudaDevice)
+        version = version_text(opened.properties.driver_version)
+        found |= {"gpu": opened.properties.name, "driver": f"CUDA {version}"}
+    return found
 
 
 def _processor() -> str:
@@ -223,16 +233,17 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
     """
     from quod.formats import write_atomically
 
-    here = machine()
+    here = machine(rows[0].device if rows else "cpu")
     old: list[dict[str, Any]] = []
     if path.exists():
         stored = load_results(path)
-        if stored["machine"].get("processor") != here["processor"]:
-            raise InputError(
-                f"holds the results of {stored['machine'].get('processor')}; "
-                "record this machine's in a file of their own",
-                path=path,
-            )
+        for part in ("processor", "gpu"):
+            if stored["machine"].get(part) != here.get(part):
+                raise InputError(
+                    f"holds the results of {stored['machine'].get(part) or 'no GPU'}; record "
+                    "this machine's in a file of their own",
+                    path=path,
+                )
         old = stored["rows"]
     new = [asdict(row) for row in rows]
     replaced = {_identity(row) for row in new}

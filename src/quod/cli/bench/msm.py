@@ -1,7 +1,8 @@
 """Multi-scalar multiplications over distinct points, by the kind of their scalars.
 
 The points have known random logarithms, so every result is checked before it is measured. The peer
-arkworks (py-arkworks-bls12381) computes the same MSM on one thread.
+arkworks (py-arkworks-bls12381) computes the same MSM on one thread. On a GPU the bases are resident
+and the scalars come from page-locked host memory.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
+from quod.field.kernels import field_multiply, field_sum
+from quod.field.spec import FieldSpec
 from quod.msm import MsmBases, msm
+from quod.msm.execute import affine_ints
 from quod.msm.fixed_base import multiply_generator
 
 KINDS = ("uniform", "bits", "equal", "giant")
@@ -37,6 +42,11 @@ def cases(
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
     every = open_device(device)
+    if not every.unified:
+        for log2_size in sizes:
+            yield _resident_case(GROUPS[name], log2_size, scalars, every)
+        return
+    assert isinstance(every, CpuDevice)
     one = CpuDevice(strategy=every.strategy, threads=1)
     for log2_size in sizes:
         yield from _cases(GROUPS[name], log2_size, scalars, one, every)
@@ -48,7 +58,7 @@ def _cases(
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
     points = multiply_generator(every, group, logarithms)
     scalars = _scalars(group, kind, len(points))
-    expected = _expected(group, scalars, logarithms)
+    expected = _expected(every, group, scalars, logarithms)
     for device in (one, every) if every.threads > 1 else (one,):
         bases = MsmBases(device, group, points)
         if msm(device, group, bases, scalars) != expected:
@@ -61,6 +71,24 @@ def _cases(
         }
         peers = _peers(group, points, scalars, expected) if device is one else {}
         yield Case(parameters, _run(device, bases, scalars), unit="ms", peers=peers)
+
+
+def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -> Case:
+    """An MSM whose bases stay on a GPU."""
+    logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
+    points = multiply_generator(device, group, logarithms)
+    scalars = _scalars(group, kind, len(points))
+    expected = _expected(device, group, scalars, logarithms)
+    bases = MsmBases(device, group, points)
+    assert bases.on_gpu is not None
+    session = bases.on_gpu.session(len(points), 1, None)
+    session.scalars[0] = scalars
+    if affine_ints(group, session.run(session.scalars, None)[0]) != expected:
+        raise QuodError(f"an MSM over {group.name} is wrong; please report it")
+    parameters: dict[str, Parameter] = {
+        "group": group.name, "log2": log2_size, "scalars": kind,
+    }  # fmt: skip
+    return Case(parameters, lambda: session.run(session.scalars, None), unit="ms")
 
 
 def _run(device: CpuDevice, bases: MsmBases, scalars: Words) -> Callable[[], object]:
@@ -81,11 +109,19 @@ def _scalars(group: Group, kind: str, count: int) -> Words:
     return uniform
 
 
-def _expected(group: Group, scalars: Words, logarithms: Words) -> Point:
-    pairs = zip(
-        words_to_integers(group.scalars, scalars), words_to_integers(group.scalars, logarithms)
-    )
-    total = sum(scalar * logarithm for scalar, logarithm in pairs) % group.scalars.value
+def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words) -> Point:
+    """The generator times the sum of scalar times logarithm, which is computed on the device."""
+    modulus, count = group.scalars, len(scalars)
+    spec, columns = FieldSpec(modulus), 1 << min(10, (count - 1).bit_length())
+    products, sums = np.empty_like(scalars), np.empty_like(scalars[:columns])
+    multiply = device.compile(field_multiply, spec=spec)
+    device.launch(multiply, -(-count // device.lanes), count, scalars, logarithms, products)
+    add = device.compile(field_sum, spec=spec)
+    device.launch(
+        add, -(-columns // device.lanes), columns, count // columns, products, sums
+    )  # fmt: skip
+    # Each product lacks a factor of the Montgomery radix.
+    total = sum(words_to_integers(modulus, sums)) * modulus.montgomery_radix % modulus.value
     if group.degree == 1:
         return g1_group(group.curve).multiply(total, group.curve.g1.generator)
     return g2_group(group.curve).multiply(total, group.curve.g2.generator)
