@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from quod.field.moduli import BN254_FR
+from quod.groth16.chain import chain_products
+from quod.groth16.gpu.rows import add_pieces, lay_out_rows, multiply_pieces
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
 from quod.groth16.sparse import sparse_rows
 from quod.kernel.registry import register
@@ -13,3 +15,7 @@ register(f"groth16.sparse_rows[{_FIELD}]", sparse_rows, modulus=BN254_FR, index=
 register(f"groth16.lagrange_values[{_FIELD}]", lagrange_values, modulus=BN254_FR)
 register(f"groth16.scale_elements[{_FIELD}]", scale_elements, modulus=BN254_FR, factor=2)
 register(f"groth16.weighted_sums[{_FIELD}]", weighted_sums, modulus=BN254_FR)
+register("groth16.lay_out_rows", lay_out_rows, words=BN254_FR.words, index=2)
+register(f"groth16.multiply_pieces[{_FIELD}]", multiply_pieces, modulus=BN254_FR)
+register(f"groth16.add_pieces[{_FIELD}]", add_pieces, modulus=BN254_FR)
+register(f"groth16.chain_products[{_FIELD}]", chain_products, modulus=BN254_FR)

@@ -13,6 +13,7 @@ from quod.msm.gpu import accumulate as gpu_accumulate
 from quod.msm.gpu import merge, precompute
 from quod.msm.gpu import reduce as gpu_reduce
 from quod.msm.gpu.edwards import to_edwards
+from quod.msm.gpu.fixed_base import multiply_from_table
 from quod.msm.gpu.kernels import register_sorting
 from quod.msm.gpu.layout import Form
 from quod.msm.gpu.sums import resident_workgroups
@@ -84,3 +85,9 @@ for _name, _form in _FORMS:
             group=GROUPS[_name], form=_form,
         )  # fmt: skip
 register_sorting()
+# Windows of 13 bits, as millions of scalars have.
+for _name in ("bn254.g1", "bn254.g2"):
+    register(
+        f"msm.gpu.multiply_from_table[{_name}]", multiply_from_table, group=GROUPS[_name],
+        window_bits=13, windows=20,
+    )  # fmt: skip
