@@ -73,19 +73,19 @@ SKEWED: dict[str, Callable[[int], list[int]]] = {
 
 
 @pytest.mark.parametrize("kind", SKEWED)
-def test_skewed_scalars_cost_no_more_than_uniform_ones(device: CpuDevice, kind: str) -> None:
+def test_skewed_scalars_cost_no_more_than_uniform_ones(cpu_device: CpuDevice, kind: str) -> None:
     group = GROUPS["bn254.g1"]
-    usual = cost(device, uniform(group, COUNT))
-    skewed = cost(device, SKEWED[kind](group.scalars.value))
+    usual = cost(cpu_device, uniform(group, COUNT))
+    skewed = cost(cpu_device, SKEWED[kind](group.scalars.value))
     assert skewed.additions <= usual.additions
     assert skewed.room <= usual.room
     assert skewed.products <= usual.products
 
 
-def test_uniform_scalars_cost_what_the_plan_says(device: CpuDevice) -> None:
+def test_uniform_scalars_cost_what_the_plan_says(cpu_device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     plan = plan_msm(group, COUNT, MsmOptions())
-    found = cost(device, uniform(group, COUNT))
+    found = cost(cpu_device, uniform(group, COUNT))
     # An entry is an addition but for the first of each bucket, and a bucket is added twice.
     buckets = plan.windows * plan.buckets
     assert found.additions <= plan.entries + buckets
@@ -95,8 +95,8 @@ def test_uniform_scalars_cost_what_the_plan_says(device: CpuDevice) -> None:
     assert found.additions >= 100 * found.inversions
 
 
-def test_zeros_cost_nothing(device: CpuDevice) -> None:
-    assert cost(device, [0] * COUNT).additions == 0
+def test_zeros_cost_nothing(cpu_device: CpuDevice) -> None:
+    assert cost(cpu_device, [0] * COUNT).additions == 0
 
 
 def test_precomputed_multiples_spare_additions() -> None:
@@ -113,19 +113,19 @@ def test_precomputed_multiples_spare_additions() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"window_bits": 14}, {"window_bits": 3}])
 @pytest.mark.parametrize("kind", ["uniform", "all one", "all equal"])
-def test_peak_bytes(device: CpuDevice, kind: str, options: dict[str, int]) -> None:
+def test_peak_bytes(cpu_device: CpuDevice, kind: str, options: dict[str, Any]) -> None:
     """NumPy tells tracemalloc of its arrays."""
     group = GROUPS["bn254.g1"]
     r = group.scalars.value
     scalars = uniform(group, COUNT) if kind == "uniform" else SKEWED[kind](r)
     given = MsmOptions(**options)
-    resident, words = MsmBases(device, group, bases(group, COUNT)), scalar_words(scalars)
+    resident, words = MsmBases(cpu_device, group, bases(group, COUNT)), scalar_words(scalars)
     msm_words(resident, words, given)  # compiles
     tracemalloc.start()
     msm_words(resident, words, given)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    bound = plan_msm(group, COUNT, given).peak_bytes(device.threads)
+    bound = plan_msm(group, COUNT, given).peak_bytes(cpu_device.threads)
     assert peak <= bound
     if kind == "uniform":
         assert peak >= bound / 3

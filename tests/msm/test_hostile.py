@@ -255,7 +255,7 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
         ({"batch_size": 0}, "batch_size must be positive, not 0"),
     ],
 )
-def test_options_out_of_range(options: dict[str, int], message: str) -> None:
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         MsmOptions(**options)
 

@@ -98,12 +98,12 @@ def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2"])
-def test_threads_make_no_difference(device: CpuDevice, name: str) -> None:
+def test_threads_make_no_difference(cpu_device: CpuDevice, name: str) -> None:
     group, count = GROUPS[name], 5000  # several workers sort one window
     scalars = uniform(group, count)
     expected = from_points(group, [by_logarithms(group, scalars, logarithms(count))])
     for threads in (1, 2, 5):
-        own = CpuDevice(strategy=device.strategy, threads=threads)
+        own = CpuDevice(strategy=cpu_device.strategy, threads=threads)
         found = msm_words(MsmBases(own, group, bases(group, count)), scalar_words(scalars))
         assert np.array_equal(found.view(np.uint32), expected.ravel()), threads
         own.close()

@@ -45,13 +45,13 @@ def test_windows_and_multiples(device: CpuDevice, factor: int, window_bits: int)
     assert msm(device, group, resident, scalar_words(scalars)) == expected
 
 
-def test_the_multiples_themselves(device: CpuDevice) -> None:
+def test_the_multiples_themselves(cpu_device: CpuDevice) -> None:
     """Also of infinity, of a point of order two and of one of order three."""
     group = GROUPS["bls12_377.g1"]
     law = reference(group)
     own = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
     options = MsmOptions(precompute_factor=4, window_bits=10)
-    resident = MsmBases(device, group, from_points(group, own), options)
+    resident = MsmBases(cpu_device, group, from_points(group, own), options)
     assert resident.on_cpu is not None
     shift = 10 * resident.on_cpu.plan(6, None).windows
     multiples = to_points(group, resident.on_cpu.points)
