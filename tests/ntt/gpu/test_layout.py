@@ -15,7 +15,10 @@ from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning
 from quod.ntt.gpu.transform import PassShape, transform_tiles
 from quod.target.ptx_machine import ptx_machine
 
-TUNINGS = [DEFAULT_TUNING, *(Tuning(*sizes) for sizes in [(9, 2, 8), (11, 3, 10), (5, 1, 3)])]
+TUNINGS = [
+    DEFAULT_TUNING, Tuning(9, 2, 8), Tuning(11, 3, 10), Tuning(5, 1, 3),
+    Tuning(10, 3, 9, rolled=True), Tuning(10, 2, 9, rolled=True),
+]  # fmt: skip
 
 
 def arranged(tile: Tile) -> list[Step]:
@@ -68,6 +71,9 @@ def test_passes_cover_every_size(tuning: Tuning) -> None:
         split = tuning.split(log_size)
         assert sum(split) == log_size
         assert len(split) == 1 or max(split) <= tuning.most_levels
+        # What is no whole number of steps is in the uppermost pass.
+        if tuning.rolled and len(split) > 1:
+            assert all(tuning.is_rolled(log_rows) for log_rows in split[:-1] if log_rows > 3)
         # Neighbouring columns of a tile lie side by side, within one row.
         for number in range(1, len(split)):
             assert sum(split[:number]) >= tuning.tile(split[number]).log_columns
@@ -94,6 +100,13 @@ def test_shape_says_how_many_products_there_are(
     calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
     assert calls == [f"sum_of_1_products.{curve.fr.name}"] * int(shape.products * 8)
     assert kernel.shared_bytes <= 48 * 1024
+
+
+def test_only_equal_steps_are_a_loop() -> None:
+    root = root_of_unity(CURVES["bn254"], "arkworks", 3)
+    shape = PassShape("ascending", DEFAULT_TUNING.tile(8), "upper", root, rolled=True)
+    with pytest.raises(KernelError, match="8 levels are no loop of steps of 3 levels"):
+        transform_tiles.trace(ptx_machine(128), modulus=CURVES["bn254"].fr, shape=shape)
 
 
 @pytest.mark.parametrize("direction", ["ascending", "descending"])

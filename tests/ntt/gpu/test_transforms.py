@@ -93,8 +93,13 @@ def test_batches(gpu_device: AnyDevice, batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "tuning", [Tuning(6, 3, 5), Tuning(5, 1, 3), Tuning(7, 2, 6), Tuning(8, 3, 8)], ids=str
-)
+    "tuning",
+    [
+        Tuning(6, 3, 5), Tuning(5, 1, 3), Tuning(8, 3, 8),
+        Tuning(6, 3, 6, rolled=True), Tuning(5, 2, 4, rolled=True),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_other_tiles(gpu_device: AnyDevice, tuning: Tuning) -> None:
     for log2_size in (tuning.log_tile, tuning.log_tile + 1):
         values = uniform(BLS12_381, 1 << log2_size, 3)

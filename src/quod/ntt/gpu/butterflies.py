@@ -43,6 +43,10 @@ class Butterflies:
         bound = max(min(element.bound, self.limit) for element in elements)
         return self.f.unify(elements, bound)
 
+    def bounded(self, elements: Sequence[Element]) -> list[Element]:
+        """The elements with the same bound whatever they were: `limit`."""
+        return self.f.unify(elements, self.limit)
+
     def _butterfly(
         self, a: Element, b: Element, level: int, position: int
     ) -> tuple[Element, Element]:

@@ -95,6 +95,7 @@ def record_transform(
             tables.has_outer,
             permuted if turns else "none",
             columns % (1 << tile.log_columns) == 0,
+            tuning.is_rolled(log_rows),
             tuning.resident,
         )
         source, target = (data if first else other), (data if last else other)

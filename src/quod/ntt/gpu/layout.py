@@ -100,6 +100,14 @@ def padded(index: int) -> int:
     return sum(index >> shift for shift in range(0, index.bit_length(), _BANK_BITS))
 
 
+def padded_value(index: Value, bits: int) -> Value:
+    """`padded` of a u32 of so many bits that is known when the kernel runs."""
+    place = index
+    for shift in range(_BANK_BITS, bits, _BANK_BITS):
+        place = place + (index >> shift)
+    return place
+
+
 def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[int], int]) -> Value:
     """The sum over bits i of a u32 of ``weigh(bits[i])`` times that bit.
 
@@ -122,3 +130,31 @@ def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[in
 def spread(number: int, bits: Sequence[int], weigh: Callable[[int], int]) -> int:
     """The same for a number that is known: the sum of the weights of the bits set in it."""
     return sum(weigh(bit) for i, bit in enumerate(bits) if number >> i & 1)
+
+
+class RolledStep:
+    """A step whose first level `first` is known when the kernel runs.
+
+    Instances are told apart by the columns first, then by the rows; the elements of an instance by
+    the bits of the levels.
+    """
+
+    def __init__(self, tile: Tile, k: Builder, local: Value, first: Value) -> None:
+        self._tile = tile
+        self.first = first
+        rows = local >> tile.log_columns
+        self._position = rows & ((k.constant(1, local.type) << first) - 1)
+        above = (rows >> first) << (first + tile.log_elements)
+        column = local & ((1 << tile.log_columns) - 1)
+        index = ((above + self._position) << tile.log_columns) + column
+        self._place = padded_value(index, tile.log_size)
+        self._digit = k.constant(1, local.type) << (first + tile.log_columns)
+
+    def place(self, number: int) -> Value:
+        """The place in shared memory of an element."""
+        return self._place + padded_value(self._digit * number, self._tile.log_size)
+
+    def power(self, digit: int) -> Value:
+        """The exponent of the twiddle of the output with that digit, of the pass's own root."""
+        unit = self._tile.log_rows - self._tile.log_elements - self.first
+        return (self._position << unit) * digit

@@ -15,13 +15,15 @@ class Tuning:
 
     A workgroup has a tile of 2**log_tile elements, an instance 2**log_elements of them; a pass of
     several has at most `most_levels` levels; registers are limited so that `resident` workgroups
-    fit one multiprocessor (0: as the assembler likes).
+    fit one multiprocessor (0: as the assembler likes). With `rolled` the steps of a pass are a loop
+    where they are equally long, and passes are split so that most of them are.
     """
 
     log_tile: int = 10
     log_elements: int = 3
     most_levels: int = 9
     resident: int = 4
+    rolled: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.log_elements <= 3 or not self.log_elements < self.log_tile <= 13:
@@ -40,7 +42,14 @@ class Tuning:
         """The levels of each pass, lowest first."""
         if log_size <= self.log_tile:
             return [log_size]
+        if self.rolled:
+            return _whole_steps(log_size, self.most_levels, self.log_elements)
         return _even(log_size, self.most_levels)
+
+    def is_rolled(self, log_rows: int) -> bool:
+        """Whether the steps of a pass are a loop."""
+        steps, rest = divmod(log_rows, self.log_elements)
+        return self.rolled and rest == 0 and steps > 1
 
     def tile(self, log_rows: int) -> Tile:
         """The tile of a pass with so many levels."""
@@ -51,6 +60,16 @@ def _even(log_size: int, most: int) -> list[int]:
     passes = -(-log_size // most)
     short, longer = divmod(log_size, passes)
     return [short + 1] * longer + [short] * (passes - longer)
+
+
+def _whole_steps(log_size: int, most: int, levels: int) -> list[int]:
+    """Passes of steps of so many levels; what is left over is in the uppermost one."""
+    most = most // levels * levels
+    passes = -(-log_size // most)
+    short, longer = divmod(log_size // levels, passes)
+    split = [(short + 1) * levels] * longer + [short * levels] * (passes - longer)
+    split[-1] += log_size % levels
+    return split
 
 
 DEFAULT_TUNING = Tuning()

@@ -22,7 +22,16 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 from quod.ntt.gpu.butterflies import Butterflies
-from quod.ntt.gpu.layout import Step, Tile, arrange, gathered, padded, spread, steps_of
+from quod.ntt.gpu.layout import (
+    RolledStep,
+    Step,
+    Tile,
+    arrange,
+    gathered,
+    padded,
+    spread,
+    steps_of,
+)
 from quod.ntt.rows import RowForm, common_form
 from quod.ntt.steps import Direction
 
@@ -44,8 +53,9 @@ class PassShape:
     """What is fixed in a compiled pass.
 
     `root` is the root of unity of order 2**log_elements of the transform. `whole` says that the
-    columns fill all tiles. `resident` asks for so many workgroups on a multiprocessor at a time (0:
-    as the assembler likes).
+    columns fill all tiles. `rolled` makes a loop of the steps, which must be equally long: less
+    code, and two more exchanges. `resident` asks for so many workgroups on a multiprocessor at a
+    time (0: as the assembler likes).
     """
 
     direction: Direction
@@ -56,6 +66,7 @@ class PassShape:
     outer: bool = False
     reversed: Reversed = "none"
     whole: bool = True
+    rolled: bool = False
     resident: int = 0
 
     @property
@@ -146,9 +157,12 @@ class _Pass:
         self.local = self.k.local_id()
         self.group = self.k.workgroup_id()
         self.first_column = self.group << self.tile.log_columns
-        steps = self._arranged()
         self._declare_shared()
         read, write = self._sides()
+        if self.shape.rolled:
+            self._run_rolled(read, write)
+            return
+        steps = self._arranged()
         elements = self._read(steps[0], read)
         elements = self._multiply(steps[0], elements, outer=self.descending)
         elements = self._step(steps[0], elements)
@@ -161,7 +175,66 @@ class _Pass:
         elements = self._multiply(steps[-1], elements, outer=not self.descending)
         self._write(steps[-1], write, elements)
 
+    def _run_rolled(self, read: _Side, write: _Side) -> None:
+        """The steps as a loop, from shared memory to shared memory."""
+        k, tile = self.k, self.tile
+        steps, rest = divmod(tile.log_rows, tile.log_elements)
+        if rest or not steps:
+            raise TraceError(
+                f"{tile.log_rows} levels are no loop of steps of {tile.log_elements} levels"
+            )
+        first_order, last_order = self._preferred()
+        top = tile.log_rows - tile.log_elements
+        begin = arrange(tile, top, tile.log_elements, first_order)
+        end = arrange(tile, top, tile.log_elements, last_order)
+        elements = self._multiply(begin, self._read(begin, read), outer=self.descending)
+        elements = self.butterflies.bounded(elements)
+        form = common_form(elements)
+        self._store_shared(begin, elements)
+        k.barrier()
+        with k.range(0, steps) as loop:
+            number = self._number(steps - 1) - loop.index if self.descending else loop.index
+            self._rolled_step(RolledStep(tile, k, self.local, number * tile.log_elements), form)
+            k.barrier()
+        elements = self._load_shared(end, form)
+        elements = self._multiply(end, elements, outer=not self.descending)
+        self._write(end, write, elements)
+
+    def _rolled_step(self, step: RolledStep, form: RowForm) -> None:
+        numbers = range(1 << self.tile.log_elements)
+        places = [step.place(number) * self.chunk for number in numbers]
+        elements = [self._load_chunks(place, form) for place in places]
+        if self.descending:
+            elements = self.butterflies.transform(elements, self.tile.log_elements)
+        with self.k.if_(step.first != 0) as branch:
+            factors = [
+                self._factor(self.twiddles, step.power(_backwards(number, self.tile.log_elements)))
+                for number in numbers[1:]
+            ]
+            products = [x * factor for x, factor in zip(elements[1:], factors, strict=True)]
+            branch.give(*self.butterflies.bounded([elements[0], *products]))
+        with branch.otherwise():
+            branch.give(*self.butterflies.bounded(elements))
+        elements = list(branch.results)
+        if not self.descending:
+            elements = self.butterflies.transform(elements, self.tile.log_elements)
+            elements = self.butterflies.bounded(elements)
+        for place, element in zip(places, elements, strict=True):
+            self._store_chunks(place, element)
+
     # --- steps
+
+    def _preferred(self) -> tuple[list[int], list[int]]:
+        """The bits of the index that lead to neighbouring addresses: reading, and writing."""
+        columns, rows = list(self.tile.column_bits), list(self.tile.row_bits)
+        by_column, by_row = columns + rows, rows + columns
+        natural = by_column if self.shape.position == "upper" else by_row
+        # Backwards these are neighbouring columns or, of one transform, the uppermost rows.
+        lowest = self.shape.position == "lowest"
+        backwards = by_column if lowest else rows[::-1] + columns[::-1]
+        first = backwards if self.shape.reversed == "reads" else natural
+        last = backwards if self.shape.reversed == "writes" else natural
+        return first, last
 
     def _arranged(self) -> list[Step]:
         """The steps in the order in which they are done."""
@@ -169,18 +242,12 @@ class _Pass:
         spans = steps_of(tile.log_rows, tile.log_elements)
         if self.descending:
             spans.reverse()
-        columns, rows = list(tile.column_bits), list(tile.row_bits)
-        by_column, by_row = columns + rows, rows + columns
-        natural = by_column if self.shape.position == "upper" else by_row
-        # Neighbouring addresses are neighbouring columns or, of one transform, rows backwards.
-        lowest = self.shape.position == "lowest"
-        backwards = by_column if lowest else rows[::-1] + columns[::-1]
-        first = backwards if self.shape.reversed == "reads" else natural
-        last = backwards if self.shape.reversed == "writes" else natural
+        first, last = self._preferred()
+        between = [*tile.column_bits, *tile.row_bits]
         return [
             arrange(
                 tile, start, levels,
-                first if number == 0 else last if number + 1 == len(spans) else by_column,
+                first if number == 0 else last if number + 1 == len(spans) else between,
             )
             for number, (start, levels) in enumerate(spans)
         ]  # fmt: skip
@@ -245,7 +312,8 @@ class _Pass:
         stride = self.k.constant(1, types.u32) << self.log_stride
         column = (self.first_column & (stride - 1)) + column
         if self.shape.inner == "full":
-            return [self._factor(self.inner, (row << self.log_stride) + column)]
+            entry = (row << self.log_stride) + column
+            return [self._factor(self.inner, entry.cast(types.u64))]
         mask = (self.k.constant(1, types.u32) << self.log_split) - 1
         low = (row << self.log_split) + (column & mask)
         high = (row << (self.log_stride - self.log_split)) + (column >> self.log_split)
@@ -369,29 +437,33 @@ class _Pass:
         self.plane = places * self.chunk
         self.shared = self.k.shared(limb, self.plane * (f.limb_count // self.chunk))
 
-    def _chunks(self, step: Step, number: int) -> list[Value]:
-        """Where the chunks of an element are."""
+    def _place_of(self, step: Step, number: int) -> Value:
+        """Where the first chunk of an element is."""
 
         def weigh(bit: int) -> int:
             return padded(1 << bit)
 
-        place = self._place(step, number, weigh) * self.chunk
-        return [place + self.plane * i for i in range(self.f.limb_count // self.chunk)]
+        return self._place(step, number, weigh) * self.chunk
 
     def _store_shared(self, step: Step, elements: Sequence[Element]) -> None:
         for number, element in enumerate(elements):
-            for i, place in enumerate(self._chunks(step, number)):
-                limbs = element.limbs[i * self.chunk : (i + 1) * self.chunk]
-                self.k.store(self.shared, place, *limbs)
+            self._store_chunks(self._place_of(step, number), element)
 
     def _load_shared(self, step: Step, form: RowForm) -> list[Element]:
-        elements = []
-        for number in range(1 << self.tile.log_elements):
-            limbs: list[Value] = []
-            for place in self._chunks(step, number):
-                limbs += self.k.load(self.shared, place, self.chunk)
-            elements.append(Element(self.f, tuple(limbs), form.bound, form.maxima, form.exponent))
-        return elements
+        numbers = range(1 << self.tile.log_elements)
+        return [self._load_chunks(self._place_of(step, number), form) for number in numbers]
+
+    def _store_chunks(self, place: Value, element: Element) -> None:
+        for start in range(0, self.f.limb_count, self.chunk):
+            limbs = element.limbs[start : start + self.chunk]
+            self.k.store(self.shared, place + self.plane * (start // self.chunk), *limbs)
+
+    def _load_chunks(self, place: Value, form: RowForm) -> Element:
+        limbs: list[Value] = []
+        for start in range(0, self.f.limb_count, self.chunk):
+            at = place + self.plane * (start // self.chunk)
+            limbs += self.k.load(self.shared, at, self.chunk)
+        return Element(self.f, tuple(limbs), form.bound, form.maxima, form.exponent)
 
 
 def _backwards(number: int, bits: int) -> int:
