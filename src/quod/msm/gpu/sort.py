@@ -72,7 +72,7 @@ def count_bins(
         digits = Digits(k, shape, source, loop.index + k.local_id())
         digits.check(too_large)
         for digit in digits.all():
-            tally.count(digit.bucket >> shape.low_bits, digit.exists)
+            tally.add(digit.bucket >> shape.low_bits, digit.exists)
     k.barrier()
     with k.range(k.local_id(), shape.bins, k.workgroup_size) as bins:
         number = tally.table[bins.index]
@@ -195,7 +195,7 @@ def count_buckets(
         found = [keys[k.select(exists, place, 0)] for place, exists in places]
         k.barrier()
         for key, (_, exists) in zip(found, places, strict=True):
-            tally.count(k.select(exists, key, 0), exists)
+            tally.add(k.select(exists, key, 0), exists)
         k.barrier()
         first = tile.bin << low_bits
         with k.range(k.local_id(), 1 << low_bits, k.workgroup_size) as buckets:

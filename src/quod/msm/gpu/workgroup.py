@@ -18,8 +18,8 @@ def clear(k: Builder, table: Value, size: int) -> None:
 class Tally:
     """Counters in shared memory that the instances of a workgroup add one to.
 
-    Where all instances of a subgroup that count at all hit one counter, as they do when many
-    scalars are equal, one of them adds for all.
+    One instance of a subgroup adds for all that hit the same counter as it does, so that many equal
+    scalars are no queue for one place of memory.
     """
 
     def __init__(self, k: Builder, size: int) -> None:
@@ -37,12 +37,10 @@ class Tally:
         """
         k = self._k
         lane = k.lane_id()
-        mask = k.ballot(active)
-        leader = k.emit("ctz", (mask,)) % k.subgroup_size
-        first = k.shuffle(key, leader)
-        together = ~k.any_lane(active & (key != first))
-        everyone = k.emit("popcount", (mask,))
-        amount = k.select(together, everyone, k.constant(1, types.u32))
+        leader = k.emit("ctz", (k.ballot(active),)) % k.subgroup_size
+        together = active & (key == k.shuffle(key, leader))
+        mask = k.ballot(together)
+        amount = k.select(together, k.emit("popcount", (mask,)), 1)
         with k.if_(active & (~together | (lane == leader))) as branch:
             branch.give(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
@@ -51,10 +49,6 @@ class Tally:
         lower = mask & ((k.constant(1, types.u32) << lane) - 1)
         shared = k.shuffle(found, leader) + k.emit("popcount", (lower,))
         return k.select(together, shared, found)
-
-    def count(self, key: Value, active: Value) -> None:
-        """`add` without its result."""
-        self.add(key, active)
 
     def reserve(self, cursors: Value, first: Value) -> None:
         """Each counter takes so many places from ``cursors[first + counter]`` in device memory.
