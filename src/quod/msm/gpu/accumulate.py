@@ -34,9 +34,14 @@ class Tuning:
 
 
 def tuning(group: Group) -> Tuning:
-    """What was chosen for a group: a base is loaded ahead where registers are left for it."""
+    """What was chosen for a group.
+
+    A base is loaded ahead where registers are left for it, and products of Fq2 are copied where the
+    loop then fits the cache of instructions.
+    """
+    words = group.coordinate_words
     return Tuning(
-        resident_workgroups(group), ahead=group.coordinate_words <= 4, inlined=True
+        resident_workgroups(group), ahead=words <= 4, inlined=words <= 8
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def double_points(
 ) -> None:
     """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
     k.resident_workgroups(resident)
-    curve, i = PointArithmetic(k, group, inlined=True), k.global_id()
+    curve, i = PointArithmetic(k, group, inlined=group.coordinate_words <= 8), k.global_id()
     f = curve.field
     with k.if_(i < count):
         p = curve.load_affine(points, i)

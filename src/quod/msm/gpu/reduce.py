@@ -24,9 +24,10 @@ from quod.device.stream import RecordingStream
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U32, U64, Pointer
+from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
+from quod.msm.gpu.quads import LANES, QUAD, QuadSum, quad_arithmetic
 from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +48,29 @@ class Vector:
         """Its row sums and its column sums."""
         low = self.bits // 2
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The `length` points start, start + stride, ... of a line; none if there is no such line."""
+
+    number: Value
+    exists: Value
+    start: Value
+    stride: Value
+    length: Value
+
+    @classmethod
+    def of(
+        cls, k: Builder, number: Value, lines: Value, bits: Value, kept: Value, low: Value
+    ) -> _Line:
+        exists = number < lines
+        one = k.constant(1, types.u32)
+        vector, own = number >> kept, number & ((one << kept) - 1)
+        is_low = low != 0
+        start = (vector << bits) + own * k.select(is_low, one, one << (bits - kept))
+        length = k.select(exists, one << (bits - kept), 0)
+        return cls(number, exists, start, k.select(is_low, one << kept, 1), length)
 
 
 @kernel
@@ -72,16 +96,10 @@ def sum_lines(
     infinity where first_unit[i + 1] is the same.
     """
     law = sum_arithmetic(k, group, form)
-    line, lane = k.global_id() // lanes_a_line, k.local_id() % lanes_a_line
-    exists = line < lines
-    one = k.constant(1, types.u32)
-    length = k.select(exists, one << (bits - kept), 0)
-    vector, own = line >> kept, line & ((one << kept) - 1)
-    is_low = low != 0
-    stride = k.select(is_low, one << kept, 1)
-    start = (vector << bits) + own * k.select(is_low, one, one << (bits - kept))
-    with k.range(lane, length, lanes_a_line, carry=law.neutral()) as loop:
-        number = start + loop.index * stride
+    line = _Line.of(k, k.global_id() // lanes_a_line, lines, bits, kept, low)
+    lane = k.local_id() % lanes_a_line
+    with k.range(lane, line.length, lanes_a_line, carry=law.neutral()) as loop:
+        number = line.start + loop.index * line.stride
         if gathered:
             first = first_unit[number]
             with k.if_(first_unit[number + 1] != first) as branch:
@@ -93,8 +111,49 @@ def sum_lines(
             total = law.add(loop.carried, law.load(points, number))
         loop.next(total)
     total = law.sum_of_lanes(loop.results, lanes_a_line)
-    with k.if_(exists & (lane == 0)):
-        law.store(out, line, total)
+    with k.if_(line.exists & (lane == 0)):
+        law.store(out, line.number, total)
+
+
+@kernel
+def sum_short_lines(
+    k: Builder,
+    lines: U32,
+    bits: U32,
+    kept: U32,
+    low: U32,
+    points: Pointer[U64],
+    first_unit: Pointer[U32],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+    gathered: bool,
+    quads_a_line: int,
+) -> None:
+    """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
+    law = quad_arithmetic(k, group, form)
+    quad = k.global_id() // QUAD
+    own_line = _Line.of(k, quad // quads_a_line, lines, bits, kept, low)
+    number = quad % quads_a_line
+    rounds = ((k.constant(1, types.u32) << (bits - kept)) + (quads_a_line - 1)) // quads_a_line
+
+    def point(place: Value) -> QuadSum:
+        exists = place < own_line.length
+        index = own_line.start + place * own_line.stride
+        if gathered:
+            readable = k.select(exists, index, 0)
+            first = first_unit[readable]
+            exists, index = exists & (first_unit[readable + 1] != first), first
+        return law.load_where(exists, points, index)
+
+    start = point(number)
+    with k.range(1, rounds, carry=(start.coordinate, start.infinity)) as loop:
+        total = law.add(QuadSum(*loop.carried), point(loop.index * quads_a_line + number))
+        loop.next((total.coordinate, total.infinity))
+    total = law.total(QuadSum(*loop.results), quads_a_line)
+    with k.if_(own_line.exists & (number == 0)):
+        law.store(out, own_line.number, total)
 
 
 @kernel
@@ -224,16 +283,21 @@ class _Recorder:
         device, plan = self._device, self._plan
         lines = plan.all_windows << kept.bits
         length = 1 << (vector.bits - kept.bits)
-        # Half of what fills the device in such a kernel, so that lanes are not all in trees.
-        wanted = max(1, device.resident_lanes // (4 * lines))
-        lanes = min(32, length, 1 << (wanted - 1).bit_length())
-        kernel = device.compile(
-            sum_lines, group=plan.group, form=plan.form, gathered=gathered, lanes_a_line=lanes
-        )
+        static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
+        # About half of what fills the device in such a kernel.
+        few = device.resident_lanes // 4
+        if lines * length <= few:
+            quads = min(LANES // QUAD, length)
+            kernel = device.compile(sum_short_lines, lanes=LANES, quads_a_line=quads, **static)
+            groups = -(-lines * quads * QUAD // LANES)
+        else:
+            wanted = max(1, few // lines)
+            lanes = min(32, length, 1 << (wanted - 1).bit_length())
+            kernel = device.compile(sum_lines, lanes_a_line=lanes, **static)
+            groups = -(-lines * lanes // device.lanes)
         self._recording.launch(
-            kernel, -(-lines * lanes // device.lanes), lines, vector.bits, kept.bits, int(low),
-            points, self._first_unit, out, label="reduce",
-            bytes=8 * plan.sum_words * lines * length,
+            kernel, groups, lines, vector.bits, kept.bits, int(low), points, self._first_unit, out,
+            label="reduce", bytes=8 * plan.sum_words * lines * length,
             modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * lines * length,
         )  # fmt: skip
 
