@@ -43,7 +43,7 @@ from quod.formats.zkey import POINTS
 from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.marks import INSECURE_MARK
-from quod.groth16.sparse import SparseRows
+from quod.groth16.sparse import SparseRows, taken
 from quod.msm.fixed_base import FixedBase
 
 
@@ -213,8 +213,7 @@ def _ordered(entries: NDArray[Any]) -> NDArray[Any]:
     """The entries of A and B by constraint, then matrix, as snarkjs writes them."""
     kept = np.flatnonzero(entries["matrix"] < 2)
     order = entries["constraint"][kept] * np.uint64(2) + entries["matrix"][kept]
-    ordered: NDArray[Any] = entries[kept[np.argsort(order, kind="stable")]]
-    return ordered
+    return taken(entries, kept[np.argsort(order, kind="stable")])
 
 
 def _scalars(

@@ -82,6 +82,14 @@ def row_and_order(
     return matrix * number(domain_size) + constraint, constraint * number(2) + matrix
 
 
+def taken(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
+    """coefficients[places], as rows of words: NumPy copies records field by field."""
+    words = np.ascontiguousarray(coefficients).view(np.uint32)
+    rows = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
+    chosen: Coefficients = np.take(rows, places, axis=0).view(coefficients.dtype).reshape(-1)
+    return chosen
+
+
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
@@ -138,7 +146,8 @@ class SparseRows:
     ) -> SparseRows:
         if np.any(order[1:] < order[:-1]):
             permutation = np.argsort(order, kind="stable")
-            coefficients, order, row = (array[permutation] for array in (coefficients, order, row))
+            coefficients = taken(coefficients, permutation)
+            order, row = order[permutation], row[permutation]
         heads = np.flatnonzero(order[1:] != order[:-1]) + 1
         start = np.concatenate(([0], heads)) if len(order) else heads
         stop = np.append(start[1:], len(order)) if len(order) else heads

@@ -23,7 +23,7 @@ from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
-from quod.groth16.sparse import CONSTRAINT, HEAD_WORDS, SIGNAL, Coefficients, row_and_order
+from quod.groth16.sparse import CONSTRAINT, HEAD_WORDS, SIGNAL, Coefficients, row_and_order, taken
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -216,7 +216,8 @@ class GpuRows:
         self.nonzeros, self.height = len(coefficients), height
         if np.any(order[1:] < order[:-1]):
             permutation = np.argsort(order, kind="stable")
-            coefficients, order, row = (array[permutation] for array in (coefficients, order, row))
+            coefficients = taken(coefficients, permutation)
+            order, row = order[permutation], row[permutation]
         heads = np.flatnonzero(order[1:] != order[:-1]) + 1
         start = np.concatenate(([0], heads)) if len(order) else heads
         length = np.diff(start, append=len(order)) if len(order) else heads
