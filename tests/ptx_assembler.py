@@ -59,7 +59,8 @@ def _log(handle: int, kind: str) -> str:
 
 def usage(log: str) -> Usage:
     """The registers, spills and stack of the only entry point that a log is about."""
-    registers = max(map(int, re.findall(r"Used (\d+) registers", log)))
+    # The linker's figure counts the functions that are called; the assembler's does not.
+    registers = max(map(int, re.findall(r"[Uu]sed (\d+) registers", log)))
     spills = re.findall(
         r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log
     )
