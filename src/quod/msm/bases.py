@@ -12,6 +12,7 @@ from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
+from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.execute import GpuBases
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
@@ -52,6 +53,20 @@ class MsmBases:
 
     def __len__(self) -> int:
         return self._count
+
+    def scalar_room(self, count: int, options: MsmOptions | None = None) -> Array:
+        """Host memory, shape (count, 8), for scalars that MSMs take from where they are.
+
+        On a GPU it is page-locked, and scalars from elsewhere are copied there first. It belongs to
+        MSMs of so many scalars with these options, until others came between; DeviceError if such
+        an MSM does not fit the device.
+        """
+        if self.on_gpu is None or not count:
+            return np.zeros((count, SCALAR_WORDS), np.uint32)
+        if count > self._count:
+            raise InputError(f"{count} scalars have only {self._count} bases")
+        room: Array = self.on_gpu.session(count, 1, options).scalars[0]
+        return room
 
     @property
     def nbytes(self) -> int:

@@ -21,10 +21,11 @@ class MsmOptions:
     promises that every scalar is below 2**scalar_bits (by default: below the group's order).
     `precompute_factor` keeps so many multiples of each base, which divides the number of windows by
     it and multiplies the memory of the bases; it is a matter of `MsmBases`, and by default 1 on a
-    CPU and what memory has room for on a GPU. `batch_size` is how many of several vectors of
-    scalars are worked on together. `streamed` keeps the bases of a GPU in host memory, to pass
-    through its own in slices, or forbids that; by default they are streamed if they do not fit. It
-    is a matter of `MsmBases` too, and means nothing on a CPU.
+    CPU. On a GPU it is the most that are kept, by default as many as make MSMs fastest of those
+    that memory has room for. `batch_size` is how many of several vectors of scalars are worked on
+    together. `streamed` keeps the bases of a GPU in host memory, to pass through its own in slices,
+    or forbids that; by default they are streamed if they do not fit. It is a matter of `MsmBases`
+    too, and means nothing on a CPU.
     """
 
     window_bits: int | None = None

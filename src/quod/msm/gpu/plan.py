@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from quod.curve.groups import Group
@@ -104,17 +105,17 @@ def plan_gpu_msm(
             f"{base_budget} are free for them; stream them, or take fewer"
         )
 
-    def plan(window_bits: int) -> GpuMsmPlan:
+    def plans(window_bits: int) -> Iterator[GpuMsmPlan]:
         needed = window_count(maximum, window_bits)
-        windows = -(-needed // min(most_copies, needed))
-        copies = -(-needed // windows)
-        shape = replace(probe, window_bits=window_bits, windows=windows, copies=copies)
-        return with_batch(shape, count, batch, resident_lanes)
+        for windows in range(-(-needed // most_copies), needed + 1):
+            copies = -(-needed // windows)
+            shape = replace(probe, window_bits=window_bits, windows=windows, copies=copies)
+            yield with_batch(shape, count, batch, resident_lanes)
 
     if options.window_bits is not None:
-        return plan(options.window_bits)
+        return min(plans(options.window_bits), key=additions)
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
-    return min((plan(width) for width in widths if fits(plan(width))), key=additions)
+    return min((one for width in widths for one in plans(width) if fits(one)), key=additions)
 
 
 def fits(plan: GpuMsmPlan) -> bool:
