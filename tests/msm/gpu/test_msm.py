@@ -294,3 +294,12 @@ def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
     assert room.tolist() == scalar_words([1] * 20).tolist()
     with pytest.raises(InputError, match="101 scalars have only 100 bases"):
         resident.scalar_room(COUNT + 1)
+
+
+def test_emitted_text() -> None:
+    """A whole MSM by the text that the assembler would get."""
+    device = EmulatedDevice(executor="ptx")
+    kept = MsmBases(device, GROUP, bases(GROUP, 40), SHORT)
+    scalars = [*short(36), 0, 1, 1, (1 << BITS) - 1]
+    found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+    assert found == by_logarithms(GROUP, scalars, logarithms(40))
