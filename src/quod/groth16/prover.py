@@ -59,10 +59,17 @@ def prove_many(
     with ThreadPoolExecutor(1, "quod-proof") as pool:
         before: Future[tuple[Proof, list[int]]] | None = None
         for witness in witnesses:
-            begun = _Proving(key, witness, seed, self_check, or_null(None))
-            after = pool.submit(begun.finish)
+            failed: Exception | None = None
+            after = None
+            try:
+                begun = _Proving(key, witness, seed, self_check, or_null(None))
+                after = pool.submit(begun.finish)
+            except Exception as error:
+                failed = error
             if before is not None:
                 yield before.result()
+            if failed is not None:
+                raise failed
             before = after
         if before is not None:
             yield before.result()

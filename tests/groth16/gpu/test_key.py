@@ -140,6 +140,13 @@ def test_a_witness_among_many_that_violates_the_circuit(
     assert key.prove(own.wtns, seed=9)
 
 
+def test_a_witness_among_many_that_cannot_be_begun(made: Make, key: ProvingKey) -> None:
+    proofs = key.prove_many([made("bn254").wtns, made("bls12_381").wtns], seed=9)
+    assert next(proofs) == key.prove(made("bn254").wtns, seed=9)
+    with pytest.raises(MismatchError):
+        next(proofs)
+
+
 def test_threads_may_share_a_key(made: Make, key: ProvingKey) -> None:
     own = made("bn254")
     expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
