@@ -115,17 +115,20 @@ def run_everywhere(
     arguments: Sequence[Argument],
     *,
     per_workgroup: bool = False,
+    on_gpu: bool = True,
     **static: Any,
 ) -> list[Array]:
     """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
 
     On each executor the buffers must equal what the interpreter leaves, for the same machine; and
     machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).
-    The given arrays stay as they are. The buffers are those of the first machine.
+    A kernel for CPUs alone, which has no PTX, is not to run `on_gpu`. The given arrays stay as they
+    are. The buffers are those of the first machine.
     """
     first: list[Array] | None = None
     interpreted: dict[Machine, list[Array]] = {}
-    for executor in (*executors(), ptx_executor(groups)):
+    gpu = [ptx_executor(groups)] if on_gpu else []
+    for executor in (*executors(), *gpu):
         machine = executor.machine
         count = groups * LANES // machine.workgroup_size
         if machine not in interpreted:

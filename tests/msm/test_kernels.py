@@ -1,7 +1,8 @@
-"""Each kernel of an MSM in the interpreter and on every executor, bit for bit."""
+"""Each kernel of an MSM on CPUs in the interpreter and on every executor there, bit for bit."""
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -19,11 +20,13 @@ from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
-from tests.executors import run_everywhere
+from tests import executors
 from tests.msm.inputs import points, reference, scalar_words, uniform
 
 Array = NDArray[Any]
 SIGN = 1 << 31
+
+run_everywhere = functools.partial(executors.run_everywhere, on_gpu=False)
 
 
 def wide(array: Any) -> NDArray[np.uint64]:
