@@ -30,31 +30,53 @@ def choices(name: str, count: int) -> list[Any]:
     return random.Random(count).choices([p, q, law.neg(p), law.add(p, q), None], k=count)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4])
-@pytest.mark.parametrize(("bits", "kept", "low"), [(4, 2, 0), (3, 1, 1), (3, 2, 0), (2, 2, 0)])
-def test_summing_lines(bits: int, kept: int, low: int, lanes: int) -> None:
+SHAPES = [
+    (4, 4, 2, 0, 0), (3, 3, 1, 0, 1), (2, 2, 2, 0, 0), (5, 3, 1, 0, 0), (5, 3, 1, 0, 1),
+    (4, 4, 1, 2, 1), (5, 4, 2, 1, 0), (5, 3, 3, 1, 0),
+]  # fmt: skip
+"""Bits, width, kept bits, bits of parts, whether the low ones are kept."""
+
+
+def line_of(number: int, shape: tuple[int, int, int, int, int]) -> int:
+    """The line that point `number` belongs to, by the definition."""
+    bits, width, kept, parts, low = shape
+    vector, own = divmod(number, 1 << bits)
+    weighted = own % (1 << width)
+    line = weighted % (1 << kept) if low else weighted >> (width - kept)
+    # The other bits in their order, of which the highest say the part.
+    if low:
+        others = own >> kept
+    else:
+        rest = weighted % (1 << (width - kept))
+        others = (own >> width) << (width - kept) | rest
+    part = others >> (bits - kept - parts)
+    return (vector << (kept + parts)) + (part << kept) + line
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_summing_lines(shape: tuple[int, int, int, int, int], lanes: int) -> None:
     group, law = GROUPS["bn254.g1"], reference(GROUPS["bn254.g1"])
-    vectors = 3
+    vectors, (bits, _, kept, parts, _) = 3, shape
     own = choices(group.name, vectors << bits)
-    lines, out = vectors << kept, np.zeros((vectors << kept) * 16, np.uint64)
+    lines = vectors << (kept + parts)
+    out = np.zeros(lines * 16, np.uint64)
     expected: list[Any] = [None] * lines
     for i, point in enumerate(own):
-        vector, number = divmod(i, 1 << bits)
-        line = number & ((1 << kept) - 1) if low else number >> (bits - kept)
-        at = (vector << kept) + line
-        expected[at] = law.add(expected[at], point)
+        line = line_of(i, shape)
+        expected[line] = law.add(expected[line], point)
     static: dict[str, Any] = {"group": group, "form": "weierstrass", "lanes_a_line": lanes}
     traced = reduce.sum_lines.trace(machine(8, 4), **static, gathered=False)
     first = np.zeros(1, np.uint32)
     groups = -(-lines * lanes // 8)
-    interpret(traced, groups, [lines, bits, kept, low, sums_of(group, own), first, out])
+    interpret(traced, groups, [lines, *shape, sums_of(group, own), first, out])
     assert points_of(group, out) == expected
     # The same with the finite ones only, gathered.
     finite = [point for point in own if point is not None]
     first = np.concatenate([[0], np.cumsum([point is not None for point in own])]).astype(np.uint32)
     traced = reduce.sum_lines.trace(machine(8, 4), **static, gathered=True)
     out[:] = 0
-    interpret(traced, groups, [lines, bits, kept, low, sums_of(group, finite), first, out])
+    interpret(traced, groups, [lines, *shape, sums_of(group, finite), first, out])
     assert points_of(group, out) == expected
 
 
@@ -70,28 +92,29 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
         make, read = functools.partial(sums_of, group), functools.partial(points_of, group)
     else:
         make, read = edwards_sums, affine
-    bits, kept, low = 3, 1, 1
-    own = choices(name, 3 << bits)
+    shape = (4, 3, 1, 1, 1)
+    own = choices(name, 3 << 4)
     own[0:8:2] = [own[0] or points(group, 1)[0]] * 4  # doubles of doubles
-    expected: list[Any] = [None] * 6
+    lines = 12
+    expected: list[Any] = [None] * lines
     for i, point in enumerate(own):
-        vector, number = divmod(i, 8)
-        expected[2 * vector + number % 2] = law.add(expected[2 * vector + number % 2], point)
+        line = line_of(i, shape)
+        expected[line] = law.add(expected[line], point)
     if form == "edwards":
         expected = [mapped(point) for point in expected]
     static: dict[str, Any] = {"group": group, "form": form, "quads_a_line": quads}
-    out = np.zeros(6 * 4 * group.coordinate_words, np.uint64)
-    groups = -(-6 * quads * 4 // 16)
+    out = np.zeros(lines * 4 * group.coordinate_words, np.uint64)
+    groups = -(-lines * quads * 4 // 16)
     first = np.zeros(1, np.uint32)
     small = machine(16, 32)
     traced = reduce.sum_short_lines.trace(small, **static, gathered=False)
-    interpret(traced, groups, [6, bits, kept, low, make(own), first, out])
+    interpret(traced, groups, [lines, *shape, make(own), first, out])
     assert read(out) == expected
     finite = [point for point in own if point is not None]
     first = np.concatenate([[0], np.cumsum([point is not None for point in own])]).astype(np.uint32)
     traced = reduce.sum_short_lines.trace(small, **static, gathered=True)
     out[:] = 0
-    interpret(traced, groups, [6, bits, kept, low, make(finite), first, out])
+    interpret(traced, groups, [lines, *shape, make(finite), first, out])
     assert read(out) == expected
 
 
@@ -106,21 +129,40 @@ def test_quads_of_points_of_order_two() -> None:
     traced = reduce.sum_short_lines.trace(
         machine(32, 32), group=group, form="weierstrass", gathered=False, quads_a_line=2
     )
-    interpret(traced, 1, [4, 1, 0, 0, sums_of(group, own), np.zeros(1, np.uint32), out])
+    interpret(traced, 1, [4, 1, 1, 0, 0, 0, sums_of(group, own), np.zeros(1, np.uint32), out])
     assert points_of(group, out) == [law.add(*pair) for pair in pairs]
 
 
-def test_vectors() -> None:
-    """Weights of all vectors make up those of the buckets."""
-    for window_bits in range(2, 25):
-        plan = GpuMsmPlan(GROUPS["bn254.g1"], 10, window_bits, 1, 1, 1, 4)
-        vectors = reduce.vectors_of(plan)
-        assert vectors[-1].place == 0
-        place = window_bits - 1
-        for vector in vectors:
-            assert vector.bits <= 5
-            place -= vector.bits
-            assert vector.place == place
+@pytest.mark.parametrize("resident", [256, 16384, 270336])
+def test_cuts(resident: int) -> None:
+    """With whole numbers for points: what the host weighs makes up the weighted sum of buckets."""
+    rng = np.random.default_rng(1)
+    shared = 0
+    for window_bits, windows in ((2, 1), (6, 3), (7, 1), (8, 2), (11, 1), (13, 5), (16, 1)):
+        plan = GpuMsmPlan(GROUPS["bn254.g1"], 10, window_bits, windows, 1, 1, 4)
+        buckets = rng.integers(0, 1 << 20, plan.all_buckets)
+        made: dict[reduce.Vector, Any] = {}
+        for cut in reduce.cuts_of(plan, resident):
+            source, target = cut.source, cut.target
+            bits = source.bits + source.parts
+            shape = (bits, source.bits, target.bits, target.parts, int(cut.is_low))
+            points = made.get(source, buckets)
+            lines = np.zeros(cut.lines, np.int64)
+            np.add.at(lines, [line_of(i, shape) for i in range(len(points))], points)
+            assert len(points) == cut.lines * cut.length
+            made[target] = lines
+            shared += target.parts > 0
+        left = reduce.vectors_of(plan)
+        assert [vector for vector in made if vector.is_short] == list(left)
+        assert left[-1].place == 0
+        totals = np.zeros(windows, np.int64)
+        for vector in left:
+            # The lowest vector adds the weight 1 that every bucket has besides.
+            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is left[-1])
+            totals += made[vector].reshape(windows, -1) @ weights
+        expected = buckets.reshape(windows, -1) @ np.arange(1, plan.buckets + 1)
+        assert np.array_equal(totals, expected)
+    assert shared or resident == 256
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])

@@ -10,7 +10,8 @@ left for the host.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -35,42 +36,120 @@ Array = np.ndarray[Any, Any]
 # Lines of more points than 2**_SHORT are cut into rows and columns.
 _SHORT = 5
 
+# The points of a line that eight quads, or 32 lanes, should have: one of four times as many is cut
+# into such parts as far as there are lanes without work, and the next launch adds those up.
+_QUADS_LENGTH, _LANES_LENGTH = 32, 128
+
 
 @dataclass(frozen=True)
 class Vector:
-    """2**bits points a window, point i of them with the weight i * 2**place."""
+    """2**(parts + bits) points a window, point part * 2**bits + i with the weight i * 2**place."""
 
     bits: int
     place: int
+    parts: int = 0
 
     @property
-    def halves(self) -> tuple[Vector, Vector]:
-        """Its row sums and its column sums."""
+    def is_short(self) -> bool:
+        """Whether it is left to the host."""
+        return self.bits <= _SHORT and self.parts == 0
+
+    @property
+    def halves(self) -> tuple[Vector, ...]:
+        """Its row sums and its column sums; the sum of its parts, if it is short without them."""
+        if self.bits <= _SHORT:
+            return (Vector(self.bits, self.place),)
         low = self.bits // 2
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
 
 
 @dataclass(frozen=True)
+class Cut:
+    """One launch: sums over the points of `source` that agree in the bits of `target`.
+
+    `lines` sums of `length` points for all windows; `lanes` lanes share a line, in quads if
+    `by_quads`.
+    """
+
+    source: Vector
+    target: Vector
+    lines: int
+    length: int
+    by_quads: bool
+    lanes: int
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the bits of the target are the low ones of the source's."""
+        return self.target.place == self.source.place
+
+
+def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
+    """The launches that reduce all windows, in an order in which they can run."""
+    few = max(LANES, resident_lanes // 4)
+
+    def cut(source: Vector) -> Iterator[Cut]:
+        for half in source.halves:
+            lines = plan.all_windows << half.bits
+            length = 1 << (source.bits + source.parts - half.bits)
+            by_quads = lines * length <= few
+            room = (few // (lines * LANES)).bit_length() - 1
+            enough = _QUADS_LENGTH if by_quads else _LANES_LENGTH
+            parts = max(0, min(room, (length // enough).bit_length() - 1))
+            parts = 0 if length < 4 * enough else parts
+            lines, length = lines << parts, length >> parts
+            if by_quads:
+                lanes = QUAD * min(LANES // QUAD, length)
+            else:
+                lanes = min(32, length, 1 << (max(1, few // lines) - 1).bit_length())
+            target = replace(half, parts=parts)
+            yield Cut(source, target, lines, length, by_quads, lanes)
+            if not target.is_short:
+                yield from cut(target)
+
+    yield from cut(Vector(plan.window_bits - 1, 0))
+
+
+@dataclass(frozen=True)
 class _Line:
-    """The `length` points start, start + stride, ... of a line; none if there is no such line."""
+    """The points of one line, `length` of them; none if there is no such line."""
 
     number: Value
     exists: Value
-    start: Value
-    stride: Value
     length: Value
+    first: Value
+    base: Value
+    rest_bits: Value
+    high_shift: Value
 
     @classmethod
     def of(
-        cls, k: Builder, number: Value, lines: Value, bits: Value, kept: Value, low: Value
+        cls,
+        k: Builder,
+        number: Value,
+        lines: Value,
+        shape: tuple[Value, Value, Value, Value, Value],
     ) -> _Line:
+        bits, width, kept, parts, low = shape
         exists = number < lines
         one = k.constant(1, types.u32)
-        vector, own = number >> kept, number & ((one << kept) - 1)
+        length_bits = bits - kept - parts
+        own = number & ((one << kept) - 1)
+        part = (number >> kept) & ((one << parts) - 1)
+        vector = number >> (kept + parts)
         is_low = low != 0
-        start = (vector << bits) + own * k.select(is_low, one, one << (bits - kept))
-        length = k.select(exists, one << (bits - kept), 0)
-        return cls(number, exists, start, k.select(is_low, one << kept, 1), length)
+        # Other bits than the kept ones are below them, or above, where those of parts always are.
+        rest_bits = k.select(is_low, 0, width - kept)
+        return cls(
+            number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
+            (vector << bits) + (own << rest_bits), rest_bits, kept + rest_bits,
+        )  # fmt: skip
+
+    def point(self, place: Value) -> Value:
+        """The number of the line's point `place` among all."""
+        number = self.first + place
+        high = number >> self.rest_bits
+        return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
 
 
 @kernel
@@ -78,7 +157,9 @@ def sum_lines(
     k: Builder,
     lines: U32,
     bits: U32,
+    width: U32,
     kept: U32,
+    parts: U32,
     low: U32,
     points: Pointer[U64],
     first_unit: Pointer[U32],
@@ -89,17 +170,17 @@ def sum_lines(
     gathered: bool,
     lanes_a_line: int,
 ) -> None:
-    """The sums of rows or columns of vectors of 2**bits points.
+    """The sums of rows or columns of vectors of 2**bits points, in 2**parts parts each.
 
-    out[v * 2**kept + j] is the sum of the points of vector v in whose number j stands in the low
-    (`low` = 1) or the high `kept` bits. With `gathered` point i is points[first_unit[i]], or
-    infinity where first_unit[i + 1] is the same.
+    out[(v * 2**parts + part) * 2**kept + j] is a part of the sum of those points of vector v in
+    whose number j stands in the low (`low` = 1) or the high `kept` of the low `width` bits. With
+    `gathered` point i is points[first_unit[i]], or infinity where first_unit[i + 1] is the same.
     """
     law = sum_arithmetic(k, group, form)
-    line = _Line.of(k, k.global_id() // lanes_a_line, lines, bits, kept, low)
+    line = _Line.of(k, k.global_id() // lanes_a_line, lines, (bits, width, kept, parts, low))
     lane = k.local_id() % lanes_a_line
     with k.range(lane, line.length, lanes_a_line, carry=law.neutral()) as loop:
-        number = line.start + loop.index * line.stride
+        number = line.point(loop.index)
         if gathered:
             first = first_unit[number]
             with k.if_(first_unit[number + 1] != first) as branch:
@@ -120,7 +201,9 @@ def sum_short_lines(
     k: Builder,
     lines: U32,
     bits: U32,
+    width: U32,
     kept: U32,
+    parts: U32,
     low: U32,
     points: Pointer[U64],
     first_unit: Pointer[U32],
@@ -134,17 +217,17 @@ def sum_short_lines(
     """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
     law = quad_arithmetic(k, group, form)
     quad = k.global_id() // QUAD
-    own_line = _Line.of(k, quad // quads_a_line, lines, bits, kept, low)
+    line = _Line.of(k, quad // quads_a_line, lines, (bits, width, kept, parts, low))
     number = quad % quads_a_line
-    rounds = ((k.constant(1, types.u32) << (bits - kept)) + (quads_a_line - 1)) // quads_a_line
+    length = k.constant(1, types.u32) << (bits - kept - parts)
+    rounds = (length + (quads_a_line - 1)) // quads_a_line
 
     def point(place: Value) -> QuadSum:
-        exists = place < own_line.length
-        index = own_line.start + place * own_line.stride
+        exists = place < line.length
+        index = k.select(exists, line.point(place), 0)
         if gathered:
-            readable = k.select(exists, index, 0)
-            first = first_unit[readable]
-            exists, index = exists & (first_unit[readable + 1] != first), first
+            first = first_unit[index]
+            exists, index = exists & (first_unit[index + 1] != first), first
         return law.load_where(exists, points, index)
 
     start = point(number)
@@ -152,8 +235,8 @@ def sum_short_lines(
         total = law.add(QuadSum(*loop.carried), point(loop.index * quads_a_line + number))
         loop.next((total.coordinate, total.infinity))
     total = law.total(QuadSum(*loop.results), quads_a_line)
-    with k.if_(own_line.exists & (number == 0)):
-        law.store(out, own_line.number, total)
+    with k.if_(line.exists & (number == 0)):
+        law.store(out, line.number, total)
 
 
 @kernel
@@ -220,10 +303,9 @@ def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     """The vectors that `record` leaves of each window, the greatest weights first."""
 
     def cut(vector: Vector) -> tuple[Vector, ...]:
-        if vector.bits <= _SHORT:
+        if vector.is_short:
             return (vector,)
-        rows, columns = vector.halves
-        return cut(rows) + cut(columns)
+        return tuple(short for half in vector.halves for short in cut(half))
 
     return cut(Vector(plan.window_bits - 1, 0))
 
@@ -236,74 +318,8 @@ def line_bytes(plan: GpuMsmPlan) -> int:
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
-    return 8 * plan.sum_words * plan.all_windows * _inner_points(Vector(plan.window_bits - 1, 0))
-
-
-def _inner_points(vector: Vector) -> int:
-    """The points of rows and columns that are cut further, those of their own included."""
-    if vector.bits <= _SHORT:
-        return 0
-    halves = [half for half in vector.halves if half.bits > _SHORT]
-    return sum((1 << half.bits) + _inner_points(half) for half in halves)
-
-
-class _Recorder:
-    """Records the launches, and gives each its memory."""
-
-    def __init__(
-        self, recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan,
-        first_unit: Buffer, lines: Buffer, scratch: Buffer,
-    ) -> None:  # fmt: skip
-        self._recording = recording
-        self._device = device
-        self._plan = plan
-        self._first_unit = first_unit
-        self._rooms = {True: lines, False: scratch}
-        self._used = {True: 0, False: 0}
-
-    def _room(self, vector: Vector) -> Buffer:
-        final = vector.bits <= _SHORT
-        start = self._used[final]
-        self._used[final] += 8 * self._plan.sum_words * (self._plan.all_windows << vector.bits)
-        return self._rooms[final].slice(start, self._used[final])
-
-    def reduce(self, vector: Vector, points: Buffer, *, gathered: bool) -> None:
-        """Cuts a vector until what is left is short."""
-        for half in vector.halves:
-            out = self._room(half)
-            low = half.place == vector.place
-            self.sum_lines(vector, half, points, out, low=low, gathered=gathered)
-            if half.bits > _SHORT:
-                self.reduce(half, out, gathered=False)
-
-    def sum_lines(
-        self, vector: Vector, kept: Vector, points: Buffer, out: Buffer, *, low: bool,
-        gathered: bool,
-    ) -> None:  # fmt: skip
-        device, plan = self._device, self._plan
-        lines = plan.all_windows << kept.bits
-        length = 1 << (vector.bits - kept.bits)
-        static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
-        # About half of what fills the device in such a kernel.
-        few = device.resident_lanes // 4
-        if lines * length <= few:
-            quads = min(LANES // QUAD, length)
-            kernel = device.compile(sum_short_lines, lanes=LANES, quads_a_line=quads, **static)
-            groups = -(-lines * quads * QUAD // LANES)
-        else:
-            wanted = max(1, few // lines)
-            lanes = min(32, length, 1 << (wanted - 1).bit_length())
-            kernel = device.compile(sum_lines, lanes_a_line=lanes, **static)
-            groups = -(-lines * lanes // device.lanes)
-        self._recording.launch(
-            kernel, groups, lines, vector.bits, kept.bits, int(low), points, self._first_unit, out,
-            label="reduce", bytes=8 * plan.sum_words * lines * length,
-            modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * lines * length,
-        )  # fmt: skip
-
-    def gather(self, vector: Vector, points: Buffer) -> None:
-        """The buckets themselves, where they are few."""
-        self.sum_lines(vector, vector, points, self._room(vector), low=False, gathered=True)
+    cuts = cuts_of(plan, device.resident_lanes)
+    return 8 * plan.sum_words * sum(cut.lines for cut in cuts if not cut.target.is_short)
 
 
 def record(
@@ -316,12 +332,30 @@ def record(
     scratch: Buffer,
 ) -> None:
     """The vectors of `vectors_of` one after the other, each for all windows, in `lines`."""
-    whole = Vector(plan.window_bits - 1, 0)
-    recorder = _Recorder(recording, device, plan, first_unit, lines, scratch)
-    if whole.bits <= _SHORT:
-        recorder.gather(whole, sums)
-    else:
-        recorder.reduce(whole, sums, gathered=True)
+    made: dict[Vector, Buffer] = {}
+    used = {True: 0, False: 0}
+    for cut in cuts_of(plan, device.resident_lanes):
+        short = cut.target.is_short
+        start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
+        used[short] = stop
+        gathered = cut.source not in made
+        points = made.get(cut.source, sums)
+        out = made[cut.target] = (lines if short else scratch).slice(start, stop)
+        static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
+        if cut.by_quads:
+            kernel = device.compile(
+                sum_short_lines, lanes=LANES, quads_a_line=cut.lanes // QUAD, **static
+            )
+        else:
+            kernel = device.compile(sum_lines, lanes_a_line=cut.lanes, **static)
+        source, target = cut.source, cut.target
+        recording.launch(
+            kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
+            source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
+            points, first_unit, out, label="reduce",
+            bytes=8 * plan.sum_words * cut.lines * cut.length,
+            modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * cut.lines * cut.length,
+        )  # fmt: skip
 
 
 @cache
