@@ -162,7 +162,7 @@ def test_cuts(resident: int) -> None:
             totals += made[vector].reshape(windows, -1) @ weights
         expected = buckets.reshape(windows, -1) @ np.arange(1, plan.buckets + 1)
         assert np.array_equal(totals, expected)
-    assert shared or resident == 256
+    assert shared or resident < 270336
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
