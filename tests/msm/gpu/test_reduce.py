@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,10 @@ def test_summing_lines(shape: tuple[int, int, int, int, int], lanes: int) -> Non
 def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
     """Equal, opposite and infinite pairs, in quads of one subgroup."""
     group, law = GROUPS[name], reference(GROUPS[name])
+    make: Callable[[list[Any]], Any] = edwards_sums
+    read: Callable[[Any], list[Any]] = affine
     if form == "weierstrass":
         make, read = functools.partial(sums_of, group), functools.partial(points_of, group)
-    else:
-        make, read = edwards_sums, affine
     shape = (4, 3, 1, 1, 1)
     own = choices(name, 3 << 4)
     own[0:8:2] = [own[0] or points(group, 1)[0]] * 4  # doubles of doubles
