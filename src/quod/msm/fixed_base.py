@@ -15,6 +15,7 @@ import numpy as np
 from quod.curve import operations
 from quod.curve.array import Point, check_scalars_array, from_points
 from quod.curve.groups import Group
+from quod.device.cpu import CpuDevice
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
@@ -101,7 +102,7 @@ class FixedBase:
         shape = _shape_for(group, count)
         base = from_points(group, [point])
         self._multiples: _HostTable | GpuTable
-        if device.unified:
+        if isinstance(device, CpuDevice):
             self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
         else:
             # The table is little work beside what comes, and its kernels are many.
@@ -121,7 +122,7 @@ class FixedBase:
 class _HostTable:
     """A table of multiples in the host's memory."""
 
-    def __init__(self, device: AnyDevice, group: Group, table: Array, shape: _Shape) -> None:
+    def __init__(self, device: CpuDevice, group: Group, table: Array, shape: _Shape) -> None:
         self.device, self.group = device, group
         self._table, self._shape = table, shape
 
