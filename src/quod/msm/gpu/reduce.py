@@ -9,17 +9,12 @@ left for the host.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
-
-import numpy as np
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
-from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.kernel import types
@@ -29,9 +24,7 @@ from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.quads import LANES, QUAD, QuadSum, quad_arithmetic
-from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION
-
-Array = np.ndarray[Any, Any]
+from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, resident_workgroups
 
 # Lines of more points than 2**_SHORT are cut into rows and columns.
 _SHORT = 5
@@ -176,6 +169,7 @@ def sum_lines(
     whose number j stands in the low (`low` = 1) or the high `kept` of the low `width` bits. With
     `gathered` point i is points[first_unit[i]], or infinity where first_unit[i + 1] is the same.
     """
+    k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     line = _Line.of(k, k.global_id() // lanes_a_line, lines, (bits, width, kept, parts, low))
     lane = k.local_id() % lanes_a_line
@@ -239,66 +233,6 @@ def sum_short_lines(
         law.store(out, line.number, total)
 
 
-@kernel
-def weigh_lines(
-    k: Builder,
-    count: U32,
-    vectors: U32,
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    points: Pointer[U64],
-    out: Pointer[U64],
-    *,
-    group: Group,
-    form: Form,
-) -> None:
-    """out[w * vectors + v] = the weighted sum of vector v of window w.
-
-    Weights are 0, 1, 2, ... but for the last vector, where they are 1, 2, 3, ...
-    """
-    law = sum_arithmetic(k, group, form)
-    i = k.global_id()
-    with k.if_(i < count):
-        window, vector = i // vectors, i % vectors
-        length = lengths[vector]
-        first = starts[vector] + window * length
-        last = k.select(vector == vectors - 1, k.constant(0, types.u32), 1)
-        with k.range(last, length, carry=(law.neutral(), law.neutral())) as loop:
-            running, total = loop.carried
-            number = first + (length - 1 - (loop.index - last))
-            running = law.add(running, law.load(points, number))
-            loop.next((running, law.add(total, running)))
-        law.store(out, i, loop.results[1])
-
-
-@kernel
-def combine_windows(
-    k: Builder,
-    windows: U32,
-    vectors: U32,
-    gaps: Pointer[U32],
-    sums: Pointer[U64],
-    out: Pointer[U64],
-    *,
-    group: Group,
-    form: Form,
-) -> None:
-    """The affine sums of `windows` windows each, by Horner's rule over windows and their vectors.
-
-    gaps[v] is how often the sum is doubled before that of vector v is added.
-    """
-    law = sum_arithmetic(k, group, form)
-    instance = k.global_id()
-    terms = windows * vectors
-    with k.range(0, terms, carry=law.neutral()) as loop:
-        vector = loop.index % vectors
-        window = (instance + 1) * windows - 1 - loop.index // vectors
-        with k.range(0, gaps[vector], carry=loop.carried) as doubling:
-            doubling.next(law.double(doubling.carried))
-        loop.next(law.add(doubling.results, law.load(sums, window * vectors + vector)))
-    k.store(out, instance * group.point_words, *law.to_affine_words(loop.results))
-
-
 def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     """The vectors that `record` leaves of each window, the greatest weights first."""
 
@@ -356,32 +290,3 @@ def record(
             bytes=8 * plan.sum_words * cut.lines * cut.length,
             modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * cut.lines * cut.length,
         )  # fmt: skip
-
-
-@cache
-def _host() -> CpuDevice:
-    return CpuDevice(threads=1)
-
-
-def finish(plan: GpuMsmPlan, lines: Array) -> Array:
-    """The sums of all windows from `lines` (uint64), on the host.
-
-    Words of one affine point a vector of scalars, uint64 of shape (batch, group.point_words), in
-    Montgomery form; zeros are infinity.
-    """
-    host, group, vectors = _host(), plan.group, vectors_of(plan)
-    lengths = np.array([1 << vector.bits for vector in vectors], np.uint32)
-    starts = np.zeros(len(vectors), np.uint32)
-    starts[1:] = plan.all_windows * np.cumsum(lengths)[:-1]
-    places = [plan.window_bits, *(vector.place for vector in vectors)]
-    gaps = np.array([above - own for above, own in itertools.pairwise(places)], np.uint32)
-    count = plan.all_windows * len(vectors)
-    sums = np.empty(count * plan.sum_words, np.uint64)
-    weigh = host.compile(weigh_lines, group=group, form=plan.form)
-    host.launch(
-        weigh, -(-count // host.lanes), count, len(vectors), starts, lengths, lines, sums
-    )  # fmt: skip
-    out = np.zeros((plan.batch, group.point_words), np.uint64)
-    combine = host.compile(combine_windows, lanes=1, group=group, form=plan.form)
-    host.launch(combine, plan.batch, plan.windows, len(vectors), gaps, sums, out)
-    return out
