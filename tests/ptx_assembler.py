@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import re
 import subprocess
 import sysconfig
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from quod.target.ptx_assembler import AssemblyError, Usage, assemble, usage
+
+__all__ = [
+    "ARCHITECTURES", "AssemblyError", "Usage", "assemble", "disassembler", "opcodes", "sass",
+    "usage",
+]  # fmt: skip
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100a", "sm_120")
 """The architectures that every kernel is assembled for."""
-
-
-class AssemblyError(Exception):
-    """The assembler refused a PTX text; the message is its log."""
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What the assembler says that an entry point needs."""
-
-    registers: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-    stack_bytes: int
-
-
-def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
-    """The cubin of a PTX text for an architecture such as ``sm_90a``, and the assembler's log."""
-    from cuda.bindings import nvjitlink
-
-    handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
-    try:
-        text = ptx.encode() + b"\0"
-        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel.ptx")
-        nvjitlink.complete(handle)
-        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-        nvjitlink.get_linked_cubin(handle, cubin)
-        return bytes(cubin), _log(handle, "info")
-    except nvjitlink.nvJitLinkError as error:
-        raise AssemblyError(_log(handle, "error") or str(error)) from None
-    finally:
-        nvjitlink.destroy(handle)
-
-
-def _log(handle: int, kind: str) -> str:
-    from cuda.bindings import nvjitlink
-
-    size = getattr(nvjitlink, f"get_{kind}_log_size")(handle)
-    log = bytearray(size)
-    if size > 1:
-        getattr(nvjitlink, f"get_{kind}_log")(handle, log)
-    return log.rstrip(b"\0").decode()
-
-
-def usage(log: str) -> Usage:
-    """The registers, spills and stack of the only entry point that a log is about."""
-    # The linker's figure counts the functions that are called; the assembler's does not.
-    registers = max(map(int, re.findall(r"[Uu]sed (\d+) registers", log)))
-    spills = re.findall(
-        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log
-    )
-    stack, stores, loads = (max(map(int, column)) for column in zip(*spills, strict=True))
-    return Usage(registers, stores, loads, stack)
 
 
 @functools.cache
@@ -88,3 +42,21 @@ def sass(cubin: bytes) -> list[str]:
         )
     lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in done.stdout.splitlines())
     return [line.rstrip(" ;") for line in lines if line.endswith(";")]
+
+
+def opcodes(lines: list[str]) -> collections.Counter[str]:
+    """How often each opcode stands in machine code, by its name without what follows a dot.
+
+    Multiply-adds are told apart: IMAD.WIDE, which is a fused pair, IMAD.HI and IMAD; IMAD.MOV,
+    IMAD.SHL, IMAD.IADD and IMAD.X, which move, shift and add, are MOV, SHL and IADD3.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        words = line.split()
+        opcode = words[1] if words[0].startswith("@") else words[0]
+        name, *parts = opcode.split(".")
+        if name == "IMAD" and parts:
+            plain = {"MOV": "MOV", "SHL": "SHL", "IADD": "IADD3", "X": "IADD3"}.get(parts[0])
+            name = plain or (f"IMAD.{parts[0]}" if parts[0] in ("WIDE", "HI") else "IMAD")
+        counts[name] += 1
+    return counts

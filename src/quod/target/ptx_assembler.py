@@ -1,0 +1,75 @@
+"""PTX assembled with no GPU, through nvJitLink: machine code, and what the assembler says of it.
+
+For reports and tests; a CUDA device has the driver assemble what it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from quod.errors import KernelError
+
+
+class AssemblerMissing(KernelError):
+    """nvJitLink is not installed."""
+
+
+class AssemblyError(KernelError):
+    """The assembler refused a PTX text; the message is its log."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the assembler says that an entry point needs."""
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_bytes: int
+
+
+def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
+    """The cubin of a PTX text for an architecture such as ``sm_90a``, and the assembler's log.
+
+    AssemblyError if the text is refused, AssemblerMissing if there is no assembler.
+    """
+    try:
+        nvjitlink: Any = importlib.import_module("cuda.bindings.nvjitlink")
+        handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
+    except (ImportError, RuntimeError) as error:
+        raise AssemblerMissing(
+            f"there is no nvJitLink ({error}); pip install cuda-bindings nvidia-nvjitlink"
+        ) from None
+    try:
+        text = ptx.encode() + b"\0"
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel.ptx")
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+        return bytes(cubin), _log(nvjitlink, handle, "info")
+    except nvjitlink.nvJitLinkError as error:
+        raise AssemblyError(_log(nvjitlink, handle, "error") or str(error)) from None
+    finally:
+        nvjitlink.destroy(handle)
+
+
+def _log(nvjitlink: Any, handle: int, kind: str) -> str:
+    size = getattr(nvjitlink, f"get_{kind}_log_size")(handle)
+    log = bytearray(size)
+    if size > 1:
+        getattr(nvjitlink, f"get_{kind}_log")(handle, log)
+    return log.rstrip(b"\0").decode()
+
+
+def usage(log: str) -> Usage:
+    """The registers, spills and stack of the only entry point that a log is about."""
+    # The linker's figure counts the functions that are called; the assembler's does not.
+    registers = max(map(int, re.findall(r"[Uu]sed (\d+) registers", log)))
+    spills = re.findall(
+        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log
+    )
+    stack, stores, loads = (max(map(int, column)) for column in zip(*spills, strict=True))
+    return Usage(registers, stores, loads, stack)
