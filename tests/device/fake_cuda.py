@@ -507,6 +507,10 @@ class FakeCuda:
     def _cuGraphExecDestroy(self, graph: Any) -> None:
         self._drop(graph)
 
+    def _cuGraphUpload(self, graph: Any, stream: Any) -> None:
+        self._of(graph)
+        self._later(stream, lambda: None)
+
     def _cuGraphLaunch(self, graph: Any, stream: Any) -> None:
         nodes = self._of(graph)
 

@@ -163,7 +163,7 @@ def test_a_driver_older_than_the_ptx(tmp_path: Path) -> None:
     device = gpu_of(driver, tmp_path)
     driver.fail("cuLinkAddData", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
     with pytest.raises(DeviceError) as caught:
-        device.compile(kernels.increment)
+        device.compile(kernels.increment).load()
     message = r"kernel increment \(.*kernels\.py:\d+\) needs PTX \d\.\d, which the NVIDIA driver "
     assert re.match(message + r"\(CUDA 12\.4\) does not know; update it", str(caught.value))
 
@@ -173,7 +173,7 @@ def test_a_driver_without_an_assembler(tmp_path: Path) -> None:
     device = gpu_of(driver, tmp_path)
     driver.fail("cuLinkAddData", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND")
     with pytest.raises(DeviceError, match="has no PTX compiler"):
-        device.compile(kernels.increment)
+        device.compile(kernels.increment).load()
 
 
 # --- compiling
@@ -185,7 +185,7 @@ def test_a_refused_kernel_tells_the_python_line_and_keeps_the_ptx(tmp_path: Path
     driver.fail("cuLinkComplete", "CUDA_ERROR_INVALID_PTX")
     driver.fail("cuLinkAddData", "CUDA_ERROR_INVALID_PTX")
     with pytest.raises(KernelError) as caught:
-        device.compile(kernels.increment)
+        device.compile(kernels.increment).load()
     message = str(caught.value)
     assert message.startswith("kernel increment (")
     assert "the assembler refuses the PTX" in message
@@ -194,7 +194,7 @@ def test_a_refused_kernel_tells_the_python_line_and_keeps_the_ptx(tmp_path: Path
     assert ".entry" in Path(place.group(1)).read_text()
     # The first refusal is used up; the second comes when the code is complete.
     with pytest.raises(KernelError, match="the assembler refuses the PTX"):
-        device.compile(kernels.increment)
+        device.compile(kernels.increment).load()
     assert launch_all(device) == [1] * COUNT
 
 
@@ -212,7 +212,7 @@ def test_the_log_names_the_python_line(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeCuda, "_cuLinkAddData", refusing)
         with pytest.raises(KernelError) as caught:
-            device.compile(kernels.increment)
+            device.compile(kernels.increment).load()
     line = kernels.increment.location.line + 5
     assert re.search(rf"line \d+; error   : Bad things \(.*kernels\.py:{line}\)", str(caught.value))
 
@@ -253,7 +253,7 @@ def test_another_driver_or_architecture_has_other_entries(tmp_path: Path) -> Non
 def test_a_kernel_that_does_not_fit_a_multiprocessor(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
-    device.compile(kernels.increment)
+    device.compile(kernels.increment).load()
     driver.fail("cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
     with pytest.raises(DeviceError, match=r"LAUNCH_OUT_OF_RESOURCES .* in kernel increment \(.*py"):
         launch_all(device)
@@ -343,7 +343,7 @@ def test_a_gpu_that_does_not_open(code: str, message: str) -> None:
 def test_a_gpu_that_is_lost_at_any_call(call: str, tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
-    device.compile(kernels.increment)
+    device.compile(kernels.increment).load()
     driver.fail(call, "CUDA_ERROR_LAUNCH_FAILED")
     with pytest.raises(DeviceError, match="CUDA_ERROR_LAUNCH_FAILED"):
         launch_all(device)

@@ -20,42 +20,47 @@ _KEY = re.compile(rb"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class CompiledCode:
-    """Machine code and what a launch must know of the kernel.
+class KernelFacts:
+    """What a launch must know of a kernel, and the IR tells.
 
     `entry` is its name in the code, `dynamic_shared_bytes` how much of the shared memory the launch
     has to ask for.
     """
 
-    code: bytes
     uses: PointerUses
     shared_bytes: int
     entry: str
     dynamic_shared_bytes: int = 0
 
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """Machine code of a kernel, and the facts about it."""
+
+    facts: KernelFacts
+    code: bytes
+
     def pack(self) -> bytes:
         """As bytes for the cache."""
-        facts = json.dumps(
+        described = json.dumps(
             {
-                "stored": self.uses.stored,
-                "atomic": self.uses.atomic,
-                "shared_bytes": self.shared_bytes,
-                "entry": self.entry,
-                "dynamic_shared_bytes": self.dynamic_shared_bytes,
+                "stored": self.facts.uses.stored,
+                "atomic": self.facts.uses.atomic,
+                "shared_bytes": self.facts.shared_bytes,
+                "entry": self.facts.entry,
+                "dynamic_shared_bytes": self.facts.dynamic_shared_bytes,
             }
         ).encode()
-        return _LENGTH.pack(len(facts)) + facts + self.code
+        return _LENGTH.pack(len(described)) + described + self.code
 
     @classmethod
     def unpack(cls, data: bytes) -> CompiledCode:
         """What `pack` packed; ValueError, KeyError or struct.error if it did not."""
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        facts = json.loads(data[_LENGTH.size : start])
-        uses = PointerUses(tuple(facts["stored"]), tuple(facts["atomic"]))
-        return cls(
-            data[start:], uses, facts["shared_bytes"], facts["entry"],
-            facts["dynamic_shared_bytes"],
-        )  # fmt: skip
+        read = json.loads(data[_LENGTH.size : start])
+        uses = PointerUses(tuple(read["stored"]), tuple(read["atomic"]))
+        facts = KernelFacts(uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"])
+        return cls(facts, data[start:])
 
 
 def trace_key(

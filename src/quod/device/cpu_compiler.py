@@ -14,7 +14,7 @@ from typing import Any
 from quod.device import llvm_jit
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import CompiledCode, look_up, trace_key
+from quod.device.compiled_code import CompiledCode, KernelFacts, look_up, trace_key
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -40,12 +40,12 @@ class CpuKernel:
         self.parameters = definition.parameters
         self.lanes = machine.workgroup_size
         self.static = dict(static)
-        self.stored = frozenset(compiled.uses.stored)
-        self.shared_bytes = compiled.shared_bytes
+        self.stored = frozenset(compiled.facts.uses.stored)
+        self.shared_bytes = compiled.facts.shared_bytes
         self._seconds: dict[SizeClass, float] = {}
         self.entry = code.entry
         self._code = code
-        self._signature = Signature(self.name, self.parameters, compiled.uses)
+        self._signature = Signature(self.name, self.parameters, compiled.facts.uses)
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
@@ -108,7 +108,8 @@ def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> Compil
         place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
         where = "" if place is None else f"; the text is in {place}"
         raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
-    compiled = CompiledCode(code, pointer_uses(kernel), kernel.shared_bytes, kernel.name)
+    facts = KernelFacts(pointer_uses(kernel), kernel.shared_bytes, kernel.name)
+    compiled = CompiledCode(facts, code)
     cache.put(key, compiled.pack())
     return compiled
 

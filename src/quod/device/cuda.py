@@ -10,18 +10,21 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cancellation, cuda_compiler
+from quod.device import cancellation, cuda_compiler, host
 from quod.device.arguments import Argument
+from quod.device.background import Background
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
-from quod.device.cuda_compiler import CudaKernel
 from quod.device.cuda_driver import CudaError, open_driver
-from quod.device.cuda_graph import Program, build_program, check_groups, issue_launch
+from quod.device.cuda_graph import Program, build_program, check_groups, issue_launch, load_kernels
+from quod.device.cuda_kernel import CudaKernel, LoadedCode
 from quod.device.cuda_memory import MemoryPool, PoolStatistics
 from quod.device.cuda_pinned import PinnedMemory
 from quod.device.cuda_properties import properties_of
@@ -32,7 +35,7 @@ from quod.device.memory import check_budget
 from quod.device.recording import Recording
 from quod.device.staging import stage
 from quod.device.workers import GRACE_SECONDS
-from quod.errors import DeviceError
+from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.target.ptx_machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
@@ -95,6 +98,7 @@ class CudaDevice:
             self.properties.driver_version, self.properties.arch
         )
         self._kernels: KernelTable[CudaKernel] = KernelTable()
+        self._assemblers = Background("quod-assembler", host.usable_threads())
         self._modules: list[Any] = []
         self._running: set[Work] = set()
         self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
@@ -191,25 +195,45 @@ class CudaDevice:
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> CudaKernel:
-        """The kernel for this GPU, from memory, from disk, or compiled now.
+        """The kernel for this GPU, from memory, from disk, or traced now.
 
-        `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
-        distinguishes them. Raises KernelError if the kernel is wrong.
+        Its text is assembled beside the caller, and what needs the code waits for that: a launch, a
+        recording that is submitted first, `CudaKernel.registers`. `static` are the kernel's keyword
+        arguments: hashable, with a `repr` that tells all that distinguishes them. Raises
+        KernelError if the kernel is wrong.
         """
         self.space.check()
         lanes = self.lanes if lanes is None else lanes
 
         def build() -> CudaKernel:
             machine = self.machine(lanes)
-            with self.using(lambda: f"compiling {definition.name} ({definition.location})"):
-                kernel = cuda_compiler.build(
-                    self.driver, definition, machine, static, self._cache, self.space,
-                    self._toolchain,
-                )  # fmt: skip
-                self._modules.append(kernel.module)
-                return kernel
+            code = cuda_compiler.KernelCode(
+                self.driver, definition, machine, static, self._cache, self._toolchain,
+                self._assemble,
+            )  # fmt: skip
+            return CudaKernel(
+                definition, machine, static, code.facts, self.space, partial(self._load, code)
+            )
 
         return self._kernels.get(definition, lanes, static, build)
+
+    def _assemble(self, task: Callable[[], bytes]) -> Future[bytes]:
+        def in_context() -> bytes:
+            with self.using(lambda: "assembling kernels"):
+                return task()
+
+        return self._assemblers.begin(in_context)
+
+    def _load(self, code: cuda_compiler.KernelCode, kernel: CudaKernel) -> LoadedCode:
+        try:
+            with self.using(lambda: f"loading {kernel}"):
+                loaded = code.load()
+        except QuodError:
+            # Another attempt may do better: there may be memory then.
+            self._kernels.forget(kernel)
+            raise
+        self._modules.append(loaded.module)
+        return loaded
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The PTX that `compile` assembles."""
@@ -339,8 +363,12 @@ class CudaDevice:
         for work in tuple(self._running):
             work.is_ready()
 
-    def program(self, recording: Recording) -> Program:
-        """The graphs of a recording, made when it is submitted first."""
+    def program(self, recording: Recording, doing: Callable[[], str]) -> Program:
+        """The graphs of a recording, made when it is submitted first; `doing` names that."""
+        found = self._programs.get(recording)
+        if found is not None:
+            return found
+        load_kernels(recording)
         with self._lock:
             found = self._programs.get(recording)
             if found is None:
@@ -348,6 +376,10 @@ class CudaDevice:
                 self._programs[recording] = found
                 finalizer = weakref.finalize(recording, self._discard_graphs, found.handles)
                 finalizer.atexit = False
+                # Else the first launch of each would do it.
+                with self._working(found, doing) as stream:
+                    for handle in found.handles:
+                        self.driver.cuGraphUpload(handle, stream)
             return found
 
     def stream(self, name: str = "stream") -> IdleStream:
@@ -378,6 +410,7 @@ class CudaDevice:
         self.space.lose("the device was closed; open it again")
         if os.getpid() != self._process:
             return
+        self._assemblers.close()
         try:
             self.driver.cuCtxSetCurrent(context)
             unused = self._pinned.close(lost=self._failed)

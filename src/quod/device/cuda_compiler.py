@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from quod.device.arguments import Argument, Signature, Slots
-from quod.device.buffer import Space
 from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import CompiledCode, look_up, trace_key
+from quod.device.compiled_code import CompiledCode, KernelFacts, look_up, trace_key
 from quod.device.cuda_driver import CudaError, Driver, version_text
+from quod.device.cuda_kernel import LoadedCode
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -24,76 +24,14 @@ from quod.kernel.machine import Machine
 from quod.target.pointers import pointer_uses
 from quod.target.ptx_module import PtxModule
 
-ADDRESS_ALIGNMENT = 16
-"""What all memory given to a kernel begins at a multiple of: the widest load."""
-
 _LOG_BYTES = 64 << 10
 _LOG_LINES = 3
 _LINE = re.compile(r"\bline (\d+)")
 _VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
 
-class PackedArguments:
-    """The arguments of a launch in the driver's form: an array of pointers to values.
-
-    `address` is where it begins; the array lives as long as this object does.
-    """
-
-    __slots__ = ("_pointers", "_slots", "address")
-
-    def __init__(self, slots: Slots) -> None:
-        # A value is read in its own width: of a slot's eight bytes, little-endian, the first.
-        start, count = ctypes.addressof(slots), len(slots)
-        self._slots = slots
-        self._pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
-        self.address = ctypes.addressof(self._pointers)
-
-
-class CudaKernel:
-    """A kernel in the memory of one GPU.
-
-    `registers` and `local_bytes` (registers that did not fit, in memory) are what an instance uses,
-    `static` the arguments that were fixed when it was traced.
-    """
-
-    def __init__(
-        self, driver: Driver, definition: KernelDefinition, machine: Machine,
-        static: Mapping[str, Any], compiled: CompiledCode, space: Space,
-    ) -> None:  # fmt: skip
-        self.name = definition.name
-        self.location = definition.location
-        self.parameters = definition.parameters
-        self.lanes = machine.workgroup_size
-        self.static = dict(static)
-        self.stored = frozenset(compiled.uses.stored)
-        self.shared_bytes = compiled.shared_bytes
-        self.dynamic_shared_bytes = compiled.dynamic_shared_bytes
-        self.code = compiled.code
-        self.signature = Signature(
-            self.name, self.parameters, compiled.uses, space=space, alignment=ADDRESS_ALIGNMENT
-        )
-        self.module = driver.cuModuleLoadData(compiled.code)
-        try:
-            self.function = driver.cuModuleGetFunction(self.module, compiled.entry.encode())
-            names = driver.api.CUfunction_attribute
-            if self.dynamic_shared_bytes:
-                driver.cuFuncSetAttribute(
-                    self.function, names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    self.dynamic_shared_bytes,
-                )  # fmt: skip
-            get = driver.cuFuncGetAttribute
-            self.registers = int(get(names.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
-            self.local_bytes = int(get(names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
-        except CudaError:
-            driver.cuModuleUnload(self.module)
-            raise
-
-    def pack(self, arguments: tuple[Argument, ...]) -> PackedArguments:
-        """The arguments of a launch; DeviceError for one that does not fit its parameter."""
-        return PackedArguments(self.signature.pack(arguments))
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.location})"
+Assembling = Callable[[Callable[[], bytes]], "Future[bytes]"]
+"""Has another thread do a task in the context of the device."""
 
 
 def toolchain(driver_version: int, arch: str) -> str:
@@ -101,46 +39,81 @@ def toolchain(driver_version: int, arch: str) -> str:
     return f"cuda driver {driver_version} {arch}"
 
 
-def build(
-    driver: Driver, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
-    cache: CompileCache, space: Space, tools: str,
-) -> CudaKernel:  # fmt: skip
-    """The kernel, from the cache or compiled now, in the current context.
+class KernelCode:
+    """The machine code of a kernel: from the cache, or on its way from the assembler.
 
-    KernelError if it cannot be compiled, and DeviceError if the driver is too old for it.
+    Making it takes until the text is known; the rest is left to `background`. `facts` are known
+    then. KernelError if the kernel cannot be traced.
     """
-    known = trace_key(definition, machine, static, tools)
 
-    def loaded(stored: bytes | None) -> CudaKernel | None:
+    def __init__(
+        self, driver: Driver, definition: KernelDefinition, machine: Machine,
+        static: Mapping[str, Any], cache: CompileCache, tools: str, background: Assembling,
+    ) -> None:  # fmt: skip
+        self._driver = driver
+        self._definition, self._machine, self._static = definition, machine, static
+        self._cache, self._tools, self._background = cache, tools, background
+        self._trace_key = trace_key(definition, machine, static, tools)
+        if not self._take(look_up(cache, self._trace_key)):
+            self._translate()
+
+    def _take(self, stored: bytes | None) -> bool:
+        """Whether an entry of the cache is what is looked for; it is used then."""
         if stored is None:
-            return None
+            return False
         try:
-            compiled = CompiledCode.unpack(stored)
-            return CudaKernel(driver, definition, machine, static, compiled, space)
+            found = CompiledCode.unpack(stored)
         except (ValueError, KeyError, struct.error):
-            return None
+            return False
+        self.facts = found.facts
+        self._code: Future[bytes] = Future()
+        self._code.set_result(found.code)
+        self._is_stored = True
+        return True
+
+    def _translate(self, *, anew: bool = False) -> None:
+        """From the kernel's text, whose code is looked for in the cache unless told not to."""
+        traced, module = emit(self._definition, self._machine, self._static)
+        key = key_of("ptx text", module.text, self._tools)
+        if anew or not self._take(self._cache.get(key)):
+            self._is_stored = False
+            facts = self.facts = KernelFacts(
+                pointer_uses(traced), traced.shared_bytes, module.entry,
+                module.dynamic_shared_bytes,
+            )  # fmt: skip
+
+            def assembled() -> bytes:
+                code = _assembled(self._driver, traced, module, key, self._cache)
+                self._cache.put(key, CompiledCode(facts, code).pack())
+                self._note(key)
+                return code
+
+            self._code = self._background(assembled)
+        else:
+            self._note(key)
+
+    def _note(self, key: str) -> None:
+        if self._trace_key is not None:
+            self._cache.put(self._trace_key, key.encode())
+
+    def load(self) -> LoadedCode:
+        """Waits for the code and loads it in the current context.
+
+        KernelError if the assembler refuses the text, and DeviceError if the driver is too old for
+        it.
+        """
+        try:
+            return LoadedCode(self._driver, self.facts, self._code.result())
+        except CancelledError as error:
+            raise DeviceError(
+                f"kernel {self._definition.name} was not assembled, for its device was closed"
+            ) from error
         except CudaError as error:
             # Code that is not what it should be is built anew; a failed device cannot be helped.
-            if error.is_sticky or error.is_out_of_memory:
+            if not self._is_stored or error.is_sticky or error.is_out_of_memory:
                 raise
-            return None
-
-    if (kernel := loaded(look_up(cache, known))) is not None:
-        return kernel
-    traced, module = emit(definition, machine, static)
-    key = key_of("ptx text", module.text, tools)
-    kernel = loaded(cache.get(key))
-    if kernel is None:
-        code = _assembled(driver, traced, module, key, cache)
-        compiled = CompiledCode(
-            code, pointer_uses(traced), traced.shared_bytes, module.entry,
-            module.dynamic_shared_bytes,
-        )  # fmt: skip
-        cache.put(key, compiled.pack())
-        kernel = CudaKernel(driver, definition, machine, static, compiled, space)
-    if known is not None:
-        cache.put(known, key.encode())
-    return kernel
+        self._translate(anew=True)
+        return LoadedCode(self._driver, self.facts, self._code.result())
 
 
 def emit(

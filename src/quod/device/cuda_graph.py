@@ -7,13 +7,14 @@ that the order of the stream is enough there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from quod.device.buffer import HOST, Buffer
-from quod.device.cuda_compiler import CudaKernel
 from quod.device.cuda_driver import Driver
+from quod.device.cuda_kernel import CudaKernel
 from quod.device.recording import (
     Await,
     Copy,
@@ -48,14 +49,35 @@ class Program:
 
     sections: tuple[Section, ...]
 
+    @cached_property
+    def events(self) -> tuple[Mark | Await, ...]:
+        """Those of its sections that are no graphs."""
+        return events_of(self.sections)
+
     @property
     def handles(self) -> list[Any]:
         """The driver's graphs; whoever drops the program destroys them."""
         return [section.handle for section in self.sections if isinstance(section, Graph)]
 
 
+def events_of(steps: Iterable[object]) -> tuple[Mark | Await, ...]:
+    """The events among steps, or among the sections of a program."""
+    return tuple(step for step in steps if isinstance(step, (Mark, Await)))
+
+
+def load_kernels(recording: Recording) -> None:
+    """Waits until the code of all kernels is in the GPU's memory."""
+    for step in recording.steps:
+        if isinstance(step, Launch):
+            assert isinstance(step.kernel, CudaKernel)
+            step.kernel.load()
+
+
 def build_program(driver: Driver, context: Any, recording: Recording) -> Program:
-    """The graphs of a recording, in the current context; DeviceError if one cannot be made."""
+    """The graphs of a recording, in the current context; DeviceError if one cannot be made.
+
+    Its kernels have been loaded.
+    """
     sections: list[Section] = []
     try:
         for number, steps in _sections(recording.steps):
@@ -64,7 +86,7 @@ def build_program(driver: Driver, context: Any, recording: Recording) -> Program
                 sections.append(first)
             else:
                 sections.append(_GraphBuilder(driver, context).build(number, steps))
-    except DeviceError:
+    except BaseException:
         for handle in Program(tuple(sections)).handles:
             driver.cuGraphExecDestroy(handle)
         raise

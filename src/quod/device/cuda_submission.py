@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quod.device.cuda_driver import Driver
-from quod.device.cuda_graph import Graph, issue
+from quod.device.cuda_graph import Graph, Program, events_of, issue, load_kernels
 from quod.device.cuda_stream import wait_until
 from quod.device.event import Completion
 from quod.device.recording import Await, Launch, Mark, Recording
@@ -84,28 +84,34 @@ class CudaSubmission:
         self._marks: list[CudaPassing] = []
         self._between: list[Any] = []
         self._events: list[Any] = []
-        finalizer = weakref.finalize(self, device.discard_events, self._events)
-        finalizer.atexit = False
         self._clock: _Clock | None = None
-        awaited = [self._awaited(step) for step in recording.steps if isinstance(step, Await)]
-        self._awaiting = iter(awaited)
+        alone = self._timeline is not None or device.synchronous
         with device.using(self._doing):
+            if alone:
+                load_kernels(recording)
+                events = events_of(recording.steps)
+            else:
+                program = device.program(recording, self._doing)
+                events = program.events
+            self._awaiting = iter([self._awaited(e) for e in events if isinstance(e, Await)])
             self._work = device.begin(recording)
             try:
-                has_times = self._timeline is not None or any(
-                    isinstance(step, Mark) for step in recording.steps
-                )
-                if has_times:
-                    self._clock = _Clock(self._driver, self._event(), self._work.stream)
-                if self._timeline is None and not device.synchronous:
-                    self._start_graphs()
-                else:
+                if self._timeline is not None or any(isinstance(e, Mark) for e in events):
+                    self._start_clock()
+                if alone:
                     self._start_steps()
+                else:
+                    self._start_graphs(program)
             except BaseException:
                 self._end_marks()
                 raise
             finally:
                 self._work.all_given()
+
+    def _start_clock(self) -> None:
+        finalizer = weakref.finalize(self, self._device.discard_events, self._events)
+        finalizer.atexit = False
+        self._clock = _Clock(self._driver, self._event(), self._work.stream)
 
     def _awaited(self, step: Await) -> CudaPassing:
         completion = step.event.completion()
@@ -128,8 +134,8 @@ class CudaSubmission:
 
     # --- beginning
 
-    def _start_graphs(self) -> None:
-        for section in self._device.program(self._recording).sections:
+    def _start_graphs(self, program: Program) -> None:
+        for section in program.sections:
             match section:
                 case Graph():
                     self._driver.cuGraphLaunch(section.handle, self._work.stream)
@@ -180,17 +186,21 @@ class CudaSubmission:
 
     @property
     def is_done(self) -> bool:
+        self._look(0)
+        return self._settled
+
+    def _look(self, timeout: float | None = None) -> None:
+        """Settles the work if it ends within `timeout` seconds."""
         if self._settled:
-            return True
+            return
         try:
             with self._device.using(self._doing):
-                if not self._work.is_ready():
-                    return False
+                if not wait_until(self._work.is_ready, timeout):
+                    return
         except DeviceError as error:
             self._settle(error)
         else:
             self._settle(None)
-        return True
 
     def cancel(self) -> None:
         """A GPU does not stop what it has begun; `wait` then raises once that is done."""
@@ -198,10 +208,10 @@ class CudaSubmission:
 
     def wait(self) -> None:
         try:
-            wait_until(lambda: self.is_done)
+            self._look()
         except BaseException:
             self.cancel()
-            wait_until(lambda: self.is_done, GRACE_SECONDS)
+            self._look(GRACE_SECONDS)
             raise
         if self._error is not None:
             raise self._error
@@ -213,24 +223,22 @@ class CudaSubmission:
             if self._settled:
                 return
             self._error = error
-            if error is None:
+            if error is None and self._clock is not None:
                 try:
                     with self._device.using(self._doing):
-                        self._tell_times()
+                        self._tell_times(self._clock)
                 except DeviceError as late:
                     self._error = late
             self._end_marks()
             self._work.finish()
             self._settled = True
 
-    def _tell_times(self) -> None:
-        if self._clock is None:
-            return
+    def _tell_times(self, clock: _Clock) -> None:
         for mark in self._marks:
             mark.complete()
-            mark.time_ns = self._clock.time_of(mark.handle)
+            mark.time_ns = clock.time_of(mark.handle)
         if self._timeline is not None:
-            times = [self._clock.time_of(event) for event in self._between]
+            times = [clock.time_of(event) for event in self._between]
             for step, begin, end in zip(self._recording.steps, times[:-1], times[1:], strict=True):
                 self._timeline.record(
                     step.label, begin, max(begin, end), track=self._name, bytes=step.bytes,

@@ -46,8 +46,16 @@ class KernelTable(Generic[Kernel]):
             building = self._building.setdefault(key, threading.Lock())
         # Who wants another kernel, or has it already, does not wait for this one.
         with building:
-            if key not in self._kernels:
-                self._kernels[key] = build()
+            found = self._kernels.get(key)
+            if found is None:
+                found = self._kernels[key] = build()
         with self._lock:
             self._building.pop(key, None)
-        return self._kernels[key]
+        return found
+
+    def forget(self, kernel: Kernel) -> None:
+        """The kernel is built again when it is asked for next."""
+        with self._lock:
+            for key, known in tuple(self._kernels.items()):
+                if known is kernel:
+                    del self._kernels[key]

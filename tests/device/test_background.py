@@ -1,0 +1,80 @@
+"""Tasks done beside the caller."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from quod.device.background import Background
+
+
+def test_results_and_errors_belong_to_their_tasks() -> None:
+    background = Background("test", 3)
+    begun = [background.begin(lambda n=n: 10 // n) for n in range(20)]  # type: ignore[misc]
+    assert [each.result() for each in begun[1:]] == [10 // n for n in range(1, 20)]
+    with pytest.raises(ZeroDivisionError):
+        begun[0].result()
+    background.close()
+    # Threads that have ended come back.
+    assert background.begin(lambda: "again").result() == "again"
+
+
+def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
+    background, together = Background("test", 2), threading.Barrier(2, timeout=10)
+    begun = [background.begin(together.wait) for _ in range(4)]
+    assert sorted(each.result() for each in begun) == [0, 0, 1, 1]
+    alone = Background("test", 1)
+    running, most = [0], [0]
+
+    def count() -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        running[0] -= 1
+
+    for each in [alone.begin(count) for _ in range(50)]:
+        each.result()
+    assert most == [1]
+
+
+def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
+    background, begun, go = Background("test", 1), threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        go.wait(10)
+        return "done"
+
+    first, second = background.begin(slow), background.begin(lambda: "never")
+    assert begun.wait(10)
+    closing = threading.Thread(target=background.close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()
+    with pytest.raises(CancelledError):
+        second.result()
+    go.set()
+    closing.join(10)
+    assert first.result() == "done"
+
+
+def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
+    source = (
+        "import time\n"
+        "from quod.device.background import Background\n"
+        "background = Background('test', 1)\n"
+        "def say(n):\n"
+        "    time.sleep(0.5)\n"
+        "    print(n, flush=True)\n"
+        "for n in range(100):\n"
+        "    background.begin(lambda n=n: say(n))\n"
+        "time.sleep(0.1)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert ended.stdout == "0\n"
+    assert ended.stderr == ""

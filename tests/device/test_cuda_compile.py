@@ -1,0 +1,173 @@
+"""Kernels of a GPU are assembled beside the caller, on a simulated driver."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import cuda_compiler, host
+from quod.device.cache import CompileCache
+from quod.device.cuda import CudaDevice
+from quod.errors import DeviceError, KernelError
+from quod.field.kernels import field_multiply
+from quod.field.moduli import BN254_FR
+from quod.field.spec import FieldSpec
+from tests.device import kernels
+
+pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
+
+from tests.device.fake_cuda import FakeCuda
+
+COUNT = 100
+
+
+class SlowAssembler(FakeCuda):
+    """Its assembler says that it was `begun`, and goes on when it may `go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        function = super().__getattr__(name)
+        if name != "cuLinkComplete":
+            return function
+
+        def slow(*arguments: Any) -> Any:
+            self.begun.release()
+            assert self.go.wait(20)
+            return function(*arguments)
+
+        return slow
+
+
+def gpu_of(driver: FakeCuda, folder: Path) -> CudaDevice:
+    return CudaDevice(bindings=driver, cache=CompileCache(folder))
+
+
+def test_compile_does_not_wait_for_the_assembler(tmp_path: Path) -> None:
+    driver = SlowAssembler()
+    device = gpu_of(driver, tmp_path)
+    increment = device.compile(kernels.increment)
+    assert driver.begun.acquire(timeout=10)
+    # What a recording needs is known.
+    assert (increment.lanes, increment.stored) == (device.lanes, frozenset({1}))
+    assert device.compile(kernels.increment) is increment
+    buffer = device.upload(np.zeros(COUNT, np.uint32))
+    recording = device.stream().record()
+    recording.launch(increment, 1, COUNT, buffer)
+    recorded = recording.finish()
+    assert driver.calls["cuModuleLoadData"] == 0
+    threading.Timer(0.1, driver.go.set).start()
+    recorded.submit().wait()
+    found = np.zeros(COUNT, np.uint32)
+    device.download(buffer, found)
+    assert found.tolist() == [1] * COUNT
+    assert driver.calls["cuModuleLoadData"] == 1
+    assert increment.registers == 24
+
+
+def test_kernels_are_assembled_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "usable_threads", lambda: 3)
+    driver = SlowAssembler()
+    device = gpu_of(driver, tmp_path)
+    found = [device.compile(kernels.raise_to, amount=amount) for amount in range(5)]
+    for _ in range(3):
+        assert driver.begun.acquire(timeout=10)
+    assert not driver.begun.acquire(timeout=0.05)
+    driver.go.set()
+    out = np.zeros(1, np.uint32)
+    for kernel in found:
+        device.launch(kernel, 1, 1, out)
+    assert out.tolist() == [10]
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_refusal_is_told_by_whoever_needs_the_code(tmp_path: Path, synchronous: bool) -> None:
+    driver = FakeCuda()
+    device = CudaDevice(bindings=driver, cache=CompileCache(tmp_path), synchronous=synchronous)
+    buffer = device.upload(np.zeros(COUNT, np.uint32))
+    driver.fail("cuLinkComplete", "CUDA_ERROR_INVALID_PTX")
+    refused = device.compile(kernels.increment)
+    recording = device.stream().record()
+    recording.launch(refused, 1, COUNT, buffer)
+    with pytest.raises(KernelError, match=r"kernel increment \(.*the assembler refuses the PTX"):
+        recording.finish().submit()
+    # All that was recorded with it fails, and a new attempt is one.
+    with pytest.raises(KernelError, match="the assembler refuses the PTX"):
+        device.launch(refused, 1, COUNT, buffer)
+    another = device.compile(kernels.increment)
+    assert another is not refused
+    device.launch(another, 1, COUNT, buffer)
+    found = np.zeros(COUNT, np.uint32)
+    device.download(buffer, found)
+    assert found.tolist() == [1] * COUNT
+
+
+def test_no_memory_for_code_is_no_refusal(tmp_path: Path) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    increment = device.compile(kernels.increment)
+    driver.fail("cuModuleLoadData", "CUDA_ERROR_OUT_OF_MEMORY")
+    with pytest.raises(DeviceError, match=r"OUT_OF_MEMORY.* in loading increment \("):
+        increment.load()
+    assert increment.load().registers == 24
+    assert driver.calls["cuLinkCreate"] == 1
+
+
+def test_what_the_cache_has_is_neither_traced_nor_assembled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = FieldSpec(BN254_FR)
+    first = gpu_of(FakeCuda(), tmp_path)
+    registers = first.compile(field_multiply, spec=spec).registers
+    first.close()
+
+    def never(*arguments: Any) -> Any:
+        raise AssertionError("traced")
+
+    monkeypatch.setattr(cuda_compiler, "emit", never)
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    before = threading.active_count()
+    kernel = device.compile(field_multiply, spec=spec)
+    assert threading.active_count() == before
+    assert kernel.registers == registers
+    assert driver.calls["cuLinkCreate"] == 0
+
+
+def test_closing_drops_what_is_not_assembled_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "usable_threads", lambda: 1)
+    driver = SlowAssembler()
+    device = gpu_of(driver, tmp_path)
+    found = [device.compile(kernels.raise_to, amount=amount) for amount in range(3)]
+    waiting: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            found[2].load()
+        except DeviceError as error:
+            waiting.append(error)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert driver.begun.acquire(timeout=10)
+    threading.Timer(0.1, driver.go.set).start()
+    device.close()
+    waiter.join(10)
+    assert driver.calls["cuLinkCreate"] == 1
+    assert driver.contexts == 0
+    (told,) = waiting
+    assert "closed" in str(told)
+    for kernel in found:
+        with pytest.raises(DeviceError, match="the device was closed; open it again"):
+            kernel.load()
