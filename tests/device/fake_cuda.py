@@ -205,6 +205,8 @@ class FakeCuda:
             "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
             "L2_CACHE_SIZE": 1 << 20,
             "CLOCK_RATE": 1000000,
+            "MEMORY_CLOCK_RATE": 2000000,
+            "GLOBAL_MEMORY_BUS_WIDTH": 256,
         }
         return known[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
 

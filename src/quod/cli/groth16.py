@@ -61,7 +61,10 @@ def prove(
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:
-        show_timings(timeline)
+        from quod.device.discovery import resolve_device
+        from quod.device.limits import limits_of_device
+
+        show_timings(timeline, limits_of_device(resolve_device(device)))
     checked = "checked" if self_check else "not checked"
     note(
         f"Proved in {perf_counter() - begin:.2f} s on {device} ({checked}): {proof}, {public}",

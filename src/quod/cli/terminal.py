@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from quod.device.timeline import Timeline
+    from quod.device.limits import Limits
+    from quod.device.timeline import Row, Timeline
 
 
 class ReaderLeft(Exception):
@@ -69,28 +70,36 @@ def show_table(
     _console(stderr=stderr).print(table)
 
 
-def show_timings(timeline: Timeline) -> None:
-    """The stage table of a timeline, on standard error."""
-    rows = []
-    for row in timeline.table():
-        rows.append(
-            (
-                "  " * row.depth + row.name + (f" ×{row.count}" if row.count > 1 else ""),
-                f"{row.span * 1e3:.1f}",
-                f"{row.share:.0%}",
-                f"{row.bytes / 1e6:.1f}" if row.bytes else "",
-                f"{row.bytes_per_second / 1e9:.2f}" if row.bytes else "",
-                f"{row.modmuls_per_second / 1e6:.1f}" if row.modmuls else "",
-            )
+def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
+    """The stage table of a timeline; with `limits`, how near to them each stage came."""
+    rows = [
+        (
+            "  " * row.depth + row.name + (f" ×{row.count}" if row.count > 1 else ""),
+            f"{row.busy * 1e3:.{1 if row.busy >= 0.01 else 3}f}",
+            f"{row.share:.0%}",
+            f"{row.bytes / 1e6:.1f}" if row.bytes else "",
+            f"{row.bytes_per_second / 1e9:.2f}" if row.bytes else "",
+            f"{row.modmuls_per_second / 1e9:.3f}" if row.modmuls else "",
+            _of_limit(row, limits),
         )
-    columns = ("stage", "ms", "share", "MB", "GB/s", "M products/s")
+        for row in timeline.table()
+    ]
+    columns = ("stage", "ms", "share", "MB", "GB/s", "G products/s", "of the limit")
     used = [at for at in range(len(columns)) if at < 3 or any(row[at] for row in rows)]
     show_table(
         [columns[at] for at in used],
         [[row[at] for at in used] for row in rows],
         right=columns[1:],
-        stderr=True,
+        stderr=stderr,
     )
+
+
+def _of_limit(row: Row, limits: Limits | None) -> str:
+    """The share of the limit that a stage meets first, and which one it is."""
+    if limits is None or not row.busy or not (row.bytes or row.multiply_adds):
+        return ""
+    share = limits.least_seconds(row.bytes, row.multiply_adds) / row.busy
+    return f"{share:.0%} {limits.limited_by(row.bytes, row.multiply_adds)}"
 
 
 def _console(*, stderr: bool) -> Console:

@@ -31,6 +31,8 @@ class CudaProperties:
     l2_bytes: int
     memory_bytes: int
     clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
     driver_version: int
 
     @property
@@ -80,5 +82,7 @@ def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
         l2_bytes=attribute("L2_CACHE_SIZE"),
         memory_bytes=int(driver.cuDeviceTotalMem(handle)),
         clock_khz=attribute("CLOCK_RATE"),
+        memory_clock_khz=attribute("MEMORY_CLOCK_RATE"),
+        memory_bus_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH"),
         driver_version=int(driver.cuDriverGetVersion()),
     )

@@ -242,7 +242,7 @@ class CudaSubmission:
             for step, begin, end in zip(self._recording.steps, times[:-1], times[1:], strict=True):
                 self._timeline.record(
                     step.label, begin, max(begin, end), track=self._name, bytes=step.bytes,
-                    modmuls=step.modmuls, parent=self._parent,
+                    modmuls=step.modmuls, multiply_adds=step.multiply_adds, parent=self._parent,
                 )  # fmt: skip
 
     def _end_marks(self) -> None:

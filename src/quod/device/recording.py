@@ -26,13 +26,14 @@ Memory = Buffer | np.ndarray[Any, Any]
 class Step:
     """One piece of recorded work. `after` are the numbers of the steps that it depends on.
 
-    `label`, `bytes` and `modmuls` (modular products) are what a timeline shows of it.
+    The label and the counts are what a timeline shows of it; see its `Stage`.
     """
 
     label: str
     after: tuple[int, ...]
     bytes: int = 0
     modmuls: int = 0
+    multiply_adds: int = 0
 
 
 @dataclass(frozen=True, eq=False)

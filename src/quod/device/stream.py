@@ -138,8 +138,9 @@ class RecordingStream(_Stream):
         label: str | None = None,
         bytes: int = 0,
         modmuls: int = 0,
+        multiply_adds: int = 0,
     ) -> None:
-        """`groups` workgroups of a kernel; `label`, `bytes` and `modmuls` are for a timeline."""
+        """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
@@ -147,7 +148,7 @@ class RecordingStream(_Stream):
         writes = [a for i, a in memory.items() if i in kernel.stored]
         step = Launch(
             self._part + (label or kernel.name), self._after(reads, writes), bytes, modmuls,
-            kernel=kernel, groups=groups, arguments=arguments, packed=packed,
+            multiply_adds, kernel=kernel, groups=groups, arguments=arguments, packed=packed,
         )  # fmt: skip
         self._steps.append(step)
 
@@ -245,8 +246,13 @@ class RecordedStream(_Stream):
     def submit(
         self, timeline: Timeline | None = None, *, parent: Stage | None = None
     ) -> SubmittedStream:
-        """Begins the work, beside the caller's. Each step is a stage of `timeline`."""
+        """Begins the work, beside the caller's. Each step is a stage of `timeline`.
+
+        The stages are inside `parent`, or the caller's innermost stage.
+        """
         self._leave("submit")
+        if parent is None and timeline is not None:
+            parent = timeline.current
         submission = self._device.submit(
             self.recording, self.name, timeline=timeline, parent=parent
         )

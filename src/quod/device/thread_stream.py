@@ -66,8 +66,9 @@ class ThreadSubmission(ABC):
             with self._cancellation:
                 for step in self._order():
                     with self._timeline.stage(
-                        step.label, bytes=step.bytes, modmuls=step.modmuls, parent=self._parent
-                    ):
+                        step.label, bytes=step.bytes, modmuls=step.modmuls,
+                        multiply_adds=step.multiply_adds, parent=self._parent,
+                    ):  # fmt: skip
                         self._cancellation.check(f"the work of the stream, at {step.label},")
                         self._run_step(step)
         except BaseException as error:

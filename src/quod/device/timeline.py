@@ -1,4 +1,4 @@
-"""Where the time of a long step goes: named stages with begin, end, bytes and modular products.
+"""Where the time of a long step goes: named stages with begin, end, bytes and products.
 
     timeline = Timeline()
     with timeline.stage("MSM A", bytes=bases.nbytes) as stage:
@@ -27,9 +27,10 @@ from typing import Any, Protocol
 class Stage:
     """One stretch of work. Times are `time.perf_counter_ns`; `end_ns` is None while it runs.
 
-    `bytes` is the memory traffic and `modmuls` the number of modular products, as the code that
-    reports them counts them; 0 where it does not. `track` is what did the work: a thread's name,
-    or whatever `Timeline.record` was given. `failed` tells that an exception ended the stage.
+    `bytes` is the memory traffic, `modmuls` the number of modular products and `multiply_adds` the
+    multiply-adds of 32-bit words that these take, as the code that reports them counts them; 0
+    where it does not. `track` is what did the work: a thread's name, or whatever `Timeline.record`
+    was given. `failed` tells that an exception ended the stage.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Stage:
     parent: Stage | None = None
     bytes: int = 0
     modmuls: int = 0
+    multiply_adds: int = 0
     end_ns: int | None = None
     failed: bool = False
     done: int = 0
@@ -58,12 +60,13 @@ class Stage:
         end = perf_counter_ns() if self.end_ns is None else self.end_ns
         return (end - self.begin_ns) / 1e9
 
-    def add(self, *, bytes: int = 0, modmuls: int = 0) -> None:
+    def add(self, *, bytes: int = 0, modmuls: int = 0, multiply_adds: int = 0) -> None:
         """Count work that was not known when the stage began. Safe from any thread."""
         if self._timeline is not None:
             with self._timeline._lock:
                 self.bytes += bytes
                 self.modmuls += modmuls
+                self.multiply_adds += multiply_adds
 
     def progress(self, done: int, total: int) -> None:
         """Say that `done` of `total` parts are finished; listeners show it."""
@@ -92,29 +95,41 @@ class Listener(Protocol):
 class Row:
     """A line of the stage table: all stages of one name under one parent, put together.
 
-    `seconds` is their sum, `span` the time from the first begin to the last end: where stages ran
-    beside each other the sum is longer. `share` is `span` over the time of the whole timeline.
+    `seconds` is their sum, `busy` the time in which at least one of them ran: where stages ran
+    beside each other the sum is longer. `share` is `busy` over the time of the whole timeline.
+    `parent` is the number of the line that this one stands under. The counts are those of
+    `Stage`, of these stages alone, without what is inside them.
     """
 
     name: str
     depth: int
     count: int
     seconds: float
-    span: float
+    busy: float
     share: float
     bytes: int
     modmuls: int
+    multiply_adds: int
+    parent: int | None
     failed: bool = False
 
     @property
     def bytes_per_second(self) -> float:
-        """Memory traffic over `span`; 0 where no bytes were counted."""
-        return self.bytes / self.span if self.span else 0.0
+        """Memory traffic over `busy`; 0 where no bytes were counted."""
+        return self._rate(self.bytes)
 
     @property
     def modmuls_per_second(self) -> float:
-        """Modular products over `span`; 0 where none were counted."""
-        return self.modmuls / self.span if self.span else 0.0
+        """Modular products over `busy`; 0 where none were counted."""
+        return self._rate(self.modmuls)
+
+    @property
+    def multiply_adds_per_second(self) -> float:
+        """Multiply-adds of 32-bit words over `busy`; 0 where none were counted."""
+        return self._rate(self.multiply_adds)
+
+    def _rate(self, count: int) -> float:
+        return count / self.busy if self.busy else 0.0
 
 
 class Timeline:
@@ -130,26 +145,28 @@ class Timeline:
         self._listener = listener
         self._local = threading.local()
 
+    @property
+    def current(self) -> Stage | None:
+        """The innermost stage that is open in this thread."""
+        stages = self._open()
+        return stages[-1] if stages else None
+
     def stage(
-        self, name: str, *, bytes: int = 0, modmuls: int = 0, parent: Stage | None = None
-    ) -> AbstractContextManager[Stage]:
+        self, name: str, *, bytes: int = 0, modmuls: int = 0, multiply_adds: int = 0,
+        parent: Stage | None = None,
+    ) -> AbstractContextManager[Stage]:  # fmt: skip
         """Time the body of a ``with``; an exception passes through and marks the stage."""
-        return self._timed(name, bytes, modmuls, parent)
+        return self._timed(
+            Stage(
+                name, 0, threading.current_thread().name, parent or self.current, bytes, modmuls,
+                multiply_adds, _timeline=self,
+            )
+        )  # fmt: skip
 
     @contextmanager
-    def _timed(self, name: str, bytes: int, modmuls: int, parent: Stage | None) -> Iterator[Stage]:
+    def _timed(self, stage: Stage) -> Iterator[Stage]:
         open_stages = self._open()
-        if parent is None and open_stages:
-            parent = open_stages[-1]
-        stage = Stage(
-            name,
-            perf_counter_ns(),
-            threading.current_thread().name,
-            parent,
-            bytes,
-            modmuls,
-            _timeline=self,
-        )
+        stage.begin_ns = perf_counter_ns()
         with self._lock:
             self._stages.append(stage)
         open_stages.append(stage)
@@ -175,6 +192,7 @@ class Timeline:
         track: str,
         bytes: int = 0,
         modmuls: int = 0,
+        multiply_adds: int = 0,
         parent: Stage | None = None,
     ) -> Stage:
         """Add a stage that was timed elsewhere, by a device's own clock for example.
@@ -184,7 +202,9 @@ class Timeline:
         """
         if end_ns < begin_ns:
             raise ValueError(f"stage {name!r} ends {begin_ns - end_ns} ns before it begins")
-        stage = Stage(name, begin_ns, track, parent, bytes, modmuls, end_ns=end_ns, _timeline=self)
+        stage = Stage(
+            name, begin_ns, track, parent, bytes, modmuls, multiply_adds, end_ns, _timeline=self
+        )
         with self._lock:
             self._stages.append(stage)
         return stage
@@ -208,15 +228,17 @@ class Timeline:
         whole = max(_end(stage, now) for stage in stages) - begin
         table: list[Row] = []
 
-        def add(siblings: Sequence[Stage], depth: int) -> None:
+        def add(siblings: Sequence[Stage], parent: int | None) -> None:
             by_name: dict[str, list[Stage]] = {}
             for stage in siblings:
                 by_name.setdefault(stage.name, []).append(stage)
-            for name, group in by_name.items():
-                table.append(_row(name, depth, group, whole, now))
-                add([inner for stage in group for inner in children.get(id(stage), [])], depth + 1)
+            depth = 0 if parent is None else table[parent].depth + 1
+            for group in by_name.values():
+                number = len(table)
+                table.append(_row(group, depth, parent, whole, now))
+                add([inner for stage in group for inner in children.get(id(stage), [])], number)
 
-        add(children.get(None, []), 0)
+        add(children.get(None, []), None)
         return table
 
     def to_chrome_trace(self) -> dict[str, Any]:
@@ -237,6 +259,8 @@ class Timeline:
                 arguments["bytes"] = stage.bytes
             if stage.modmuls:
                 arguments["modmuls"] = stage.modmuls
+            if stage.multiply_adds:
+                arguments["multiply_adds"] = stage.multiply_adds
             if stage.failed:
                 arguments["failed"] = True
             events.append(
@@ -274,20 +298,31 @@ def _end(stage: Stage, now: int) -> int:
     return now if stage.end_ns is None else stage.end_ns
 
 
-def _row(name: str, depth: int, group: Sequence[Stage], whole: int, now: int) -> Row:
-    begin = min(stage.begin_ns for stage in group)
-    end = max(_end(stage, now) for stage in group)
+def _row(group: Sequence[Stage], depth: int, parent: int | None, whole: int, now: int) -> Row:
+    busy = _busy(group, now)
     return Row(
-        name=name,
+        name=group[0].name,
         depth=depth,
         count=len(group),
         seconds=sum(_end(stage, now) - stage.begin_ns for stage in group) / 1e9,
-        span=(end - begin) / 1e9,
-        share=(end - begin) / whole if whole else 1.0,
+        busy=busy / 1e9,
+        share=busy / whole if whole else 1.0,
         bytes=sum(stage.bytes for stage in group),
         modmuls=sum(stage.modmuls for stage in group),
+        multiply_adds=sum(stage.multiply_adds for stage in group),
+        parent=parent,
         failed=any(stage.failed for stage in group),
     )
+
+
+def _busy(group: Sequence[Stage], now: int) -> int:
+    """Nanoseconds in which at least one stage ran; they are in the order of their begins."""
+    total = reached = 0
+    for stage in group:
+        end = _end(stage, now)
+        total += max(0, end - max(stage.begin_ns, reached))
+        reached = max(reached, end)
+    return total
 
 
 class _NullStage(Stage):
@@ -304,7 +339,7 @@ class _NullStage(Stage):
     ) -> None:
         return None
 
-    def add(self, *, bytes: int = 0, modmuls: int = 0) -> None:
+    def add(self, *, bytes: int = 0, modmuls: int = 0, multiply_adds: int = 0) -> None:
         pass
 
     def progress(self, done: int, total: int) -> None:
@@ -315,8 +350,9 @@ class NullTimeline(Timeline):
     """A timeline that keeps nothing."""
 
     def stage(
-        self, name: str, *, bytes: int = 0, modmuls: int = 0, parent: Stage | None = None
-    ) -> AbstractContextManager[Stage]:
+        self, name: str, *, bytes: int = 0, modmuls: int = 0, multiply_adds: int = 0,
+        parent: Stage | None = None,
+    ) -> AbstractContextManager[Stage]:  # fmt: skip
         return _NULL_STAGE
 
     def record(
@@ -328,6 +364,7 @@ class NullTimeline(Timeline):
         track: str,
         bytes: int = 0,
         modmuls: int = 0,
+        multiply_adds: int = 0,
         parent: Stage | None = None,
     ) -> Stage:
         return _NULL_STAGE

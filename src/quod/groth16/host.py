@@ -18,6 +18,7 @@ from quod.device.cancellation import Cancellation
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Stage, Timeline
 from quod.field.array import Words
+from quod.field.cost import product_cost
 from quod.formats import Zkey
 from quod.groth16.resident import Tasks
 from quod.groth16.sparse import SparseRows, multiply_pointwise
@@ -153,16 +154,26 @@ class _Parts:
             buffer = device.allocate(3 * n * fr.bytes)
             evaluations = buffer.view(np.uint32, (3 * n, fr.words))
             a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
-            with timeline.stage("A·w, B·w", modmuls=rows.nonzeros):
+            product = product_cost(fr)
+            with timeline.stage(
+                "A·w, B·w", bytes=rows.nonzeros * (4 + 2 * fr.bytes) + 2 * n * fr.bytes,
+                modmuls=rows.nonzeros, multiply_adds=rows.nonzeros * product,
+            ):  # fmt: skip
                 rows.multiply(self._witness, evaluations[: 2 * n])
-            with timeline.stage("A·w ∘ B·w", modmuls=n):
+            with timeline.stage(
+                "A·w ∘ B·w", bytes=3 * n * fr.bytes, modmuls=n, multiply_adds=n * product
+            ):
                 multiply_pointwise(device, fr, a, b, c)
-            with timeline.stage("transforms", modmuls=3 * n * max(1, zkey.log2_domain)):
+            products = 3 * n * max(1, zkey.log2_domain)
+            with timeline.stage(
+                "transforms", bytes=6 * 2 * n * fr.bytes, modmuls=products,
+                multiply_adds=products * product,
+            ):  # fmt: skip
                 coset_quotient(key._domain, evaluations, a)
         return a
 
     def _sum(self, name: str, bases: Bases, scalars: Words) -> Point:
-        with self._timeline.stage(f"MSM {name}", bytes=bases.resident.nbytes, parent=self._stage):
+        with self._timeline.stage(f"MSM {name}", parent=self._stage):
             return msm(
                 bases.resident.device,
                 bases.group,

@@ -22,6 +22,7 @@ from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
 from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.field.array import Words
+from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
 from quod.field.spec import FieldSpec
 from quod.formats import Zkey
@@ -123,7 +124,7 @@ class GpuKey:
         a, b, c = (evaluations.slice(start, start + size) for start in range(0, 3 * size, size))
         recording.launch(
             self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",
-            bytes=3 * size, modmuls=n,
+            bytes=3 * size, modmuls=n, multiply_adds=n * product_cost(fr),
         )  # fmt: skip
         record_coset_quotient(recording, self._domain, evaluations, a)
         return {

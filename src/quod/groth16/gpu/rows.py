@@ -21,6 +21,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import Words
+from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
 from quod.groth16.sparse import CONSTRAINT, HEAD_WORDS, SIGNAL, Coefficients, row_and_order, taken
@@ -316,6 +317,7 @@ class GpuRows:
             label="A·w, B·w",
             bytes=self.nonzeros * (4 + 2 * size) + self._pieces * size,
             modmuls=self.nonzeros,
+            multiply_adds=self.nonzeros * product_cost(self._modulus),
         )
         if self._cut:
             recording.launch(

@@ -17,6 +17,7 @@ from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.field.cost import product_cost
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
@@ -130,6 +131,7 @@ class _Recorder:
         self._bases = bases
         self._together = slice_points(plan, len(points))
         self._element = 8 * plan.group.coordinate_words
+        self._product = product_cost(plan.group.coordinates, plan.group.degree)
 
     def record(self) -> None:
         count, together = len(self._points), self._together
@@ -172,6 +174,7 @@ class _Recorder:
                 kernel, -(-instances // self._device.lanes), instances, own.count, source,
                 own.prefixes, self._room(own, copy), label="precompute",
                 bytes=own.count * 9 * self._element, modmuls=own.count * _NORMALISING,
+                multiply_adds=own.count * _NORMALISING * self._product,
             )  # fmt: skip
 
     def _multiply(self, own: _Slice, source: Buffer, target: Buffer) -> None:
@@ -185,6 +188,7 @@ class _Recorder:
             double, -(-count // device.lanes), count, doublings, source, own.extended,
             label="precompute", bytes=count * 6 * element,
             modmuls=count * doublings * _DOUBLING * plan.group.degree,
+            multiply_adds=count * doublings * _DOUBLING * self._product,
         )  # fmt: skip
         instances = self._instances(count)
         normalise = device.compile(curve_normalise, group=plan.group)
@@ -192,6 +196,7 @@ class _Recorder:
             normalise, -(-instances // device.lanes), instances, count, own.extended, own.prefixes,
             target, label="precompute", bytes=count * 12 * element,
             modmuls=count * _NORMALISING * plan.group.degree,
+            multiply_adds=count * _NORMALISING * self._product,
         )  # fmt: skip
 
     def _instances(self, count: int) -> int:

@@ -24,7 +24,7 @@ from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.quads import LANES, QUAD, QuadSum, quad_arithmetic
-from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, resident_workgroups
+from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, addition_cost, resident_workgroups
 
 # Lines of more points than 2**_SHORT are cut into rows and columns.
 _SHORT = 5
@@ -283,10 +283,12 @@ def record(
         else:
             kernel = device.compile(sum_lines, lanes_a_line=cut.lanes, **static)
         source, target = cut.source, cut.target
+        additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
         recording.launch(
             kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
             source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
             points, first_unit, out, label="reduce",
             bytes=8 * plan.sum_words * cut.lines * cut.length,
-            modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * cut.lines * cut.length,
+            modmuls=additions * products * plan.group.degree,
+            multiply_adds=additions * addition_cost(plan.group, plan.form, products),
         )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from quod.curve.groups import Group
 from quod.curve.point import AffinePoint, CoordinateElement, ExtendedPoint, PointArithmetic
+from quod.field.cost import product_cost, square_cost
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -30,6 +31,16 @@ PRODUCTS_OF_BASE: dict[Form, int] = {"weierstrass": 10, "edwards": 7}
 
 PRODUCTS_OF_ADDITION: dict[Form, int] = {"weierstrass": 14, "edwards": 9}
 """Products that adding two sums takes."""
+
+
+def addition_cost(group: Group, form: Form, products: int) -> int:
+    """32-bit multiply-adds of an addition of so many products.
+
+    Two of those of Weierstrass points, P squared and R squared, are squares.
+    """
+    squares = 2 if form == "weierstrass" else 0
+    product = product_cost(group.coordinates, group.degree)
+    return (products - squares) * product + squares * square_cost(group.coordinates, group.degree)
 
 
 def resident_workgroups(group: Group) -> int:

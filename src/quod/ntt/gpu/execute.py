@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.ntt.gpu.factors import Transform
 from quod.ntt.gpu.schedule import Tuning
@@ -106,6 +107,7 @@ def record_transform(
             label=f"{label} {number + 1}/{len(order)}",
             bytes=2 * data.nbytes + tables.nbytes,
             modmuls=round(shape.products * (batch << log_size)),
+            multiply_adds=round(shape.products * (batch << log_size) * product_cost(modulus)),
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel, types
@@ -43,4 +44,5 @@ def record_product_less(
         device.compile(product_less, modulus=modulus), -(-count // device.lanes),
         a, b, c, out, count,
         label="quotient", bytes=4 * each, modmuls=2 * count,
+        multiply_adds=2 * count * product_cost(modulus),
     )  # fmt: skip

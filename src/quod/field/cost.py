@@ -1,0 +1,30 @@
+"""What products in a field cost: multiply-adds of 32-bit words in the cheapest known form.
+
+A product of n words takes n * n of them, a square n * (n + 1) / 2, and a reduction what its form in
+`quod.field.reduction` has. In the quadratic extension a product is two sums of two products, each
+reduced once, and a square two products.
+"""
+
+from __future__ import annotations
+
+from quod.field.moduli import Modulus
+from quod.field.reduction import reduction_form
+
+
+def product_cost(modulus: Modulus, degree: int = 1) -> int:
+    """Multiply-adds of a product in the prime field or, of degree 2, in its extension."""
+    products = modulus.words**2
+    return degree * (degree * products + _reduction_cost(modulus))
+
+
+def square_cost(modulus: Modulus, degree: int = 1) -> int:
+    """Multiply-adds of a square in the prime field or, of degree 2, in its extension."""
+    words = modulus.words
+    if degree == 2:
+        return 2 * product_cost(modulus)
+    return words * (words + 1) // 2 + _reduction_cost(modulus)
+
+
+def _reduction_cost(modulus: Modulus) -> int:
+    form, words = reduction_form(modulus.value, modulus.words), modulus.words
+    return words * (words - form.first + (form.inverse is not None))
