@@ -98,13 +98,14 @@ def test_shape_says_how_many_products_there_are(
     shape = PassShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
     kernel = transform_tiles.trace(ptx_machine(tile.lanes), modulus=curve.fr, shape=shape)
     calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
-    assert calls == [f"sum_of_1_products.{curve.fr.name}"] * int(shape.products * 8)
+    elements = 1 << DEFAULT_TUNING.log_elements
+    assert calls == [f"sum_of_1_products.{curve.fr.name}"] * int(shape.products * elements)
     assert kernel.shared_bytes <= 48 * 1024
 
 
 def test_only_equal_steps_are_a_loop() -> None:
     root = root_of_unity(CURVES["bn254"], "arkworks", 3)
-    shape = PassShape("ascending", DEFAULT_TUNING.tile(8), "upper", root, rolled=True)
+    shape = PassShape("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
     with pytest.raises(KernelError, match="8 levels are no loop of steps of 3 levels"):
         transform_tiles.trace(ptx_machine(128), modulus=CURVES["bn254"].fr, shape=shape)
 
@@ -113,6 +114,6 @@ def test_only_equal_steps_are_a_loop() -> None:
 def test_a_tile_fixes_the_workgroup(direction: str) -> None:
     found = find(f"ntt_{direction}_tiles.bn254.fr")
     assert found.trace(ptx_machine(128)).workgroup_size == 128
-    message = r"tiles of 2\^10 elements, 2\^3 an instance, take workgroups of 128, not 64"
+    message = r"tiles of 2\^9 elements, 2\^2 an instance, take workgroups of 128, not 64"
     with pytest.raises(KernelError, match=message):
         found.trace(ptx_machine(64))

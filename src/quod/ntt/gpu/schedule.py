@@ -19,10 +19,10 @@ class Tuning:
     where they are equally long, and passes are split so that most of them are.
     """
 
-    log_tile: int = 10
-    log_elements: int = 3
-    most_levels: int = 9
-    resident: int = 4
+    log_tile: int = 9
+    log_elements: int = 2
+    most_levels: int = 8
+    resident: int = 5
     rolled: bool = False
 
     def __post_init__(self) -> None:
