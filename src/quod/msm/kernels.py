@@ -10,7 +10,7 @@ from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.gpu import accumulate as gpu_accumulate
-from quod.msm.gpu import merge, precompute
+from quod.msm.gpu import finish, merge, precompute
 from quod.msm.gpu import reduce as gpu_reduce
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.fixed_base import multiply_from_table
@@ -50,8 +50,8 @@ def _register_sums(name: str, form: Form) -> None:
         ("merge_runs", merge.merge_runs, {}),
         ("carry_sums", merge.carry_sums, {}),
         ("sum_lines", gpu_reduce.sum_lines, {"gathered": True, "lanes_a_line": 4}),
-        ("weigh_lines", gpu_reduce.weigh_lines, {}),
-        ("combine_windows", gpu_reduce.combine_windows, {}),
+        ("weigh_lines", finish.weigh_lines, {}),
+        ("combine_lines", finish.combine_lines, {}),
     ):
         register(f"msm.gpu.{short}[{name}, {form}]", definition, group=group, form=form, **static)
 

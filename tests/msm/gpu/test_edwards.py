@@ -14,9 +14,10 @@ from quod.curve.groups import GROUPS
 from quod.device.emulated import EmulatedDevice
 from quod.field.array import from_integers, to_integers
 from quod.kernel.interpreter import interpret
-from quod.msm.gpu import merge, precompute, reduce
+from quod.msm.gpu import merge, precompute
 from quod.msm.gpu.accumulate import accumulate
 from quod.msm.gpu.edwards import edwards_form
+from quod.msm.gpu.finish import Finisher
 from quod.msm.gpu.layout import GpuMsmPlan
 from tests.msm.gpu.sums import bases_of, machine, wide
 from tests.msm.inputs import points, reference
@@ -150,7 +151,7 @@ def test_finishing() -> None:
     for place, point in ((0, p), (7, q), (8, law.neg(p)), (15, q), (17, q), (18, law.neg(q))):
         buckets[place] = point
     buckets[16] = q  # 1*q + 2*q - 3*q
-    found = reduce.finish(plan, edwards_sums(buckets))
+    (found,) = Finisher([plan]).finish([edwards_sums(buckets)])
     expected: list[Any] = []
     for vector in range(2):
         total = None

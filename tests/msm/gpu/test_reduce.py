@@ -14,6 +14,7 @@ from quod.curve.groups import GROUPS
 from quod.kernel.errors import TraceError
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu import reduce
+from quod.msm.gpu.finish import Finisher
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.quads import LANES
 from quod.target.ptx import emit
@@ -166,38 +167,61 @@ def test_cuts(resident: int) -> None:
     assert shared or resident < 270336
 
 
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
-def test_finishing(name: str) -> None:
-    """Two results of three windows of 2**6 buckets, all but a few empty."""
-    group, law = GROUPS[name], reference(GROUPS[name])
-    plan = GpuMsmPlan(group, 10, 7, 3, 1, 1, 4, batch=3)
-    p, q = points(group, 2)
-    buckets: list[Any] = [None] * plan.all_buckets
-    for place, point in ((0, p), (63, q), (64, q), (65, law.neg(p)), (100, p), (127, p), (191, q),
-                         (192, p), (300, law.neg(q)), (301, q), (383, p)):  # fmt: skip
-        buckets[place] = point
+def lines_of(plan: GpuMsmPlan, buckets: dict[int, Any]) -> list[Any]:
+    """What is left for the host where all other buckets are empty."""
+    law = reference(plan.group)
     lines: list[Any] = []
     for vector in reduce.vectors_of(plan):
-        for window in range(plan.all_windows):
-            own: list[Any] = [None] * (1 << vector.bits)
-            for b in range(64):
-                digit = b >> vector.place & ((1 << vector.bits) - 1)
-                own[digit] = law.add(own[digit], buckets[64 * window + b])
-            lines += own
-    memory = sums_of(group, lines)
-    assert memory.nbytes == reduce.line_bytes(plan)
-    found = reduce.finish(plan, memory)
-    expected: list[Any] = []
-    for vector_number in range(3):
-        total = None
-        for window in range(3):
-            first = 64 * (3 * vector_number + window)
-            for b in range(64):
-                weight = (b + 1) << (7 * window)
-                total = law.add(total, law.mul(weight, buckets[first + b]))
-        expected.append(total)
-    assert expected[2] is None
-    assert np.array_equal(found.reshape(-1), bases_of(group, expected))
+        own: list[Any] = [None] * (plan.all_windows << vector.bits)
+        for number, point in buckets.items():
+            window, b = divmod(number, plan.buckets)
+            place = (window << vector.bits) + (b >> vector.place & ((1 << vector.bits) - 1))
+            own[place] = law.add(own[place], point)
+        lines += own
+    return lines
+
+
+def results_of(plan: GpuMsmPlan, buckets: dict[int, Any]) -> list[Any]:
+    law = reference(plan.group)
+    totals: list[Any] = [None] * plan.batch
+    for number, point in buckets.items():
+        window, b = divmod(number, plan.buckets)
+        result, place = divmod(window, plan.windows)
+        multiple = law.mul((b + 1) << (plan.window_bits * place), point)
+        totals[result] = law.add(totals[result], multiple)
+    return totals
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+def test_finishing(name: str) -> None:
+    """Three results of three windows of 2**6 buckets; one of 2**10; both beside each other."""
+    group, law = GROUPS[name], reference(GROUPS[name])
+    p, q = points(group, 2)
+    own = [
+        (GpuMsmPlan(group, 10, 7, 3, 1, 1, 4, batch=3),
+         {0: p, 63: q, 64: q, 65: law.neg(p), 100: p, 127: p, 191: q, 192: p, 300: law.neg(q),
+          301: q, 383: p, 385: q, 386: q, 388: law.neg(q)}),
+        (GpuMsmPlan(group, 10, 11, 1, 24, 1, 4), {0: p, 31: q, 32: p, 700: q, 1023: law.neg(p)}),
+    ]  # fmt: skip
+    lines = [sums_of(group, lines_of(plan, buckets)) for plan, buckets in own]
+    assert [memory.nbytes for memory in lines] == [reduce.line_bytes(plan) for plan, _ in own]
+    expected = [bases_of(group, results_of(plan, buckets)) for plan, buckets in own]
+    plans = [plan for plan, _ in own]
+    assert results_of(*own[0])[2] is None
+    together = Finisher(plans)
+    for _ in range(2):
+        found = together.finish(lines)
+        assert [words.shape[0] for words in found] == [3, 1]
+        for words, right in zip(found, expected, strict=True):
+            assert np.array_equal(words.reshape(-1), right)
+    (alone,) = Finisher(plans[1:]).finish(lines[1:])
+    assert np.array_equal(alone.reshape(-1), expected[1])
+
+
+def test_what_cannot_be_finished_together() -> None:
+    plans = [GpuMsmPlan(GROUPS[f"bn254.g{i}"], 10, 4, 1, 1, 1, 4) for i in (1, 2)]
+    with pytest.raises(ValueError, match="share their group and form"):
+        Finisher(plans)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

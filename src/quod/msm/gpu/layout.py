@@ -24,7 +24,7 @@ Kernels of four modules work on these arrays, and each of them records its launc
         bucket, at first zeros, which are infinity.
     reduce.record(recording, device, plan, first_unit, sums, lines, scratch)
         The bucket sums of each window to a few weighted sums; the sum of a bucket may be infinity.
-    reduce.finish(plan, lines) -> words
+    finish.Finisher([plan, ...]).finish([lines, ...]) -> [words, ...]
         On the host: from `lines` (uint64, reduce.line_bytes(plan) bytes) to the words of one affine
         point a vector, shape (batch, group.point_words).
 

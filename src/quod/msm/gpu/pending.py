@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.msm.digits import too_large
 from quod.msm.gpu import accumulate, merge, reduce
 from quod.msm.gpu.digits import NOT_TOO_LARGE, position_of_too_large
-from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.finish import Finisher
+from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.record import Scalars, record_units
 from quod.msm.gpu.workspace import Arrays
 
@@ -28,10 +31,15 @@ class PendingMsm:
     ) -> None:
         """`words` are those about scalars that are too large, one for each part of the MSM, and
         `strides` how many scalars the parts have, or how far apart their vectors are."""
-        self._plan = plan
+        self.plan = plan
         self._lines = lines
         self._words = words
         self._strides = strides
+
+    @property
+    def kind(self) -> tuple[Group, Form]:
+        """MSMs of one kind can be finished together."""
+        return self.plan.group, self.plan.form
 
     def finish(self) -> Array:
         """uint64 words of an affine point a vector, shape (batch, group.point_words).
@@ -39,14 +47,34 @@ class PendingMsm:
         Zeros are infinity. Call it when the submission was waited for. InputError for a scalar
         that was not below the group's order or the promised 2**scalar_bits.
         """
-        plan, start = self._plan, 0
+        return self._alone.finish()[0]
+
+    @cached_property
+    def _alone(self) -> PendingMsms:
+        return PendingMsms([self])
+
+    def checked_lines(self) -> Array:
+        """What the device left for the host; InputError as for `finish`."""
+        plan, start = self.plan, 0
         for words, stride in zip(self._words, self._strides, strict=True):
             word = int(words.view(np.uint32)[0])
             if word != NOT_TOO_LARGE:
                 position = start + position_of_too_large(word) % stride
                 raise too_large(plan.group, plan.maximum, position)
             start += stride
-        return reduce.finish(plan, self._lines.view(np.uint64))
+        return self._lines.view(np.uint64)
+
+
+class PendingMsms:
+    """MSMs of one kind that are finished together, which takes little longer than one of them."""
+
+    def __init__(self, pending: Sequence[PendingMsm]) -> None:
+        self._pending = pending
+        self._finisher = Finisher([own.plan for own in pending])
+
+    def finish(self) -> list[Array]:
+        """What `PendingMsm.finish` gives, of each."""
+        return self._finisher.finish([own.checked_lines() for own in self._pending])
 
 
 def record_buckets(
