@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,9 @@ _INLINE_SHARED_BYTES = 32 << 10
 # Handing work to workers takes 10 to 40 us; a launch that is known to be shorter than this runs on
 # the caller's thread.
 _INLINE_SECONDS = 50e-6
+# So does one that only one worker could work on, if it is over before Ctrl-C is missed: on the main
+# thread, whose stack is large everywhere.
+_INLINE_SECONDS_ALONE = 5e-3
 
 
 class CpuDevice:
@@ -187,9 +191,10 @@ class CpuDevice:
         size = kernel.size_class(groups, arguments)
         expected = kernel.expected_seconds(size)
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
+        alone = workers == 1 and threading.current_thread() is threading.main_thread()
         if (
             expected is not None
-            and expected < _INLINE_SECONDS
+            and expected < (_INLINE_SECONDS_ALONE if alone else _INLINE_SECONDS)
             and kernel.shared_bytes <= _INLINE_SHARED_BYTES
         ):
             job.run_share()
