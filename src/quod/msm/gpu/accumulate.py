@@ -19,7 +19,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan, Units
-from quod.msm.gpu.sums import PRODUCTS_OF_BASE, resident_workgroups
+from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost, resident_workgroups
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def accumulate_again(
     form: Form,
 ) -> None:
     """The units that `accumulate` noted, by complete additions."""
+    k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     instances = k.num_workgroups() * k.workgroup_size
     with k.range(k.global_id(), retries[0], instances) as outer:
@@ -145,7 +146,7 @@ def record(
     """
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group)
-    products = PRODUCTS_OF_BASE[form] * plan.entry_room * group.degree
+    products = PRODUCTS_OF_BASE[form]
     moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
     compiled = device.compile(
         accumulate, group=group, form=form, resident=chosen.resident, ahead=chosen.ahead,
@@ -155,7 +156,8 @@ def record(
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
         compiled, -(-plan.unit_room // device.lanes), units.count, *arrays,
-        label="accumulate", bytes=moved, modmuls=products,
+        label="accumulate", bytes=moved, modmuls=plan.entry_room * products * group.degree,
+        multiply_adds=plan.entry_room * addition_cost(group, form, products),
     )  # fmt: skip
     if form == "weierstrass":
         again = device.compile(accumulate_again, group=group, form=form)

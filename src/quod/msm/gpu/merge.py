@@ -19,7 +19,12 @@ from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan, Units
-from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, SumArithmetic
+from quod.msm.gpu.sums import (
+    PRODUCTS_OF_ADDITION,
+    SumArithmetic,
+    addition_cost,
+    resident_workgroups,
+)
 
 # Units of a bucket that one lane should add up.
 _UNITS_A_LANE = 4
@@ -54,6 +59,7 @@ def merge_buckets(
     Buckets of many units are appended to `runs` and `run_sums` as pairs of the first unit and the
     number of units or of sums.
     """
+    k.resident_workgroups(resident_workgroups(group))
     law, lanes = sum_arithmetic(k, group, form), lanes_a_bucket
     bucket = k.global_id() // lanes
     lane = k.local_id() % lanes
@@ -108,6 +114,7 @@ def merge_runs(
 
     Workgroups take one run after the other; counters[which] is how many there are.
     """
+    k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     size = k.workgroup_size
     width = min(k.subgroup_size, size)
@@ -149,6 +156,7 @@ def carry_sums(
     form: Form,
 ) -> None:
     """carried[b] += sums[first_unit[b]] for every bucket b with units."""
+    k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     bucket = k.global_id()
     with k.if_(bucket < buckets):
@@ -200,11 +208,13 @@ def record(
     run_sums = scratch.slice(middle, middle + _aligned(8 * sum_room))
     recording.fill(counters, label="merge")
     compiled = device.compile(merge_buckets, lanes_a_bucket=lanes, **static)
+    additions = max(0, plan.unit_room - plan.all_buckets)
+    products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(
         compiled, -(-plan.all_buckets * lanes // device.lanes), plan.all_buckets, units.first_unit,
         sums, counters, runs, run_sums, label="merge", bytes=plan.unit_room * 8 * plan.sum_words,
-        modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree
-        * max(0, plan.unit_room - plan.all_buckets),
+        modmuls=additions * products * plan.group.degree,
+        multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
     # Enough workgroups to fill the device, if there may be so many runs.
     compiled = device.compile(merge_runs, **static)
@@ -229,8 +239,10 @@ def record_carry(
 ) -> None:
     """carried[b] += sums[first_unit[b]] for every bucket with units."""
     compiled = device.compile(carry_sums, group=plan.group, form=plan.form)
+    products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(
         compiled, -(-plan.all_buckets // device.lanes), plan.all_buckets, units.first_unit, sums,
         carried, label="merge", bytes=3 * 8 * plan.sum_words * plan.all_buckets,
-        modmuls=PRODUCTS_OF_ADDITION[plan.form] * plan.group.degree * plan.all_buckets,
+        modmuls=plan.all_buckets * products * plan.group.degree,
+        multiply_adds=plan.all_buckets * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
