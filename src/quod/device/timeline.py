@@ -96,7 +96,7 @@ class Row:
     """A line of the stage table: all stages of one name under one parent, put together.
 
     `seconds` is their sum, `busy` the time in which at least one of them ran: where stages ran
-    beside each other the sum is longer. `share` is `busy` over the time of the whole timeline.
+    beside each other the sum is longer. `share` is `busy` over the time in which any stage ran.
     `parent` is the number of the line that this one stands under. The counts are those of
     `Stage`, of these stages alone, without what is inside them.
     """
@@ -224,8 +224,7 @@ class Timeline:
         for stage in stages:
             key = None if stage.parent is None else id(stage.parent)
             children.setdefault(key, []).append(stage)
-        begin = min(stage.begin_ns for stage in stages)
-        whole = max(_end(stage, now) for stage in stages) - begin
+        whole = _busy(stages, now)
         table: list[Row] = []
 
         def add(siblings: Sequence[Stage], parent: int | None) -> None:

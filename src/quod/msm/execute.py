@@ -15,8 +15,9 @@ import numpy as np
 from quod.curve.groups import Group
 from quod.curve.parameters import Fq2Element
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError
+from quod.field.cost import product_cost, square_cost
 from quod.msm import reduce
 from quod.msm.bases import Array, CpuBases, MsmBases
 from quod.msm.digits import (
@@ -30,6 +31,9 @@ from quod.msm.digits import (
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
 from quod.msm.sums import PointSums
+
+# Products of an addition in affine coordinates with a shared inversion; one of them is a square.
+_PRODUCTS_OF_ADDITION = 6
 
 AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 
@@ -49,13 +53,27 @@ class _Execution:
         with self.timeline.stage("sort"):
             entries, starts, lengths = self._sort(stored)
         del stored
-        with self.timeline.stage("accumulate"):
+        with self.timeline.stage("accumulate") as stage:
+            self._count(stage, int(lengths.sum()))
             buckets = self._sums(len(starts))
             source = self.bases.points.reshape(-1).view(np.uint64)
             buckets.add_up(source, entries, starts, lengths)
         del entries
-        with self.timeline.stage("reduce"):
+        with self.timeline.stage("reduce") as stage:
+            # Each bucket in a row and in a column.
+            self._count(stage, 2 * len(starts))
             return self._reduce(buckets)
+
+    def _count(self, stage: Stage, additions: int) -> None:
+        """Tells a timeline of points that are added, each read once."""
+        group = self.plan.group
+        product = product_cost(group.coordinates, group.degree)
+        square = square_cost(group.coordinates, group.degree)
+        stage.add(
+            bytes=additions * (8 * group.point_words + 4),
+            modmuls=additions * _PRODUCTS_OF_ADDITION * group.degree,
+            multiply_adds=additions * ((_PRODUCTS_OF_ADDITION - 1) * product + square),
+        )
 
     def _digits(self, scalars: Array) -> Array:
         plan, device, bases = self.plan, self.device, self.bases

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quod.cli.options import AsJson, Device, Quiet
+from quod.cli.options import AsJson, Device, Quiet, Trace
 
 if TYPE_CHECKING:
     from quod.cli.bench.harness import Case
@@ -30,7 +31,26 @@ Sizes = Annotated[
         "--log2", metavar="K", min=0, max=28, help="Size 2^K; may be given several times."
     ),
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw the stages under the device's limits (a roofline)."),
+]
+Stages = Annotated[
+    bool, typer.Option("--stages", help="Print the stages of each on standard error.")
+]
 Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What to make of the figures: rows as a table or JSON, and the files to write."""
+
+    as_json: bool
+    record: Path | None
+    quiet: bool
+    plot: Path | None = None
+    stages: bool = False
+    trace: Path | None = None
 
 
 def _run(
@@ -41,17 +61,16 @@ def _run(
     against: str | None,
     repeats: int,
     seconds: float,
-    as_json: bool,
-    record: Path | None,
-    quiet: bool,
+    output: _Output,
 ) -> None:
     from quod.cli.bench import harness
     from quod.cli.bench.report import report, shown_parameters
+    from quod.cli.bench.traced import Traced
     from quod.cli.options import check_outputs
     from quod.cli.terminal import note
 
-    if record is not None:
-        check_outputs([record], [])
+    check_outputs([path for path in (output.record, output.plot, output.trace) if path], [])
+    traced = Traced(output.plot, output.trace, stages=output.stages)
     rows = harness.measure(
         subject,
         cases,
@@ -60,12 +79,14 @@ def _run(
         plan=harness.Plan(repeats=repeats, seconds=seconds),
         command=harness.command_line(),
         follow=lambda case: note(
-            f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=quiet
+            f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=output.quiet
         ),
+        after=traced.run,
     )
-    report(rows, as_json=as_json)
-    if record is not None:
-        harness.record(record, rows)
+    report(rows, as_json=output.as_json)
+    if output.record is not None:
+        harness.record(output.record, rows)
+    traced.show(subject, device)
 
 
 @app.command()
@@ -80,6 +101,9 @@ def field(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    plot: Plot = None,
+    stages: Stages = False,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Montgomery products: throughput of one core and of all."""
@@ -92,9 +116,7 @@ def field(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        as_json=as_json,
-        record=record,
-        quiet=quiet,
+        output=_Output(as_json, record, quiet, plot, stages, trace),
     )
 
 
@@ -112,6 +134,9 @@ def msm(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    plot: Plot = None,
+    stages: Stages = False,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Multi-scalar multiplication over distinct points."""
@@ -124,9 +149,7 @@ def msm(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        as_json=as_json,
-        record=record,
-        quiet=quiet,
+        output=_Output(as_json, record, quiet, plot, stages, trace),
     )
 
 
@@ -140,6 +163,9 @@ def ntt(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    plot: Plot = None,
+    stages: Stages = False,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Number-theoretic transforms over the scalar field."""
@@ -152,9 +178,7 @@ def ntt(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        as_json=as_json,
-        record=record,
-        quiet=quiet,
+        output=_Output(as_json, record, quiet, plot, stages, trace),
     )
 
 
@@ -177,6 +201,9 @@ def groth16(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    plot: Plot = None,
+    stages: Stages = False,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Proofs with the key resident, by the whole command, and verification."""
@@ -197,9 +224,7 @@ def groth16(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        as_json=as_json,
-        record=record,
-        quiet=quiet,
+        output=_Output(as_json, record, quiet, plot, stages, trace),
     )
 
 
@@ -224,7 +249,5 @@ def process(
         against=None,
         repeats=repeats,
         seconds=seconds,
-        as_json=as_json,
-        record=record,
-        quiet=quiet,
+        output=_Output(as_json, record, quiet),
     )

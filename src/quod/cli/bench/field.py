@@ -7,16 +7,20 @@ measured is throughput: in real work there is always an independent product at h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import TypedDict
 
 from quod.cli.bench.harness import Case
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
+from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
+from quod.field.cost import product_cost, square_cost
 from quod.field.moduli import MODULI, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
@@ -81,17 +85,43 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
             modulus, device.lanes, _GPU_CHAINS, partial(device.launch, compiled, 1), square=square
         )
         recording = device.stream("field").record()
-        recording.launch(compiled, groups, elements, STEPS)
+        recording.launch(
+            compiled, groups, elements, STEPS, label=f"{modulus.name} {what}",
+            **_counts(modulus, count, _GPU_CHAINS, square=square),
+        )  # fmt: skip
         replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * STEPS)
         replay()
-        yield Case({"field": modulus.name, "what": what}, replay, unit="G/s", reads=True)
+        yield Case(
+            {"field": modulus.name, "what": what}, replay, unit="G/s", reads=True, traced=replay
+        )
 
 
-def _rate(device: AnyDevice, recording: Recording, operations: int) -> float:
+def _rate(
+    device: AnyDevice, recording: Recording, operations: int, timeline: Timeline | None = None
+) -> float:
     """Thousand millions of operations a second."""
     begin = perf_counter()
-    device.stream("field").replay(recording).submit().wait()
+    device.stream("field").replay(recording).submit(timeline).wait()
     return operations / (perf_counter() - begin) / 1e9
+
+
+class Counts(TypedDict):
+    """Work as a timeline is told of it."""
+
+    bytes: int
+    modmuls: int
+    multiply_adds: int
+
+
+def _counts(modulus: Modulus, instances: int, chains: int, *, square: bool = False) -> Counts:
+    """What a timeline is told of a launch: elements are read once and all but one written."""
+    products = instances * chains * STEPS
+    cost = square_cost(modulus) if square else product_cost(modulus)
+    return {
+        "bytes": instances * (2 * chains + 1) * modulus.bytes,
+        "modmuls": products,
+        "multiply_adds": products * cost,
+    }
 
 
 def _check(
@@ -118,16 +148,36 @@ def _check(
                 raise QuodError(f"the product in {modulus.name} is wrong; please report it")
 
 
-def _case(modulus: Modulus, device: CpuDevice) -> Case:
+@dataclass(frozen=True)
+class CpuProducts:
+    """A launch of products on all threads of a processor, and what a timeline is told of it."""
+
+    run: Callable[[], object]
+    counts: Counts
+
+
+def cpu_products(modulus: Modulus, device: CpuDevice) -> CpuProducts:
+    """Products that keep all threads busy, checked; QuodError if they are wrong."""
     compiled = device.compile(field_products, modulus=modulus, chains=CHAINS, square=False)
     groups = GROUPS * device.threads
     count = groups * device.lanes
     launch = partial(device.launch, compiled, groups)
     _check(modulus, count, CHAINS, launch)
     memory = random_elements(modulus, count * (CHAINS + 1), seed=1)
+    return CpuProducts(partial(launch, memory, STEPS), _counts(modulus, count, CHAINS))
+
+
+def _case(modulus: Modulus, device: CpuDevice) -> Case:
+    products = cpu_products(modulus, device)
+
+    def traced(timeline: Timeline) -> None:
+        with timeline.stage(f"{modulus.name} product", **products.counts):
+            products.run()
+
     return Case(
         {"field": modulus.name, "limbs": device.strategy, "threads": device.threads},
-        partial(launch, memory, STEPS),
+        products.run,
         unit="ns/product",
-        operations=STEPS * CHAINS * count,
+        operations=products.counts["modmuls"],
+        traced=traced,
     )

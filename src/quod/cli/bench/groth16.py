@@ -20,6 +20,7 @@ from quod.cli.bench.harness import Case, Parameter
 from quod.errors import QuodError
 
 if TYPE_CHECKING:
+    from quod.device.timeline import Timeline
     from quod.formats import Witness
     from quod.groth16 import ProvingKey
 
@@ -68,6 +69,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             lambda: key.prove(witness),
             unit="ms",
             peers=provers,
+            traced=lambda timeline: key.prove(witness, timeline=timeline),
         )
         yield Case(
             {"what": "prove, whole process", **circuit},
@@ -100,7 +102,10 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
             "circuit": "chain", "curve": curve, "constraints": constraints,
         }  # fmt: skip
         yield Case(
-            {"what": "prove, key resident", **circuit}, partial(key.prove, witness), unit="ms"
+            {"what": "prove, key resident", **circuit},
+            partial(key.prove, witness),
+            unit="ms",
+            traced=partial(_traced, key, witness),
         )
         yield Case(
             {"what": "prove many, key resident", **circuit},
@@ -109,6 +114,10 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
             operations=_MANY,
         )
         key.close()
+
+
+def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
+    key.prove(witness, timeline=timeline)
 
 
 def _prove_many(key: ProvingKey, witness: Witness) -> None:

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from quod import __version__
+from quod.device.timeline import Timeline
 from quod.errors import InputError
 
 Parameter = str | int | float | bool
@@ -28,7 +29,8 @@ class Case:
     `run` does the work once and returns when it is done; `operations` is how many of what `unit`
     counts it does (a run of 2^20 products with the unit "ns/product" has 2^20). `peers` are the
     same work by other programs, by name. `unit` begins with s, ms, us or ns; where `reads` is
-    true the figure, in `unit`, is what `run` gives instead of how long it takes.
+    true the figure, in `unit`, is what `run` gives instead of how long it takes. `traced` does the
+    work once more and tells a timeline of its stages.
     """
 
     parameters: dict[str, Parameter]
@@ -37,6 +39,7 @@ class Case:
     operations: int = 1
     peers: dict[str, Callable[[], object]] = field(default_factory=dict)
     reads: bool = False
+    traced: Callable[[Timeline], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class Plan:
         return enough or len(times) >= self.most_repeats
 
 
+_WRITTEN = ("--record", "--plot", "--trace")
+
 _SCALES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -87,11 +92,13 @@ def measure(
     plan: Plan,
     command: str,
     follow: Callable[[Case], None] = lambda case: None,
+    after: Callable[[Case], None] = lambda case: None,
 ) -> list[Measurement]:
     """Measure each case, and the peer `against` beside it where the case has one.
 
     Our runs and the peer's alternate, so that a machine that slows down slows both. `follow` hears
-    of each case before it runs. Raises `InputError` if no case knows the peer.
+    of each case before it runs, `after` once it is measured. Raises `InputError` if no case knows
+    the peer.
     """
     rows: list[Measurement] = []
     known: set[str] = set()
@@ -127,6 +134,7 @@ def measure(
                 command=command,
             )
         )
+        after(case)
     if against is not None and not rows:
         listed = ", ".join(sorted(known)) or "none for these parameters"
         raise InputError(f"{against!r} is not a peer of this benchmark; it has: {listed}")
@@ -276,14 +284,14 @@ def _identity(row: dict[str, Any]) -> tuple[str, str, str, str]:
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The command that is running, to be repeated by a reader.
 
-    Without `--record`, and without the folders of this machine: of an absolute path only the last
-    part is kept.
+    Without the options that name files to write, and without the folders of this machine: of an
+    absolute path only the last part is kept.
     """
     words = ["quod"]
     given = iter(sys.argv[1:] if arguments is None else arguments)
     for word in given:
-        if word == "--record":
+        if word in _WRITTEN:
             next(given, None)
-        elif not word.startswith("--record="):
+        elif word.partition("=")[0] not in _WRITTEN:
             words.append(Path(word).name if os.path.isabs(word) else word)
     return shlex.join(words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from quod.curve.groups import GROUPS, Group
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.kernels import field_multiply, field_sum
@@ -30,6 +31,10 @@ from quod.msm.fixed_base import multiply_generator
 
 KINDS = ("uniform", "bits", "equal", "giant")
 """Uniform; zeros and ones; all the same; mostly the same, so that a bucket holds nearly all."""
+
+
+class _Run(Protocol):
+    def __call__(self, timeline: Timeline | None = None) -> object: ...
 
 
 def cases(
@@ -70,7 +75,8 @@ def _cases(
             "threads": device.threads,
         }
         peers = _peers(group, points, scalars, expected) if device is one else {}
-        yield Case(parameters, _run(device, bases, scalars), unit="ms", peers=peers)
+        run = _run(device, bases, scalars)
+        yield Case(parameters, run, unit="ms", peers=peers, traced=run)
 
 
 def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -> Case:
@@ -88,11 +94,15 @@ def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -
     parameters: dict[str, Parameter] = {
         "group": group.name, "log2": log2_size, "scalars": kind,
     }  # fmt: skip
-    return Case(parameters, lambda: session.run(session.scalars, None), unit="ms")
+
+    def run(timeline: Timeline | None = None) -> object:
+        return session.run(session.scalars, timeline)
+
+    return Case(parameters, run, unit="ms", traced=run)
 
 
-def _run(device: CpuDevice, bases: MsmBases, scalars: Words) -> Callable[[], object]:
-    return lambda: msm(device, bases.group, bases, scalars)
+def _run(device: CpuDevice, bases: MsmBases, scalars: Words) -> _Run:
+    return lambda timeline=None: msm(device, bases.group, bases, scalars, timeline=timeline)
 
 
 def _scalars(group: Group, kind: str, count: int) -> Words:

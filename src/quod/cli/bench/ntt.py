@@ -8,6 +8,7 @@ transforms are submitted at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -17,13 +18,20 @@ from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
+from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements
+from quod.field.cost import product_cost
 from quod.ntt import NttPlan, Ordering
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
 
 _COSET = 7
 _PAIR = "inverse NR, forward RN on a coset"
+
+
+class _Run(Protocol):
+    def __call__(self, timeline: Timeline | None = None) -> None: ...
+
 
 _AT_ONCE = 8
 """Transforms a submission, so that what it costs to submit does not count."""
@@ -47,15 +55,19 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
         parameters: dict[str, Parameter] = {"curve": curve, "log2": log2_size}
         for plan in plans if every.threads > 1 else plans[:1]:
             threads = every.threads if plan is plans[0] else 1
+            forward = _checked(plan, values)
             yield Case(
                 {**parameters, "what": "forward NN", "threads": threads},
-                _checked(plan, values),
+                forward,
                 unit="ms",
+                traced=_traced("forward NN", plan, forward, 1),
             )
+        pair = _pair(plans[0], values.copy())
         yield Case(
             {**parameters, "what": _PAIR, "threads": every.threads},
-            _pair(plans[0], values.copy()),
+            pair,
             unit="ms",
+            traced=_traced(_PAIR, plans[0], pair, 2),
         )
 
 
@@ -80,18 +92,18 @@ def resident_cases(
         for _ in range(_AT_ONCE):
             plan.record(recording, "forward", data, ordering=ordering)
         run = _replayed(device, recording.finish().recording)
-        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", _AT_ONCE)
+        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", _AT_ONCE, traced=run)
     recording = device.stream("NTT").record()
     for _ in range(_AT_ONCE):
         plan.record(recording, "inverse", data, ordering="NR", scaled=False)
         plan.record(recording, "forward", data, ordering="RN", coset=_COSET)
     run = _replayed(device, recording.finish().recording)
-    yield Case({**parameters, "what": _PAIR}, run, "ms", _AT_ONCE)
+    yield Case({**parameters, "what": _PAIR}, run, "ms", _AT_ONCE, traced=run)
 
 
-def _replayed(device: AnyDevice, recording: Recording) -> Callable[[], None]:
-    def run() -> None:
-        device.stream("NTT").replay(recording).submit().wait()
+def _replayed(device: AnyDevice, recording: Recording) -> _Run:
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("NTT").replay(recording).submit(timeline).wait()
 
     run()
     return run
@@ -105,6 +117,23 @@ def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:
     if not np.array_equal(data, values):
         raise QuodError("a transform and its inverse do not agree; please report it")
     return lambda: plan.forward(data)
+
+
+def _traced(
+    name: str, plan: NttPlan, run: Callable[[], None], transforms: int
+) -> Callable[[Timeline], None]:
+    """A run as one stage: data read and written once, a product for every two elements a step."""
+    count = transforms * plan.size
+
+    def traced(timeline: Timeline) -> None:
+        products = count * plan.log2_size // 2
+        with timeline.stage(
+            name, bytes=2 * count * plan.modulus.bytes, modmuls=products,
+            multiply_adds=products * product_cost(plan.modulus),
+        ):  # fmt: skip
+            run()
+
+    return traced
 
 
 def _pair(plan: NttPlan, data: Words) -> Callable[[], None]:
