@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import CURVES
+from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words, to_integers
 from quod.formats import coefficient_dtype
@@ -42,6 +43,17 @@ def test_products_with_a_witness(
     assert rows.nonzeros == len(entries)
     assert rows.elements > rows.height == 128
     assert products(rows, vector) == sums(fr, entries, vector, 128, transposed=False)
+
+
+def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", 8)
+    fr = CURVES["bn254"].fr
+    rng = random.Random(4)
+    entries = random_entries(rng, fr.value, 7, 29)
+    vector = [rng.randrange(fr.value) for _ in range(29)]
+    device = EmulatedDevice(executor="ptx", workgroup=32)
+    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 8)
+    assert products(rows, vector) == sums(fr, entries, vector, 16, transposed=False)
 
 
 def test_transposed_products(gpu_device: AnyDevice) -> None:
