@@ -10,7 +10,7 @@ INLINE_OPS = 1024
 A call passes 12 words in registers and the others, field elements mostly, through memory.
 """
 
-INLINE_TOTAL = 3 << 14
+INLINE_TOTAL = 1 << 14
 """Ops that a kernel may grow to by copies: the assembler's time grows faster than they do."""
 
 
