@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from quod.curve.affine import AffineGroup
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.groth16.points import affine_group
@@ -40,7 +41,7 @@ def point_outside_the_subgroup(law: AffineGroup[Any]) -> Any:
 
 
 @pytest.fixture(params=CURVES)
-def proved(request: pytest.FixtureRequest, made: Make, device: CpuDevice) -> Proved:
+def proved(request: pytest.FixtureRequest, made: Make, device: AnyDevice) -> Proved:
     """A verifying key, public inputs and a proof that hold."""
     own = made(request.param)
     key = ProvingKey.from_zkey(own.zkey, device=device)
@@ -52,33 +53,51 @@ def law_of(proof: Proof, name: str) -> Any:
     return affine_group(GROUPS[f"{proof.curve}.g{2 if name == 'b' else 1}"])
 
 
+def verify(key: VerifyingKey, public: Sequence[Any], proof: Proof) -> bool:
+    """What the verifier says of a proof, at once and of one point after the other."""
+
+    def point_by_point() -> bool:
+        verification = key.begin(public)
+        verification.take(proof.a, proof.b)
+        return verification.finish(proof.c)
+
+    try:
+        answer = key.verify(public, proof)
+    except InputError as error:
+        with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
+            point_by_point()
+        raise
+    assert point_by_point() is answer
+    return answer
+
+
 # --- what holds
 
 
 def test_an_honest_proof(proved: Proved) -> None:
     key, public, proof = proved
-    assert key.verify(public, proof) is True
-    assert key.verify(tuple(public), proof) is True
+    assert verify(key, public, proof) is True
+    assert verify(key, tuple(public), proof) is True
 
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
-def test_proofs_of_snarkjs(shared_fixtures: Path, device: CpuDevice, name: str) -> None:
+def test_proofs_of_snarkjs(shared_fixtures: Path, device: AnyDevice, name: str) -> None:
     folder = shared_fixtures / "circom" / name
     key = VerifyingKey.from_json(folder / "verification_key.json", device=device)
     public = circom.read_public(folder / "public.json")
     proof = Proof.from_json(folder / "circom.proof")
-    assert key.verify(public, proof)
+    assert verify(key, public, proof)
     for index in range(len(public)):
         changed = [*public]
         changed[index] = (changed[index] + 1) % CURVES[key.curve].fr.value
-        assert not key.verify(changed, proof)
+        assert not verify(key, changed, proof)
 
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
 def test_a_key_from_a_zkey_is_the_published_one(
-    shared_fixtures: Path, device: CpuDevice, name: str
+    shared_fixtures: Path, device: AnyDevice, name: str
 ) -> None:
     folder = shared_fixtures / "circom" / name
     key = VerifyingKey.from_zkey(folder / "circuit.zkey", device=device)
@@ -89,7 +108,7 @@ def test_a_key_from_a_zkey_is_the_published_one(
     assert (again.alpha_g1, again.ic) == (key.alpha_g1, key.ic)
 
 
-def test_public_inputs_of_every_kind(made: Make, device: CpuDevice, tmp_path: Path) -> None:
+def test_public_inputs_of_every_kind(made: Make, device: AnyDevice, tmp_path: Path) -> None:
     """Zero, one and r - 1 among the public inputs."""
     from quod.groth16 import generate_key
     from tests.groth16.circuits import Circuit
@@ -106,6 +125,12 @@ def test_public_inputs_of_every_kind(made: Make, device: CpuDevice, tmp_path: Pa
     assert not key.verifying_key.verify([0, 1, 0, r - 1], proof)
 
 
+def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
+    key, public, proof = proved
+    with pytest.raises(ValueError, match="takes A and B before C"):
+        key.begin(public).finish(proof.c)
+
+
 # --- tampered proofs
 
 
@@ -115,12 +140,12 @@ def test_a_point_changed_for_another_of_the_group(proved: Proved, name: str) -> 
     law = law_of(proof, name)
     point = getattr(proof, name)
     for other in (law.negate(point), law.add(point, law.generator), law.generator):
-        assert key.verify(public, replace(proof, **{name: other})) is False
+        assert verify(key, public, replace(proof, **{name: other})) is False
 
 
 def test_points_in_each_others_place(proved: Proved) -> None:
     key, public, proof = proved
-    assert key.verify(public, replace(proof, a=proof.c, c=proof.a)) is False
+    assert verify(key, public, replace(proof, a=proof.c, c=proof.a)) is False
 
 
 def test_two_negations_that_cancel_are_the_same_statement(proved: Proved) -> None:
@@ -128,7 +153,7 @@ def test_two_negations_that_cancel_are_the_same_statement(proved: Proved) -> Non
     key, public, proof = proved
     g1, g2 = law_of(proof, "a"), law_of(proof, "b")
     other = replace(proof, a=g1.negate(proof.a), b=g2.negate(proof.b))
-    assert key.verify(public, other) is True
+    assert verify(key, public, other) is True
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
@@ -141,7 +166,7 @@ def test_every_coordinate_changed(proved: Proved, name: str) -> None:
         flat[index] = (flat[index] + 1) % q
         bad = ((flat[0], flat[1]), (flat[2], flat[3])) if name == "b" else tuple(flat)
         with pytest.raises(InputError, match=f"^pi_{name} is not on the curve"):
-            key.verify(public, replace(proof, **{name: bad}))
+            verify(key, public, replace(proof, **{name: bad}))
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
@@ -154,17 +179,17 @@ def test_coordinates_that_are_not_reduced(proved: Proved, name: str) -> None:
         (x, (y[0], y[1] - q)) if name == "b" else (x, y - q),
     ):
         with pytest.raises(InputError, match=f"coordinate of pi_{name} is not below q"):
-            key.verify(public, replace(proof, **{name: bad}))
+            verify(key, public, replace(proof, **{name: bad}))
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
 def test_infinity(proved: Proved, name: str) -> None:
     key, public, proof = proved
     with pytest.raises(InputError, match=f"^pi_{name} is the point at infinity"):
-        key.verify(public, replace(proof, **{name: None}))
+        verify(key, public, replace(proof, **{name: None}))
     zero = ((0, 0), (0, 0)) if name == "b" else (0, 0)
     with pytest.raises(InputError, match=f"^pi_{name} is not on the curve"):
-        key.verify(public, replace(proof, **{name: zero}))
+        verify(key, public, replace(proof, **{name: zero}))
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
@@ -178,7 +203,7 @@ def test_points_outside_the_subgroup(proved: Proved, name: str) -> None:
     # The honest point plus one of low order: the pairing may not notice, the check must.
     for bad in (outside, low, law.add(getattr(proof, name), low)):
         with pytest.raises(InputError, match=f"^pi_{name} is not in the subgroup"):
-            key.verify(public, replace(proof, **{name: bad}))
+            verify(key, public, replace(proof, **{name: bad}))
 
 
 # --- public inputs
@@ -191,8 +216,8 @@ def test_public_inputs_changed(proved: Proved) -> None:
         for change in (1, -1, r // 2):
             changed = [*public]
             changed[index] = (changed[index] + change) % r
-            assert key.verify(changed, proof) is False
-    assert key.verify(public[::-1], proof) is False
+            assert verify(key, changed, proof) is False
+    assert verify(key, public[::-1], proof) is False
 
 
 def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
@@ -200,21 +225,21 @@ def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
     r = CURVES[key.curve].fr.value
     for bad in (public[1] + r, public[1] - r, -1, r, 1 << 300):
         with pytest.raises(InputError, match=r"^public input 1 is not from 0 to below r"):
-            key.verify([public[0], bad], proof)
+            verify(key, [public[0], bad], proof)
 
 
 def test_another_count_of_public_inputs(proved: Proved) -> None:
     key, public, proof = proved
     for bad in ([], public[:1], [*public, 0], [*public, *public]):
         with pytest.raises(MismatchError, match=f"2 public inputs and {len(bad)} were given"):
-            key.verify(bad, proof)
+            verify(key, bad, proof)
 
 
 @pytest.mark.parametrize("bad", [1.0, "1", None, True], ids=repr)
 def test_public_inputs_that_are_no_integers(proved: Proved, bad: Any) -> None:
     key, public, proof = proved
     with pytest.raises(InputError, match=r"^public input 0 must be an int"):
-        key.verify([bad, public[1]], proof)
+        verify(key, [bad, public[1]], proof)
 
 
 def test_a_proof_over_another_curve(made: Make) -> None:

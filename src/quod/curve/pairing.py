@@ -69,29 +69,50 @@ def pairing_product_words(
     `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
     (see `quod.curve.array`); the result is of shape (12, words).
     """
+    return _product_words(device, curve, _miller_words(device, curve, p, q))
+
+
+def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
     words = curve.fq.words
     count = len(p)
     if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
     values = np.zeros((count, 12, words), np.uint32)
-    out = np.zeros((12, words), np.uint32)
     given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
     loops = device.compile(miller_loops, curve=curve.name)
     device.launch(loops, -(-count // device.lanes), count, *given, values)
+    return values
+
+
+def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
+    out = np.zeros((12, curve.fq.words), np.uint32)
     # One lane of a vector would take as long, and much longer to compile.
     product = device.compile(pairing_final, lanes=1, curve=curve.name)
-    device.launch(product, 1, count, values, out)
+    device.launch(product, 1, len(values), values, out)
     return out
+
+
+def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Words:
+    """The Miller functions of pairs of plain points, None for infinity: what may be known earlier.
+
+    Of shape (n, 12, words), for `product_of_values`.
+    """
+    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs])
+    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs])
+    return _miller_words(device, curve, p, q)
+
+
+def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> Fq12Integers:
+    """The product of the pairings that have these Miller functions."""
+    c = to_integers(curve.fq, _product_words(device, curve, values))
+    low: Fq6Integers = ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]))
+    high: Fq6Integers = ((c[6], c[7]), (c[8], c[9]), (c[10], c[11]))
+    return low, high
 
 
 def pairing_product(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Fq12Integers:
     """The product of e(p, q) over pairs of plain points, None for infinity."""
-    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs])
-    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs])
-    c = to_integers(curve.fq, pairing_product_words(device, curve, p, q))
-    low: Fq6Integers = ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]))
-    high: Fq6Integers = ((c[6], c[7]), (c[8], c[9]), (c[10], c[11]))
-    return low, high
+    return product_of_values(device, curve, miller_values(device, curve, pairs))
 
 
 def pairing(device: AnyDevice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:

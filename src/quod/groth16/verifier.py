@@ -18,24 +18,68 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
+import numpy as np
+
+from quod.curve.affine import g1_group
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
-from quod.curve.pairing import Fq12Integers, pairing, pairing_product
+from quod.curve.pairing import (
+    Fq12Integers,
+    Pair,
+    miller_values,
+    pairing,
+    product_of_values,
+)
 from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError, MismatchError
+from quod.field.array import Words
 from quod.formats import (
     VerifyingKeyJson,
     Zkey,
     read_verification_key,
     verification_key_to_json,
 )
-from quod.groth16.points import (
-    affine_group,
-    sum_of_multiples,
-)
+from quod.groth16.points import affine_group, sum_of_multiples
 from quod.groth16.proof import Proof
+
+
+class Verification:
+    """A verification of a proof that is still being made: what its first points allow is done then.
+
+    `VerifyingKey.begin` makes it. `take` the points A and B, then `finish` with C; both check what
+    they get as `VerifyingKey.verify` does, and raise the same errors.
+    """
+
+    def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:
+        self._key = key
+        self._law = g1_group(CURVES[key.curve])
+        self._inputs = inputs
+        self._values: Words | None = None
+
+    def first_pairs(self, a: G1Point, b: G2Point) -> list[Pair]:
+        """The pairs that are known with A and B."""
+        return [(a, b), (self._law.negate(self._inputs), self._key.gamma_g2)]
+
+    def last_pair(self, c: G1Point) -> Pair:
+        return self._law.negate(c), self._key.delta_g2
+
+    def take(self, a: G1Point, b: G2Point) -> None:
+        """The points A and B of the proof."""
+        self._key._check_proof(pi_a=a, pi_b=b)
+        self._values = self._miller_values(self.first_pairs(a, b))
+
+    def finish(self, c: G1Point) -> bool:
+        """Whether the proof with this C holds."""
+        if self._values is None:
+            raise ValueError("a verification takes A and B before C")
+        self._key._check_proof(pi_c=c)
+        last = self._miller_values([self.last_pair(c)])
+        return self._key._holds(np.concatenate([self._values, last]))
+
+    def _miller_values(self, pairs: Sequence[Pair]) -> Words:
+        return miller_values(self._key.device, CURVES[self._key.curve], pairs)
 
 
 class VerifyingKey:
@@ -122,18 +166,25 @@ class VerifyingKey:
         Raises `InputError` for anything malformed (see the module), `MismatchError` for another
         count of inputs or another curve than the key's.
         """
+        verification = self.begin(public)
+        if proof.curve != self.curve:
+            raise MismatchError(
+                f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
+                "use the key of the circuit that was proved"
+            )
+        self._check_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
+        pairs = [*verification.first_pairs(proof.a, proof.b), verification.last_pair(proof.c)]
+        return self._holds(miller_values(self.device, self._parameters, pairs))
+
+    def begin(self, public: Sequence[int]) -> Verification:
+        """Begins to verify a proof whose points are to come. Raises as `verify` does."""
         self._check_inputs(public)
-        self._check_proof(proof)
-        law = affine_group(self._group(1))
-        inputs: G1Point = sum_of_multiples(
-            self.device, self._group(1), self.ic, [1, *public]
-        )  # fmt: skip
-        pairs = [
-            (proof.a, proof.b),
-            (law.negate(inputs), self.gamma_g2),
-            (law.negate(proof.c), self.delta_g2),
-        ]
-        return pairing_product(self.device, self._parameters, pairs) == self._alphabeta
+        group = self._group(1)
+        return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *public]))
+
+    def _holds(self, values: Words) -> bool:
+        """Whether the Miller functions of a proof's pairs make up e(alpha, beta)."""
+        return product_of_values(self.device, self._parameters, values) == self._alphabeta
 
     # --- checks
 
@@ -153,16 +204,13 @@ class VerifyingKey:
                     "give the reduced value"
                 )
 
-    def _check_proof(self, proof: Proof) -> None:
-        if proof.curve != self.curve:
-            raise MismatchError(
-                f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
-                "use the key of the circuit that was proved"
-            )
-        for degree, names in ((1, ("pi_a", "pi_c")), (2, ("pi_b",))):
-            points: list[Point] = [proof.a, proof.c] if degree == 1 else [proof.b]
-            self._check_points(degree, names, points, "the proof is damaged or forged", None)
-        for name, point in (("pi_a", proof.a), ("pi_b", proof.b), ("pi_c", proof.c)):
+    def _check_proof(self, **points: Point) -> None:
+        """InputError for a bad point of a proof; `points` by their names in it."""
+        for degree in (1, 2):
+            names = [name for name in points if (name == "pi_b") == (degree == 2)]
+            own = [points[name] for name in names]
+            self._check_points(degree, names, own, "the proof is damaged or forged", None)
+        for name, point in points.items():
             if point is None:
                 raise InputError(f"{name} is the point at infinity; no honest proof has it")
 
