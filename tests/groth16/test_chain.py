@@ -7,7 +7,7 @@ import random
 import pytest
 
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix
@@ -26,7 +26,7 @@ def product(matrix: SparseMatrix, values: list[int], row: int) -> int:
 
 
 @pytest.mark.parametrize("constraints", [1, 2, 5, 4095, 4096, 4097, 10_000])
-def test_the_witness_satisfies_the_constraints(device: CpuDevice, constraints: int) -> None:
+def test_the_witness_satisfies_the_constraints(device: AnyDevice, constraints: int) -> None:
     circuit = ChainCircuit("bn254", constraints)
     r = CURVES["bn254"].fr.value
     witness = circuit.witness(seed=3, device=device)
@@ -52,7 +52,7 @@ def test_witnesses_differ_by_their_seed() -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_a_key_in_memory_proves_it(device: CpuDevice, curve: str) -> None:
+def test_a_key_in_memory_proves_it(device: AnyDevice, curve: str) -> None:
     circuit = ChainCircuit(curve, 50)
     key = ProvingKey(make_key(circuit, 7, device=device), device)
     witness = circuit.witness(device=device)

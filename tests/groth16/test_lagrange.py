@@ -7,14 +7,14 @@ import random
 import pytest
 
 from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, integers_to_words, to_integers, words_to_integers
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 
 
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("log_size", [0, 1, 6, 8])
-def test_lagrange_values(device: CpuDevice, curve: str, log_size: int) -> None:
+def test_lagrange_values(device: AnyDevice, curve: str, log_size: int) -> None:
     parameters = CURVES[curve]
     fr, r, n = parameters.fr, parameters.fr.value, 1 << log_size
     root = root_of_unity(parameters, "snarkjs", log_size)
@@ -26,7 +26,7 @@ def test_lagrange_values(device: CpuDevice, curve: str, log_size: int) -> None:
         assert words_to_integers(fr, found) == expected
 
 
-def test_lagrange_polynomials_add_up_to_one(device: CpuDevice) -> None:
+def test_lagrange_polynomials_add_up_to_one(device: AnyDevice) -> None:
     parameters = CURVES["bls12_381"]
     r, n, tau = parameters.fr.value, 256, 987654321
     scale = (pow(tau, n, r) - 1) * pow(n, -1, r) % r
@@ -36,7 +36,7 @@ def test_lagrange_polynomials_add_up_to_one(device: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_scaled(device: CpuDevice, curve: str) -> None:
+def test_scaled(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     values = [0, 1, fr.value - 1, *range(20)]
     for factor in (0, 1, -1, fr.montgomery_radix**2):
@@ -47,7 +47,7 @@ def test_scaled(device: CpuDevice, curve: str) -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_weighted_sum(device: CpuDevice, curve: str) -> None:
+def test_weighted_sum(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     top = fr.value - 1
     a, b, c = [0, top, 1, 2, top] * 3, [0, top, 3, 4, 5] * 3, [0, top, top, 6, 7] * 3

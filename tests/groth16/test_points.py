@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quod.curve.groups import GROUPS, Group
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.groth16.points import affine_group, multiples, sum_of_multiples
 
@@ -22,7 +22,7 @@ def hostile_scalars(group: Group) -> list[int]:
 
 
 @ALL_GROUPS
-def test_multiples(device: CpuDevice, group: Group) -> None:
+def test_multiples(device: AnyDevice, group: Group) -> None:
     law, generator = affine_group(group), group.parameters.generator
     scalars = hostile_scalars(group)
     bases: list[Any] = [law.multiply(index + 1, generator) for index in range(len(scalars))]
@@ -31,7 +31,7 @@ def test_multiples(device: CpuDevice, group: Group) -> None:
     assert multiples(device, group, bases, scalars) == expected
 
 
-def test_a_scalar_that_is_not_reduced_is_refused(device: CpuDevice) -> None:
+def test_a_scalar_that_is_not_reduced_is_refused(device: AnyDevice) -> None:
     group = GROUPS["bn254.g1"]
     with pytest.raises(InputError, match="integer 0"):
         multiples(device, group, [(1, 2)], [group.scalars.value])
@@ -39,7 +39,7 @@ def test_a_scalar_that_is_not_reduced_is_refused(device: CpuDevice) -> None:
 
 @ALL_GROUPS
 @pytest.mark.parametrize("count", [0, 1, 7, 40])
-def test_sums_of_multiples(device: CpuDevice, group: Group, count: int) -> None:
+def test_sums_of_multiples(device: AnyDevice, group: Group, count: int) -> None:
     law, generator = affine_group(group), group.parameters.generator
     scalars = [hostile_scalars(group)[index % 12] for index in range(count)]
     bases = [law.multiply(index + 1, generator) for index in range(count)]

@@ -15,6 +15,7 @@ import pytest
 
 from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import integers_to_words
@@ -40,7 +41,7 @@ def plain(proof: circom.Proof | Proof) -> tuple[object, ...]:
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
-def test_every_circom_set_proves(shared_fixtures: Path, device: CpuDevice, name: str) -> None:
+def test_every_circom_set_proves(shared_fixtures: Path, device: AnyDevice, name: str) -> None:
     folder = shared_fixtures / "circom" / name
     key = ProvingKey.from_zkey(folder / "circuit.zkey", device=device)
     proof, public = key.prove(folder / "witness.wtns")
@@ -55,7 +56,7 @@ def test_every_circom_set_proves(shared_fixtures: Path, device: CpuDevice, name:
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", SMALL_SETS)
 def test_the_reference_verifier_takes_the_proof(
-    shared_fixtures: Path, device: CpuDevice, name: str
+    shared_fixtures: Path, device: AnyDevice, name: str
 ) -> None:
     folder = shared_fixtures / "circom" / name
     key = ProvingKey.from_zkey(folder / "circuit.zkey", device=device)
@@ -97,7 +98,7 @@ def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_equal_to_the_reference_model(made: Make, device: CpuDevice, curve: str) -> None:
+def test_equal_to_the_reference_model(made: Make, device: AnyDevice, curve: str) -> None:
     own = made(curve)
     key = ProvingKey.from_zkey(own.zkey, device=device)
     witness = Witness.open(own.wtns)
@@ -113,7 +114,7 @@ def test_equal_to_the_reference_model(made: Make, device: CpuDevice, curve: str)
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", ["bn254-poseidon", "bls12_381-poseidon"])
 def test_a_circom_set_equal_to_the_reference_model(
-    shared_fixtures: Path, device: CpuDevice, name: str
+    shared_fixtures: Path, device: AnyDevice, name: str
 ) -> None:
     zkey, wtns = (shared_fixtures / "circom" / name / file
                   for file in ("circuit.zkey", "witness.wtns"))  # fmt: skip
@@ -139,7 +140,7 @@ def test_keys_over_bls12_381_need_the_roots_of_snarkjs(shared_fixtures: Path) ->
 
 
 @pytest.mark.parametrize("name", TRIVIAL)
-def test_trivial_circuits(device: CpuDevice, name: str, tmp_path: Path) -> None:
+def test_trivial_circuits(device: AnyDevice, name: str, tmp_path: Path) -> None:
     circuit = TRIVIAL[name]
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
     wtns = circuit.write_wtns(tmp_path / "c.wtns")
@@ -152,7 +153,7 @@ def test_trivial_circuits(device: CpuDevice, name: str, tmp_path: Path) -> None:
 # --- blinding
 
 
-def test_a_seed_fixes_the_proof_and_nothing_else_does(made: Make, device: CpuDevice) -> None:
+def test_a_seed_fixes_the_proof_and_nothing_else_does(made: Make, device: AnyDevice) -> None:
     own = made("bn254")
     key = ProvingKey.from_zkey(own.zkey, device=device)
     first, _ = key.prove(own.wtns, seed=1)
@@ -213,7 +214,7 @@ def test_the_derivation_of_the_blinding_is_fixed() -> None:
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_a_witness_that_violates_the_circuit(
-    made: Make, device: CpuDevice, curve: str, tmp_path: Path
+    made: Make, device: AnyDevice, curve: str, tmp_path: Path
 ) -> None:
     own = made(curve)
     r = CURVES[curve].fr.value
@@ -276,7 +277,7 @@ def damaged(own: Made, folder: Path, section: int, offset: int, mask: int = 1) -
 @pytest.mark.parametrize("name", SECTIONS)
 @pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
 def test_a_key_with_a_point_off_the_curve(
-    made: Make, device: CpuDevice, curve: str, name: str, tmp_path: Path
+    made: Make, device: AnyDevice, curve: str, name: str, tmp_path: Path
 ) -> None:
     own = made(curve)
     path = damaged(own, tmp_path, SECTIONS[name], 2 * CURVES[curve].fq.bytes * 3 + 5)
@@ -302,7 +303,7 @@ def test_a_key_with_a_header_point_off_the_curve(made: Make, name: str, tmp_path
         key.prove(own.wtns)
 
 
-def test_a_key_with_a_coefficient_changed(made: Make, device: CpuDevice, tmp_path: Path) -> None:
+def test_a_key_with_a_coefficient_changed(made: Make, device: AnyDevice, tmp_path: Path) -> None:
     own = made("bn254")
     key = ProvingKey.from_zkey(damaged(own, tmp_path, 4, 4 + 44 * 8 + 12), device=device)
     key.check()
@@ -319,7 +320,7 @@ def test_a_coordinate_that_is_not_below_the_modulus(made: Make, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_a_good_key_passes_the_check(made: Make, device: CpuDevice, curve: str) -> None:
+def test_a_good_key_passes_the_check(made: Make, device: AnyDevice, curve: str) -> None:
     timeline = Timeline()
     ProvingKey.from_zkey(made(curve).zkey, device=device).check(timeline=timeline)
     assert "check h" in [row.name for row in timeline.table()]
@@ -327,7 +328,7 @@ def test_a_good_key_passes_the_check(made: Make, device: CpuDevice, curve: str) 
 
 @pytest.mark.parametrize("padding", [1, 2, 4])
 def test_sections_may_begin_anywhere_in_the_file(
-    made: Make, device: CpuDevice, padding: int, tmp_path: Path
+    made: Make, device: AnyDevice, padding: int, tmp_path: Path
 ) -> None:
     """A contribution with a name of odd length, in a section before the others."""
     own = made("bn254")
@@ -366,7 +367,7 @@ def test_stages_are_reported(made: Make) -> None:
     for name in ("map", "check coordinates", "matrices", "bases", "witness", "quotient",
                  "A·w, B·w", "A·w ∘ B·w", "transforms",
                  "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "multiples of delta",
-                 "verifying key", "assemble",
+                 "verifying key", "blind", "check A and B", "assemble",
                  "self-check"):  # fmt: skip
         assert name in rows, name
         assert not rows[name].failed
@@ -436,11 +437,12 @@ def test_a_failure_stops_the_launches_of_other_parts(
 @pytest.mark.parametrize("curve", CURVES)
 def test_memory_is_asked_for_first(made: Make, curve: str) -> None:
     own = made(curve)
-    key = ProvingKey.from_zkey(own.zkey, device=CpuDevice())
-    key.device.memory_budget = key.peak_bytes - 1
+    device = CpuDevice()
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    device.memory_budget = key.peak_bytes - 1
     with pytest.raises(DeviceError, match=r"a proof with .* needs .* of memory; the budget is "):
         key.prove(own.wtns)
-    key.device.memory_budget = key.peak_bytes
+    device.memory_budget = key.peak_bytes
     key.prove(own.wtns)
 
 

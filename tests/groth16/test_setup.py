@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey
@@ -86,7 +86,7 @@ def test_the_domain_is_the_least_that_holds_constraints_and_public_rows(tmp_path
         assert Zkey.open(tmp_path / "c.zkey").domain_size == size
 
 
-def test_equal_seeds_make_equal_keys(made: Make, device: CpuDevice, tmp_path: Path) -> None:
+def test_equal_seeds_make_equal_keys(made: Make, device: AnyDevice, tmp_path: Path) -> None:
     own = made("bn254")
     generate_key(own.r1cs, tmp_path / "again.zkey", 1, device=device)
     assert (tmp_path / "again.zkey").read_bytes() == own.zkey.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words, from_integers, integers_to_words, to_integers
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
@@ -58,7 +58,7 @@ def random_entries(rng: random.Random, r: int, rows: int, columns: int) -> list[
 
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("order", ["as snarkjs", "shuffled", "by matrix"])
-def test_products_with_a_witness(device: CpuDevice, curve: str, order: str) -> None:
+def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> None:
     fr = CURVES[curve].fr
     rng = random.Random(f"{curve} {order}")
     entries = random_entries(rng, fr.value, 37, 29)
@@ -75,7 +75,7 @@ def test_products_with_a_witness(device: CpuDevice, curve: str, order: str) -> N
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_transposed_products(device: CpuDevice, curve: str) -> None:
+def test_transposed_products(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     rng = random.Random(curve)
     entries = random_entries(rng, fr.value, 37, 29)
@@ -86,7 +86,7 @@ def test_transposed_products(device: CpuDevice, curve: str) -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_a_long_sum_of_the_largest_values(device: CpuDevice, curve: str) -> None:
+def test_a_long_sum_of_the_largest_values(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     entries = [(0, 0, 0, fr.value - 1)] * 5000 + [(1, 0, 0, 1)]
     rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1)
@@ -94,7 +94,7 @@ def test_a_long_sum_of_the_largest_values(device: CpuDevice, curve: str) -> None
     assert to_integers(fr, found) == [5000, fr.value - 1]
 
 
-def test_no_entries(device: CpuDevice) -> None:
+def test_no_entries(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
     for rows in (
@@ -105,13 +105,13 @@ def test_no_entries(device: CpuDevice) -> None:
         assert not multiplied(rows, [1, 2, 3, 4]).any()
 
 
-def test_entries_in_order_are_not_copied(device: CpuDevice) -> None:
+def test_entries_in_order_are_not_copied(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 2, 3)])
     assert np.shares_memory(SparseRows.from_coefficients(device, fr, entries, 2).entries, entries)
 
 
-def test_entries_at_an_odd_place_of_a_file(device: CpuDevice) -> None:
+def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
     aligned = coefficients(fr, entries)
@@ -122,7 +122,7 @@ def test_entries_at_an_odd_place_of_a_file(device: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_multiply_pointwises(device: CpuDevice, curve: str) -> None:
+def test_multiply_pointwises(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
     left = [0, 1, fr.value - 1, fr.value - 1, 5, 7, 9, 11, 13]
     right = [3, fr.value - 1, fr.value - 1, 2, 5, 7, 9, 11, 13]
