@@ -104,6 +104,7 @@ COMMANDS = [
     "devices",
     "kernel list",
     "kernel emit",
+    "kernel analyze",
     "bench field",
     "bench msm",
     "bench ntt",

@@ -66,3 +66,29 @@ def emit(
         raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
     machine = ptx_machine(workgroup or DEFAULT_WORKGROUP_SIZE, arch or DEFAULT_ARCH)
     show(emit_text(name, target.value, machine))
+
+
+@app.command()
+def analyze(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `list` shows.")],
+    arch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
+    ] = None,
+    workgroup: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Instances a workgroup.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a kernel costs on an NVIDIA GPU, and which Python lines make it so.
+
+    Live registers, accesses to memory, divergence and instruction mix follow from the intermediate
+    representation; registers and spills are the assembler's. No GPU is needed.
+    """
+    from quod.cli import kernel_report
+    from quod.target.ptx_machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE
+
+    found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup or DEFAULT_WORKGROUP_SIZE)
+    if as_json:
+        kernel_report.as_json(found)
+    else:
+        kernel_report.print_report(found)

@@ -1,0 +1,141 @@
+"""What accesses to memory cost: sectors of device memory, turns at the banks of shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from quod.kernel.analysis.lanes import WARP, Lanes
+from quod.kernel.ir import Location
+from quod.kernel.semantics import Array
+
+SECTOR = 32
+"""Bytes that device memory moves at a time."""
+
+_BANKS, _WORD = 32, 4
+_WIDEST = 16  # bytes of the widest access of a lane
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One load, store, atomic or copy: the byte addresses of the lanes and who takes part."""
+
+    verb: Literal["load", "store", "atomic", "copy"]
+    space: Literal["global", "shared"]
+    location: Location
+    bytes: int
+    """Bytes of one lane, one after the other."""
+    element_bytes: int
+    address: Lanes
+    active: Array
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a warp moves in one access to device memory, the worst warp of the workgroup.
+
+    `sectors` are those that it touches, `least` as many as its bytes need, `requests` the sectors
+    counted once for each instruction: more than `sectors` where an instruction uses part of one
+    and the next the rest, which then comes from the cache.
+    """
+
+    sectors: int
+    least: int
+    requests: int
+    stride: int | None
+    """Bytes between neighbouring lanes; None if they differ or are not known."""
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """Turns that a warp takes at the banks for one access, and as many as its bytes need."""
+
+    turns: int
+    least: int
+    padded: int
+    """Turns if one word of padding followed each 32."""
+    swizzled: int
+    """Turns if the low five bits of a word's index were xored with the next five."""
+
+
+def _warps(access: Access) -> list[Array]:
+    """The offsets of the active lanes of each warp that has any."""
+    offsets = access.address.offsets
+    assert offsets is not None
+    starts = range(0, len(offsets), WARP)
+    parts = [offsets[at : at + WARP][access.active[at : at + WARP]] for at in starts]
+    return [part for part in parts if len(part)]
+
+
+def _width(access: Access) -> int:
+    """Bytes of the instructions that an access is made of."""
+    offsets = access.address.offsets
+    common = access.bytes
+    if offsets is None:
+        common |= access.element_bytes
+    else:
+        common |= int(np.bitwise_or.reduce(offsets)) | min(access.address.multiple, _WIDEST)
+    return max(access.element_bytes, min(_WIDEST, common & -common))
+
+
+def traffic(access: Access) -> Traffic | None:
+    """What an access to device memory moves; None if no lane takes part."""
+    active = max((int(access.active[at : at + WARP].sum())
+                  for at in range(0, len(access.active), WARP)), default=0)  # fmt: skip
+    if not active:
+        return None
+    width = _width(access)
+    pieces = -(-access.bytes // width)
+    if access.address.offsets is None:
+        # Any lane may be anywhere: its bytes begin where their elements may.
+        each = -(-access.bytes // SECTOR)
+        least = -(-active * access.bytes // SECTOR)
+        return Traffic(active * each, least, active * pieces, None)
+    worst = Traffic(0, 1, 0, None)
+    for offsets in _warps(access):
+        whole = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
+        sectors = len(np.unique(whole // SECTOR))
+        requests = sum(
+            len(np.unique((offsets + at) // SECTOR)) for at in range(0, access.bytes, width)
+        )
+        distinct = len(np.unique(whole)) * access.element_bytes
+        steps = np.unique(np.diff(offsets))
+        stride = int(steps[0]) if len(steps) == 1 else (0 if len(offsets) == 1 else None)
+        found = Traffic(sectors, -(-distinct // SECTOR), requests, stride)
+        if found.sectors * worst.least >= worst.sectors * found.least:
+            worst = found
+    return worst
+
+
+def _turns(words: Array, words_each: int) -> int:
+    """Turns of one instruction: so many lanes together as take 128 bytes, a word a bank a turn."""
+    together = max(1, WARP // words_each)
+    total = 0
+    for at in range(0, len(words), together):
+        part = np.unique(words[at : at + together][:, None] + np.arange(words_each))
+        total += int(np.bincount(part % _BANKS, minlength=_BANKS).max())
+    return total
+
+
+def conflicts(access: Access) -> Conflicts | None:
+    """Turns at the banks of shared memory; None where the addresses are not known."""
+    if access.address.offsets is None:
+        return None
+    width = _width(access)
+    each = max(1, width // _WORD)
+    worst: Conflicts | None = None
+    for offsets in _warps(access):
+        turns = least = padded = swizzled = 0
+        for at in range(0, access.bytes, width):
+            words = (offsets + at) // _WORD
+            words = words - min(0, int(words.min())) // _BANKS * _BANKS
+            distinct = len(np.unique(words[:, None] + np.arange(each)))
+            turns += _turns(words, each)
+            least += -(-distinct // _BANKS)
+            padded += _turns(words + words // _BANKS * each, each)
+            swizzled += _turns(words ^ (words // _BANKS % _BANKS // each * each), each)
+        if worst is None or turns * worst.least > worst.turns * least:
+            worst = Conflicts(turns, least, padded, swizzled)
+    return worst

@@ -1,0 +1,146 @@
+"""Registers that a kernel needs: how many words are live at each point of its text.
+
+An estimate in the order of the text; the assembler moves instructions, and adds registers for
+addresses. A called function is counted with what its caller keeps. Constants, predicates and what
+is cheaper to read again (identities) count nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.kernel.ir import Block, Function, Kernel, Location, Op
+from quod.kernel.types import PointerType
+from quod.kernel.value import Value
+
+_REREAD = frozenset({"const", "local_id", "workgroup_id", "num_workgroups", "shared"})
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """The most 32-bit words that are live at once, where that is, and the lines they come from."""
+
+    words: int
+    location: Location
+    sources: tuple[tuple[Location, int], ...]
+
+
+def _words(value: Value) -> int:
+    if value.op is not None and value.op.name in _REREAD:
+        return 0
+    if value.type.kind in ("bool", "carry"):
+        return 0
+    if isinstance(value.type, PointerType) and value.type.space == "shared":
+        return 1
+    return max(1, value.type.bits // 32)
+
+
+class _Live:
+    """The values that are live, with the words they take."""
+
+    def __init__(self, values: Sequence[Value] = ()) -> None:
+        self.values: set[Value] = set()
+        self.words = 0
+        for value in values:
+            self.add(value)
+
+    def add(self, value: Value) -> None:
+        if value not in self.values:
+            self.values.add(value)
+            self.words += _words(value)
+
+    def remove(self, value: Value) -> None:
+        if value in self.values:
+            self.values.discard(value)
+            self.words -= _words(value)
+
+    def copy(self) -> _Live:
+        other = _Live()
+        other.values, other.words = set(self.values), self.words
+        return other
+
+
+class _Counter:
+    def __init__(self, location: Location) -> None:
+        self.most = 0
+        self.location = location
+        self.live: tuple[Value, ...] = ()
+        self._functions: dict[int, _Counter] = {}
+
+    def _note(self, live: _Live, extra: int, location: Location, inner: Sequence[Value]) -> None:
+        if live.words + extra > self.most:
+            self.most = live.words + extra
+            self.location = location
+            self.live = (*live.values, *inner)
+
+    def visit(self, block: Block, live: _Live) -> None:
+        """Goes backwards through a region; `live` is what is live after it, then before it."""
+        for op in reversed(block.ops):
+            for result in op.results:
+                live.remove(result)
+            if op.name == "call":
+                self._call(op, live)
+            elif op.regions:
+                self._regions(op, live)
+            for operand in op.operands:
+                live.add(operand)
+            self._note(live, 0, op.location, ())
+        for argument in block.arguments:
+            live.remove(argument)
+
+    def _call(self, op: Op, live: _Live) -> None:
+        function: Function = op.attributes["function"]
+        inner = self._functions.get(id(function))
+        if inner is None:
+            inner = _Counter(function.location)
+            inner._functions = self._functions
+            inner.visit(function.block, _Live())
+            self._functions[id(function)] = inner
+        # What the caller keeps for later and passes too is one value while the function needs it.
+        passed = sum(_words(operand) for operand in set(op.operands) & live.values)
+        self._note(live, max(0, inner.most - passed), inner.location, inner.live)
+
+    def _regions(self, op: Op, live: _Live) -> None:
+        if op.name == "if":
+            sides = []
+            for region in op.regions:
+                side = live.copy()
+                self.visit(region, side)
+                sides.append(side)
+            for side in sides:
+                for value in side.values:
+                    live.add(value)
+            return
+        # What a loop reads of what stands before it is live in all its rounds.
+        for region in op.regions:
+            for value in _read(region):
+                live.add(value)
+        for region in reversed(op.regions):
+            inside = live.copy()
+            self.visit(region, inside)
+
+
+def _read(block: Block) -> set[Value]:
+    """The values of enclosing regions that a region reads."""
+    own: set[Value] = set(block.arguments)
+    found: set[Value] = set()
+    for op in block.ops:
+        found.update(operand for operand in op.operands if operand not in own)
+        for region in op.regions:
+            found.update(value for value in _read(region) if value not in own)
+        own.update(op.results)
+    return found
+
+
+def pressure(kernel: Kernel) -> Pressure:
+    """The estimated register pressure of a kernel."""
+    counter = _Counter(kernel.location)
+    counter.visit(kernel.block, _Live())
+    sources: Counter[Location] = Counter()
+    for value in counter.live:
+        where = value.op.location if value.op is not None else kernel.location
+        sources[where] += _words(value)
+    most = tuple((where, words) for where, words in sources.most_common(5) if words)
+    return Pressure(counter.most, counter.location, most)

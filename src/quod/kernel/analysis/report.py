@@ -1,0 +1,188 @@
+"""What the analyses find, in words: each finding with the Python line that it is about."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from quod.kernel.analysis.access import Access, conflicts, traffic
+from quod.kernel.analysis.lanes import Reason
+from quod.kernel.analysis.mix import Mix
+from quod.kernel.analysis.pressure import Pressure, pressure
+from quod.kernel.analysis.walk import Divergence, follow
+from quod.kernel.ir import Kernel, Location
+
+Topic = Literal["memory", "banks", "divergence"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know about a line; `good` if nothing is to be gained there.
+
+    `count` is how often the line stands in the kernel with this finding (it may be unrolled).
+    """
+
+    topic: Topic
+    location: Location
+    text: str
+    good: bool
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What one instance takes of the two limits of a GPU.
+
+    `seconds_by_memory` and `seconds_by_multiplier` are of one instance when all of the GPU is busy.
+    """
+
+    place: Location
+    multiply_adds: int
+    bytes: int
+    seconds_by_memory: float
+    seconds_by_multiplier: float
+
+    @property
+    def limit(self) -> Literal["memory", "multiplier"]:
+        by_memory = self.seconds_by_memory >= self.seconds_by_multiplier
+        return "memory" if by_memory else "multiplier"
+
+    @property
+    def instances_per_second(self) -> float:
+        """How many instances a second the nearer limit allows; infinite without any work."""
+        seconds = max(self.seconds_by_memory, self.seconds_by_multiplier)
+        return 1 / seconds if seconds else float("inf")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All that is found out about a traced kernel without running it."""
+
+    kernel: Kernel
+    pressure: Pressure
+    findings: tuple[Finding, ...]
+    mix: Mix
+
+    def roofline(self, bytes_per_second: float, multiply_adds_per_second: float) -> list[Roofline]:
+        """The kernel, each loop of unknown length for one round, then each such loop alone."""
+        limits = bytes_per_second, multiply_adds_per_second
+        points = [_roofline(self.kernel.location, self.mix.whole(), *limits)]
+        for location, body in self.mix.loops:
+            points.append(_roofline(location, body.whole(), *limits))
+        return points
+
+
+def _roofline(place: Location, counts: Counter[str], memory: float, multiplier: float) -> Roofline:
+    moved, products = counts["moved"], counts["multiply-adds"]
+    return Roofline(place, products, moved, moved / memory, products / multiplier)
+
+
+def analyze(kernel: Kernel) -> Analysis:
+    """Register pressure, accesses to memory, divergence and instruction mix of a kernel.
+
+    Buffers are taken to begin at multiples of 256 bytes, as allocated memory does, and a loop or
+    branch that depends on data to be met by all lanes.
+    """
+    found = follow(kernel)
+    told: dict[Hashable, Finding] = {}
+    counts: Counter[Hashable] = Counter()
+    for finding in _tell(found.accesses, found.divergences):
+        key = (finding.topic, finding.location, finding.text)
+        told[key] = finding
+        counts[key] += 1
+    findings = [
+        Finding(one.topic, one.location, one.text, one.good, counts[key])
+        for key, one in told.items()
+    ]
+    order = {"memory": 0, "banks": 1, "divergence": 2}
+    findings.sort(key=lambda one: (one.good, order[one.topic]))
+    return Analysis(kernel, pressure(kernel), tuple(findings), found.mix)
+
+
+def _tell(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
+    for access in accesses:
+        told = _coalescing(access) if access.space == "global" else _banks(access)
+        if told is not None:
+            yield told
+    for divergence in divergences:
+        yield _divergence(divergence)
+
+
+def short(location: Location) -> str:
+    """A line as it is shown: within Quod from the package on, else from the current folder."""
+    file = location.file
+    if file.startswith(_PACKAGE):
+        return f"{file[len(_PACKAGE) :]}:{location.line}"
+    near = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if near.startswith('..') else near}:{location.line}"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _bytes(access: Access) -> str:
+    return _several(access.bytes, "byte")
+
+
+def _because(reason: Reason) -> str:
+    return f"{reason} {short(reason.location)}"
+
+
+def _coalescing(access: Access) -> Finding | None:
+    found = traffic(access)
+    if found is None:
+        return None
+    text = (
+        f"{access.verb} of {_bytes(access)} a lane: {_several(found.sectors, 'sector')} a warp, "
+        f"{found.least} would do"
+    )
+    reason = access.address.reason
+    if reason is not None:
+        text += f"; scattered: the address {_because(reason)}"
+    elif found.sectors > found.least:
+        apart = "at uneven distances" if found.stride is None else f"{found.stride} bytes apart"
+        text += f"; neighbours are {apart}"
+    elif found.requests > found.sectors:
+        text += f", asked for {found.requests} times: the cache gives what is left"
+    return Finding("memory", access.location, text, found.sectors <= found.least)
+
+
+def _banks(access: Access) -> Finding | None:
+    if access.address.reason is not None:
+        text = (
+            f"{access.verb} of {_bytes(access)} a lane at banks that are not known: the "
+            f"address {_because(access.address.reason)}"
+        )
+        return Finding("banks", access.location, text, False)
+    found = conflicts(access)
+    if found is None:
+        return None
+    text = f"{access.verb} of {_bytes(access)} a lane: {_several(found.turns, 'turn')} at the banks"
+    if found.turns <= found.least:
+        return Finding("banks", access.location, f"{text}, the least", True)
+    text += f", {found.least} would do"
+    ways = []
+    if found.padded < found.turns:
+        ways.append(f"with padding after each 32 words it takes {found.padded}")
+    if found.swizzled < found.turns:
+        ways.append(f"with the word's index xored with its 32nd part {found.swizzled}")
+    return Finding("banks", access.location, "; ".join([text, *ways]), False)
+
+
+def _divergence(found: Divergence) -> Finding:
+    what = {"if": "branch", "for": "loop", "while": "loop"}[found.form]
+    if found.reason is None:
+        text = f"{what} divides {found.warps} of a workgroup's warps, by the index of their lanes"
+        return Finding("divergence", found.location, text, False)
+    if found.reason.kind == "boundary":
+        text = f"{what}: lanes part where it {_because(found.reason)}: one warp or few of the grid"
+        return Finding("divergence", found.location, text, True)
+    parts = "ends at different times" if what == "loop" else "divides warps"
+    text = f"{what} {parts}: it {_because(found.reason)}"
+    return Finding("divergence", found.location, text, False)

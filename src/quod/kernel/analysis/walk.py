@@ -1,0 +1,378 @@
+"""Follows a kernel over the lanes of one workgroup without running it.
+
+Each value is what `lanes` knows of it. Loops are settled first and looked at once; a device
+function is looked at for each call, unless it only computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from quod.kernel.analysis.access import SECTOR, Access, traffic
+from quod.kernel.analysis.lanes import WARP, Lanes, Reason, combine, known, shared_unknown, varying
+from quod.kernel.analysis.mix import Mix, computing
+from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.ops import ATOMICS
+from quod.kernel.semantics import Array
+from quod.kernel.types import PointerType
+from quod.kernel.value import Value
+
+_BUFFER_ALIGNMENT = 256
+"""Bytes that device memory begins at a multiple of."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A branch, or the end of a loop, that lanes of one warp take differently."""
+
+    form: Literal["if", "for", "while"]
+    location: Location
+    reason: Reason | None
+    """What it depends on; None where it depends on the lane alone."""
+    warps: int
+    """Warps of the workgroup that divide; all of them where it is not known."""
+
+
+@dataclass
+class Findings:
+    """What there is to say about a kernel."""
+
+    accesses: list[Access] = field(default_factory=list)
+    divergences: list[Divergence] = field(default_factory=list)
+    mix: Mix = field(default_factory=Mix)
+
+
+def follow(kernel: Kernel) -> Findings:
+    """The accesses, branches and instruction mix of a kernel."""
+    walker = _Walker(kernel)
+    everyone = np.ones(kernel.workgroup_size, np.bool_)
+    walker.findings.mix = walker.visit(kernel.block, everyone)
+    return walker.findings
+
+
+class _Walker:
+    def __init__(self, kernel: Kernel) -> None:
+        self._size = kernel.workgroup_size
+        self._values: dict[Value, Lanes] = {}
+        self.findings = Findings()
+        self._settling = 0
+        self._reaching: dict[int, bool] = {}
+        self._computed: dict[int, Mix] = {}
+        for argument in kernel.block.arguments:
+            multiple = _BUFFER_ALIGNMENT if isinstance(argument.type, PointerType) else 1
+            self._values[argument] = shared_unknown(self._size, multiple)
+
+    def get(self, value: Value) -> Lanes:
+        found = self._values.get(value)
+        if found is None:
+            number = value.constant
+            if number is not None and not isinstance(number, float) and abs(number) < 1 << 60:
+                found = known(np.full(self._size, int(number)))
+            else:
+                found = shared_unknown(self._size)
+            self._values[value] = found
+        return found
+
+    def _set(self, values: Sequence[Value], lanes: Sequence[Lanes]) -> None:
+        self._values.update(zip(values, lanes, strict=True))
+
+    def visit(self, block: Block, active: Array) -> Mix:
+        """Follows a region; gives what one instance does in it."""
+        mix = Mix(computing(block))
+        for op in block.ops:
+            if op.name in ("const", "yield"):
+                continue
+            self._visit(op, active, mix)
+        return mix
+
+    def _visit(self, op: Op, active: Array, mix: Mix) -> None:
+        operands = [self.get(operand) for operand in op.operands]
+        match op.name:
+            case "local_id":
+                self._set(op.results, [known(np.arange(self._size))])
+            case "workgroup_id" | "num_workgroups":
+                self._set(op.results, [shared_unknown(self._size)])
+            case "shared":
+                self._set(op.results, [shared_unknown(self._size, 1 << 30)])
+            case "pointer_cast":
+                self._set(op.results, operands)
+            case "pointer_add":
+                self._set(op.results, [self._address(op, op.operands[0], op.operands[1])])
+            case "load":
+                self._load(op, active, mix)
+            case "store":
+                self._touch("store", op, op.operands[:2], len(op.operands) - 2, active, mix)
+            case "copy_async":
+                count = int(op.attributes["count"])
+                self._touch("copy", op, op.operands[2:4], count, active, mix)
+                self._touch("copy", op, op.operands[:2], count, active, mix)
+            case name if name in ATOMICS:
+                self._touch("atomic", op, op.operands[:2], 1, active, mix)
+                self._set(op.results, [varying("data", op.location)])
+            case "shuffle":
+                self._set(op.results, [varying("other lane", op.location)])
+            case "ballot" | "uniform":
+                self._set(op.results, [shared_unknown(self._size)])
+            case "call":
+                self._call(op, operands, active, mix)
+            case "if":
+                self._if(op, active, mix)
+            case "for":
+                self._for(op, active, mix)
+            case "while":
+                self._while(op, active, mix)
+            case _:
+                self._compute(op, operands)
+
+    def _compute(self, op: Op, operands: list[Lanes]) -> None:
+        if not op.results:
+            return
+        if not operands:
+            self._set(op.results, [shared_unknown(self._size)] * len(op.results))
+            return
+        # A second result is a carry; lanes that are the same carry the same.
+        first = combine(op, operands)
+        self._set(op.results, [first, *[_carry(first, op, self._size)] * (len(op.results) - 1)])
+
+    # --- memory
+
+    def _address(self, op: Op, pointer: Value, index: Value) -> Lanes:
+        assert isinstance(pointer.type, PointerType)
+        size = known(np.full(self._size, pointer.type.element.bytes))
+        product, total = _fake("mul", op, index), _fake("add", op, index)
+        return combine(total, [self.get(pointer), combine(product, [self.get(index), size])])
+
+    def _load(self, op: Op, active: Array, mix: Mix) -> None:
+        address = self._touch("load", op, op.operands, len(op.results), active, mix)
+        for result in op.results:
+            self._values[result] = (
+                shared_unknown(self._size) if address.uniform else varying("data", op.location)
+            )
+
+    def _touch(
+        self, verb: Literal["load", "store", "atomic", "copy"], op: Op,
+        place: Sequence[Value], count: int, active: Array, mix: Mix,
+    ) -> Lanes:  # fmt: skip
+        pointer, index = place
+        assert isinstance(pointer.type, PointerType)
+        size = pointer.type.element.bytes
+        address = self._address(op, pointer, index)
+        if self._settling:
+            return address
+        space = pointer.type.space
+        access = Access(verb, space, op.location, size * count, size, address, active)
+        self.findings.accesses.append(access)
+        if space == "shared":
+            mix.counts["shared"] += access.bytes
+            return address
+        mix.counts["loaded" if verb in ("load", "copy") else "stored"] += access.bytes
+        moved = traffic(access)
+        if moved is not None:
+            lanes = min(WARP, self._size)
+            mix.counts["moved"] += round(max(moved.sectors, moved.least) * SECTOR / lanes)
+        return address
+
+    # --- functions
+
+    def _reaches(self, function: Function) -> bool:
+        """Whether a function touches memory or branches."""
+        key = id(function)
+        if key not in self._reaching:
+            self._reaching[key] = any(
+                op.regions
+                or op.name in ("load", "store", "copy_async", *ATOMICS)
+                or (op.name == "call" and self._reaches(op.attributes["function"]))
+                for op in walk(function.block)
+            )
+        return self._reaching[key]
+
+    def _call(self, op: Op, operands: list[Lanes], active: Array, mix: Mix) -> None:
+        function: Function = op.attributes["function"]
+        if self._reaches(function):
+            self._set(function.block.arguments, operands)
+            mix.include(self.visit(function.block, active))
+            self._set(op.results, [self.get(value) for value in function.block.yielded])
+            return
+        mix.include(self._computing(function))
+        varies = next((operand for operand in operands if operand.offsets is None), None)
+        if varies is None and not all(operand.uniform for operand in operands):
+            varies = varying("arithmetic", op.location)
+        for result in op.results:
+            self._values[result] = varies or shared_unknown(self._size)
+
+    def _computing(self, function: Function) -> Mix:
+        key = id(function)
+        if key not in self._computed:
+            mix = Mix(computing(function.block))
+            for op in function.block.ops:
+                if op.name == "call":
+                    mix.include(self._computing(op.attributes["function"]))
+            self._computed[key] = mix
+        return self._computed[key]
+
+    # --- control flow
+
+    def _divided(self, mask: Array, active: Array) -> int:
+        """Warps of which some active lanes are in a mask and some are not."""
+        warps = range(0, self._size, WARP)
+        return sum(
+            bool((mask & active)[at : at + WARP].any() and (~mask & active)[at : at + WARP].any())
+            for at in warps
+        )
+
+    def _note(
+        self, form: Literal["if", "for", "while"], op: Op, condition: Lanes, active: Array
+    ) -> None:
+        if self._settling or condition.uniform_in_warps:
+            return
+        if condition.offsets is not None:
+            warps = self._divided(condition.offsets != 0, active)
+            if warps:
+                self.findings.divergences.append(Divergence(form, op.location, None, warps))
+            return
+        warps = -(-self._size // WARP)
+        found = Divergence(form, op.location, condition.reason, warps)
+        self.findings.divergences.append(found)
+
+    def _if(self, op: Op, active: Array, mix: Mix) -> None:
+        condition = self.get(op.operands[0])
+        self._note("if", op, condition, active)
+        masks = [active, active]
+        if condition.known:
+            assert condition.offsets is not None
+            holds = condition.offsets != 0
+            masks = [active & holds, active & ~holds]
+        sides = []
+        for region, mask in zip(op.regions, masks, strict=True):
+            side = self.visit(region, mask)
+            if mask.any():
+                # Both sides count: a warp that divides runs through both.
+                mix.include(side)
+            sides.append([self.get(value) for value in region.yielded])
+        for result, a, b in zip(op.results, *sides, strict=True):
+            self._values[result] = self._joined(op, condition, a, b)
+
+    def _joined(self, op: Op, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        if a.offsets is None or b.offsets is None:
+            return a if a.offsets is None else b
+        if condition.known and a.base == b.base:
+            assert condition.offsets is not None
+            return Lanes(
+                np.where(condition.offsets != 0, a.offsets, b.offsets), a.base,
+                min(a.multiple, b.multiple),
+            )  # fmt: skip
+        if condition.uniform and (a.offsets == b.offsets).all():
+            return Lanes(a.offsets, object(), min(a.multiple, b.multiple))
+        if condition.reason is not None and condition.reason.kind == "data":
+            return Lanes(None, reason=condition.reason)
+        return varying("control", op.location)
+
+    def _carried(self, arguments: Sequence[Value], initial: list[Lanes], op: Op) -> None:
+        """Gives a loop's carried values what holds in every round."""
+        *_, last = op.regions
+        found = [_round(lanes) for lanes in initial]
+        everyone = np.ones(self._size, np.bool_)
+        self._settling += 1
+        for _ in range(len(arguments) + 2):
+            self._set(arguments, found)
+            for region in op.regions:
+                self.visit(region, everyone)
+            following = [self.get(value) for value in last.yielded]
+            settled = [_widened(a, b, op) for a, b in zip(found, following, strict=True)]
+            if all(_alike(a, b) for a, b in zip(found, settled, strict=True)):
+                break
+            found = settled
+        self._settling -= 1
+        self._set(arguments, found)
+
+    def _for(self, op: Op, active: Array, mix: Mix) -> None:
+        start, stop, step = (self.get(value) for value in op.operands[:3])
+        (body,) = op.regions
+        index, *carried = body.arguments
+        self._values[index] = _index(start, step, op)
+        self._carried(carried, [self.get(value) for value in op.operands[3:]], op)
+        self._note("for", op, self._length(start, stop, step, op), active)
+        inner = self.visit(body, active)
+        numbers = [lanes.number for lanes in (start, stop, step)]
+        if None not in numbers:
+            first, end, by = (int(n) for n in numbers if n is not None)
+            mix.include(inner, max(0, -(-(end - first) // by)))
+        else:
+            mix.loops.append((op.location, inner))
+        self._leave(op, carried)
+
+    def _length(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
+        """A condition that is uniform where the lanes make the same rounds."""
+        for lanes in (start, stop, step):
+            if lanes.offsets is None:
+                return lanes
+        assert start.offsets is not None
+        assert stop.offsets is not None
+        if step.uniform and (np.diff(start.offsets) == np.diff(stop.offsets)).all():
+            return shared_unknown(self._size)
+        by_warp = all(lanes.uniform_in_warps for lanes in (start, stop, step))
+        return Lanes(None, reason=Reason("boundary", op.location), by_warp=by_warp)
+
+    def _while(self, op: Op, active: Array, mix: Mix) -> None:
+        head, body = op.regions
+        self._carried(head.arguments, [self.get(value) for value in op.operands], op)
+        inner = self.visit(head, active)
+        self._note("while", op, self.get(head.yielded[0]), active)
+        inner.include(self.visit(body, active))
+        mix.loops.append((op.location, inner))
+        self._leave(op, head.arguments)
+
+    def _leave(self, op: Op, carried: Sequence[Value]) -> None:
+        for result, argument in zip(op.results, carried, strict=True):
+            self._values[result] = self.get(argument)
+
+
+def _fake(name: str, op: Op, value: Value) -> Op:
+    """An op for address arithmetic, which is done in 64 bits."""
+    return Op(name, (value, value), (value,), {}, (), op.location)
+
+
+def _carry(first: Lanes, op: Op, size: int) -> Lanes:
+    if first.uniform:
+        return shared_unknown(size)
+    return first if first.offsets is None else varying("arithmetic", op.location)
+
+
+def _round(lanes: Lanes) -> Lanes:
+    """A carried value in any round: its base is not known."""
+    if lanes.offsets is None:
+        return lanes
+    offsets = lanes.offsets - lanes.offsets[0]
+    return Lanes(offsets, object(), 1)
+
+
+def _alike(a: Lanes, b: Lanes) -> bool:
+    if a.offsets is None or b.offsets is None:
+        return a.offsets is None and b.offsets is None
+    return bool((a.offsets == b.offsets).all())
+
+
+def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
+    """What holds of a carried value before and after a round."""
+    if first.offsets is None:
+        return first
+    if following.offsets is None:
+        return following
+    if (np.diff(first.offsets) == np.diff(following.offsets)).all():
+        return first
+    return varying("control", op.location)
+
+
+def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
+    """The index of a loop in any round: where it starts plus a multiple of the step."""
+    if start.offsets is None:
+        return start
+    if not step.uniform:
+        return varying("stride", op.location)
+    assert step.offsets is not None
+    by = step.number if step.number is not None else step.multiple
+    return Lanes(start.offsets, object(), min(start.multiple, by & -by))

@@ -1,0 +1,69 @@
+"""quod kernel analyze: tables for people, JSON for programs, with an assembler and without."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quod.cli import entry, kernel_report
+from quod.target.ptx_assembler import AssemblerMissing
+
+
+def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["kernel", "analyze", "examples.histogram"]) == 0
+    out = capsys.readouterr().out
+    assert "examples.histogram, workgroups of 128, sm_90a" in out
+    assert "which leaves room for 64 warps" in out
+    assert "scattered: the address depends on data loaded at kernel/examples.py:" in out
+    assert "round of kernel/examples.py:" in out
+    assert "memory-bound" in out
+    assert "counts as one round" in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "field.multiply[bls12_381.fq]"
+    arguments = ["kernel", "analyze", name, "--json", "--arch", "sm_80", "--workgroup", "64"]
+    assert entry.run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kernel"], found["arch"], found["workgroup"]) == (name, "sm_80", 64)
+    # The estimate is of the same text that the assembler reorders.
+    registers = found["assembled"]["registers"]
+    assert 0.6 * registers <= found["live_words"] <= 1.3 * registers
+    assert found["assembled"]["spill_store_bytes"] == 0
+    # Twelve words: a product and a reduction of 144 multiply-adds each, and a few for quotients.
+    assert 288 <= found["mix"]["multiply-adds"] <= 320
+    assert (found["mix"]["loaded"], found["mix"]["stored"]) == (96, 48)
+    (whole,) = found["roofline"]
+    assert whole["limit"] == "multiplier"
+
+
+def test_without_an_assembler(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(ptx: str, arch: str) -> tuple[bytes, str]:
+        raise AssemblerMissing("there is no nvJitLink")
+
+    monkeypatch.setattr(kernel_report, "assemble", missing)
+    assert entry.run(["kernel", "analyze", "examples.saxpy"]) == 0
+    out = capsys.readouterr().out
+    assert "there is no nvJitLink" in out
+    assert "registers" not in out
+    assert entry.run(["kernel", "analyze", "examples.saxpy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["assembled"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["examples.histogran"], "did you mean examples.histogram?"),
+        (["examples.saxpy", "--arch", "sm_91"], "there is no architecture sm_91"),
+    ],
+)
+def test_wrong_names(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["kernel", "analyze", *arguments]) == 8
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
