@@ -1,0 +1,74 @@
+"""The limits of GPUs, and what they say of work."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.device import limits
+from quod.device.cpu import CpuDevice
+from quod.device.cuda_properties import CudaProperties
+from quod.device.emulated import EmulatedDevice
+from quod.device.limits import Limits, limits_of, limits_of_device
+
+
+def gpu(name: str, multiprocessors: int, mhz: int, memory_mhz: int, bits: int) -> CudaProperties:
+    return CudaProperties(
+        ordinal=0, name=name, arch="sm_90a", capability=(9, 0), multiprocessors=multiprocessors,
+        lanes_per_multiprocessor=2048, largest_workgroup=1024, shared_bytes=232448,
+        shared_bytes_per_multiprocessor=233472, registers_per_multiprocessor=65536,
+        l2_bytes=50 << 20, memory_bytes=1 << 37, clock_khz=1000 * mhz,
+        memory_clock_khz=1000 * memory_mhz, memory_bus_bits=bits, driver_version=13000,
+    )  # fmt: skip
+
+
+def test_the_h200_as_measured() -> None:
+    found = limits_of(gpu("NVIDIA H200", 132, 1980, 3201, 6144))
+    assert found is not None
+    # Products of 300 and 136 multiply-adds were measured at 27.3 and 60.4 thousand millions.
+    for rate in (27.3e9 * 300, 60.4e9 * 136):
+        assert 0.95 < rate / found.multiply_adds_per_second < 1
+    assert 4.0e12 <= found.bytes_per_second <= 4.3e12
+    assert "measured" in found.source
+    assert "132" in found.source
+    assert "1980 MHz" in found.source
+
+
+def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = gpu("NVIDIA H200", 132, 1980, 3201, 6144)
+    measured = limits_of(properties)
+    monkeypatch.setattr(limits, "MEASURED_BANDWIDTH", {})
+    derived = limits_of(properties)
+    assert measured is not None
+    assert derived is not None
+    assert derived.bytes_per_second == pytest.approx(measured.bytes_per_second, rel=0.02)
+    assert derived.multiply_adds_per_second == measured.multiply_adds_per_second
+    assert "88% of 2 × 3201 MHz × 6144 bits" in derived.source
+
+
+def test_another_gpu_by_its_clocks() -> None:
+    # NVIDIA gives 1008 GB/s.
+    found = limits_of(gpu("NVIDIA GeForce RTX 4090", 128, 2520, 10501, 384))
+    assert found is not None
+    assert found.bytes_per_second == pytest.approx(0.88 * 1008e9, rel=0.001)
+    assert found.multiply_adds_per_second == 32 * 128 * 2.52e9
+
+
+@pytest.mark.parametrize(("memory_mhz", "bits"), [(0, 384), (10501, 0)])
+def test_no_limits_where_the_driver_does_not_tell(memory_mhz: int, bits: int) -> None:
+    assert limits_of(gpu("NVIDIA Something", 20, 1500, memory_mhz, bits)) is None
+
+
+def test_work_meets_the_nearer_limit() -> None:
+    known = Limits(bytes_per_second=100.0, multiply_adds_per_second=400.0, source="")
+    assert known.ridge == 4
+    assert known.least_seconds(bytes=200, multiply_adds=400) == 2
+    assert known.least_seconds(bytes=100, multiply_adds=1200) == 3
+    assert known.limited_by(bytes=200, multiply_adds=400) == "memory"
+    assert known.limited_by(bytes=100, multiply_adds=1200) == "multiplier"
+    assert known.limited_by(bytes=0, multiply_adds=1) == "multiplier"
+    assert known.limited_by(bytes=1, multiply_adds=0) == "memory"
+
+
+def test_devices_without_known_limits() -> None:
+    assert limits_of_device(CpuDevice(threads=1)) is None
+    assert limits_of_device(EmulatedDevice()) is None

@@ -1,0 +1,64 @@
+"""What products are said to cost is what the kernels of NVIDIA GPUs have."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.field.cost import product_cost, square_cost
+from quod.field.extension import coordinate_field
+from quod.field.moduli import MODULI, Modulus
+from quod.field.spec import FieldSpec
+from quod.kernel import U64, Builder, Pointer, kernel, types
+from quod.kernel.ir import Block, walk
+from quod.target.ptx_machine import ptx_machine
+
+MACHINE = ptx_machine(32)
+
+
+@kernel
+def one(
+    k: Builder, a: Pointer[U64], *, spec: FieldSpec, what: Literal["product", "square"]
+) -> None:
+    """A product or a square."""
+    field = coordinate_field(k, spec)
+    x, y = field.load(a, 0), field.load(a, 1)
+    field.store(a, 0, field.multiply(x, y) if what == "product" else field.square(x))
+
+
+def word_products(spec: FieldSpec, what: str) -> int:
+    """Words that are multiplied by words: each has one operation for its lower half."""
+    kernel = one.trace(MACHINE, spec=spec, what=what)
+    of_function: dict[str, int] = {}
+
+    def count(block: Block) -> int:
+        total = 0
+        for op in walk(block):
+            if op.name == "call":
+                total += of_function[op.attributes["function"].name]
+            elif op.name in ("mul", "mad_lo_cc", "madc_lo_cc"):
+                total += op.results[0].type == types.u32
+        return total
+
+    for function in kernel.functions:
+        of_function[function.name] = count(function.block)
+    return count(kernel.block)
+
+
+def spec_of(modulus: Modulus, degree: int) -> FieldSpec:
+    if degree == 1:
+        return FieldSpec(modulus)
+    return GROUPS[f"{modulus.name.split('.')[0]}.g2"].field
+
+
+@pytest.mark.parametrize("what", ["product", "square"])
+@pytest.mark.parametrize(
+    ("name", "degree"),
+    [*((name, 1) for name in MODULI), *((name, 2) for name in MODULI if name.endswith(".fq"))],
+)
+def test_costs_are_those_of_kernels(name: str, degree: int, what: str) -> None:
+    modulus = MODULI[name]
+    cost = product_cost if what == "product" else square_cost
+    assert cost(modulus, degree) == word_products(spec_of(modulus, degree), what)
