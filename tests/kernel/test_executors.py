@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from quod.kernel import U32, Builder, KernelDefinition, Pointer, examples, kernel
+from quod.kernel import U32, Builder, KernelDefinition, Machine, Pointer, examples, kernel
+from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Kernel
+from quod.target import ptx
+from quod.target.ptx_module import PtxModule
 from tests import executors as harness
 from tests.executors import Executor, assert_same_bits, run_everywhere
 from tests.kernel.machines import EIGHT, ONE
@@ -61,3 +66,29 @@ def test_machines_that_disagree_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(AssertionError, match=r"^buffer 0 of size, interpreted for one: element 0"):
         run_everywhere(size, 1, [y])
     assert run_everywhere(size, 1, [y], per_workgroup=True)[0].tolist() == [8] * 8
+
+
+@pytest.mark.parametrize(
+    ("emitted", "mistaken", "error"),
+    [
+        ("add.u32 %r7, %r5, %r6", "sub.u32 %r7, %r5, %r6", AssertionError),
+        ("4, %rd2", "8, %rd2", InterpreterError),
+        ("@!%p0 bra", "@%p0 bra", AssertionError),
+        ("ld.global.u32 %r6", "ld.global.u16 %r6", AssertionError),
+    ],
+)
+def test_a_mistake_of_the_emitter_is_noticed(
+    emitted: str, mistaken: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = ptx.translate
+
+    def wrong(traced: Kernel, machine: Machine) -> PtxModule:
+        module = right(traced, machine)
+        assert emitted in module.text
+        return dataclasses.replace(module, text=module.text.replace(emitted, mistaken))
+
+    monkeypatch.setattr(ptx, "translate", wrong)
+    monkeypatch.setattr(harness, "executors", list)
+    x = np.arange(1 << 16, (1 << 16) + 32, dtype=np.uint32)
+    with pytest.raises(error):
+        run_everywhere(examples.vector_add, 4, [30, x, x, np.zeros(32, np.uint32)])
