@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -225,6 +226,18 @@ def test_stages_are_reported(made: Make, key: ProvingKey) -> None:
     assert rows["A·w, B·w"].modmuls == len(key.zkey.coefficients)
     assert rows["sums"].depth == 0
     assert rows["MSM A: accumulate"].depth == 1
+    assert rows["MSM A: accumulate"].multiply_adds > 100 * rows["MSM A: accumulate"].modmuls
+    events = json.loads(json.dumps(timeline.to_chrome_trace()))["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    of_stage = {event["name"]: tracks[event["tid"]] for event in events if event["ph"] == "X"}
+    # What the GPU does, what the host does beside it, and what it does before and after.
+    assert of_stage["MSM A: accumulate"] == of_stage["A·w, B·w"] == of_stage["MSM H: reduce"]
+    assert of_stage["MSM A: accumulate"] == "proof"
+    assert of_stage["witness"] == of_stage["assemble"] == "MainThread"
+    sums = next(event for event in events if event["name"] == "sums")
+    for event in events:
+        if event["ph"] == "X" and tracks[event["tid"]] == "proof":
+            assert event["ts"] >= sums["ts"]
 
 
 # --- memory
