@@ -17,9 +17,9 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.msm.digits import window_count
 from quod.msm.gpu import plan as plans
-from quod.msm.gpu import sort, units
+from quod.msm.gpu import units
 from quod.msm.gpu.digits import position_of_too_large
-from quod.msm.gpu.layout import SIGN_BIT, GpuMsmPlan
+from quod.msm.gpu.layout import SIGN_BIT, GpuMsmPlan, SortTuning
 from quod.msm.gpu.plan import SortShape
 from quod.msm.gpu.record import Scalars, record_units
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
@@ -27,6 +27,8 @@ from tests.msm.inputs import scalar_words
 
 GROUP = GROUPS["bls12_381.g1"]
 BITS = 40
+# Tiles of few entries, of which a bin then has several.
+SMALL = SortTuning(lanes=64, items=4)
 
 
 def plan_of(
@@ -171,8 +173,8 @@ def test_sorting(
 ) -> None:
     """In one step where every bucket has a bin, and in two; a bin may have several tiles."""
     monkeypatch.setattr(plans, "MOST_BINS", bins)
-    count = sort.TILE + 50
-    plan = plan_of(count, 8, longest=99)
+    count = SMALL.tile + 50
+    plan = replace(plan_of(count, 8, longest=99), sort=SMALL)
     assert SortShape.of(plan).direct == (bins == 8192)
     scalars = kinds(count)[kind]
     check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
@@ -180,16 +182,14 @@ def test_sorting(
 
 @pytest.mark.parametrize("executor", ["ir", "ptx"])
 @pytest.mark.parametrize("kind", ["uniform", "giant"])
-@pytest.mark.parametrize("bins", [8192, 64])
+@pytest.mark.parametrize(("bins", "staged"), [(8192, True), (64, True), (64, False)])
 def test_sorting_with_small_limits(
-    bins: int, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
+    bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many tiles of few entries, and buckets that whole workgroups cut."""
     monkeypatch.setattr(plans, "MOST_BINS", bins)
-    monkeypatch.setattr(sort, "ENTRIES_A_LANE", 1)
-    monkeypatch.setattr(sort, "TILE", sort.LANES)
     monkeypatch.setattr(units, "_MANY_UNITS", 4)
-    plan = plan_of(300, 8)
+    plan = replace(plan_of(300, 8), sort=SortTuning(lanes=64, items=1, staged=staged))
     scalars = kinds(300)[kind]
     # A device of its own: the limits are part of the kernels.
     device = EmulatedDevice(executor=executor)

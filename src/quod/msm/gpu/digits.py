@@ -6,6 +6,7 @@ than their scalar, so the two steps of sorting that need them both read the scal
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quod.kernel import types
@@ -42,6 +43,11 @@ class DigitShape:
     batched: bool
     indexed: bool
     masked: bool
+
+    @property
+    def digits(self) -> int:
+        """Digits of a scalar."""
+        return self.windows * self.copies
 
     @classmethod
     def of(cls, plan: GpuMsmPlan, low_bits: int, *, indexed: bool, masked: bool) -> DigitShape:
@@ -109,14 +115,13 @@ class Digits:
         with k.if_(above & self._active):
             k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
 
-    def all(self) -> list[Digit]:
-        """Every digit, the lowest first."""
+    def __iter__(self) -> Iterator[Digit]:
+        """Every digit, the lowest first, computed as it is asked for."""
         k, shape, source = self._k, self._shape, self._source
         half, full = 1 << (shape.window_bits - 1), 1 << shape.window_bits
         window_buckets = half
         first_window = self._vector * shape.windows
         carry: Value = k.constant(0, types.u32)
-        digits = []
         for copy in range(shape.copies):
             base = source.first + self._own
             if copy:
@@ -133,8 +138,7 @@ class Digits:
                 exists = present & (size != 0)
                 bucket = (first_window + window) * window_buckets + (size - 1)
                 sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
-                digits.append(Digit(exists, k.select(exists, bucket, 0), base | sign))
-        return digits
+                yield Digit(exists, k.select(exists, bucket, 0), base | sign)
 
 
 def _bits(k: Builder, words: tuple[Value, ...], low: int, count: int) -> Value:

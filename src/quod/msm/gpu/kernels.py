@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quod.curve.groups import GROUPS
 from quod.kernel.registry import register
 from quod.msm.gpu import marks, sort, units
@@ -16,12 +18,12 @@ _MAXIMUM = _GROUP.scalars.value - 1
 def _register(size: str, plan: GpuMsmPlan, *, masked: bool) -> None:
     shape = SortShape.of(plan)
     digits = DigitShape.of(plan, shape.low_bits, indexed=masked, masked=masked)
-    bins = {"bins": shape.bins}
-    register(f"msm.gpu.count_bins[{size}]", sort.count_bins, shape=digits)
-    register(f"msm.gpu.scan_bins[{size}]", sort.scan_bins, **bins)
-    register(f"msm.gpu.scatter_bins[{size}]", sort.scatter_bins, shape=digits)
+    bins: dict[str, Any] = {"bins": shape.bins}
+    register(f"msm.gpu.count_bins[{size}]", sort.count_bins, shape=digits, tuning=plan.sort)
+    register(f"msm.gpu.scan_bins[{size}]", sort.scan_bins, tile=plan.sort.tile, **bins)
+    register(f"msm.gpu.scatter_bins[{size}]", sort.scatter_bins, shape=digits, tuning=plan.sort)
     if not shape.direct:
-        bins["low_bits"] = shape.low_bits
+        bins |= {"low_bits": shape.low_bits, "tuning": plan.sort}
         register(f"msm.gpu.count_buckets[{size}]", sort.count_buckets, **bins)
         register(f"msm.gpu.scatter_buckets[{size}]", sort.scatter_buckets, **bins)
     chunk = {"chunk_bits": shape.chunk_bits}

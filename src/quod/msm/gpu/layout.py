@@ -51,6 +51,27 @@ Form = Literal["weierstrass", "edwards"]
 
 
 @dataclass(frozen=True)
+class SortTuning:
+    """What suits a processor in sorting.
+
+    Workgroups have `lanes` instances, each of which brings `items` entries at once, and a
+    multiprocessor should hold `resident` of them. `staged`: a tile is sorted in shared memory
+    before it is written. Bins have 2**low_bits buckets, by default about as many as there are bins.
+    """
+
+    lanes: int = 512
+    items: int = 16
+    resident: int = 2
+    staged: bool = True
+    low_bits: int | None = None
+
+    @property
+    def tile(self) -> int:
+        """The most entries of one bin that a workgroup takes at once."""
+        return self.lanes * self.items
+
+
+@dataclass(frozen=True)
 class GpuMsmPlan:
     """The shape of one MSM of `count` scalars, or of `batch` such MSMs over the same bases.
 
@@ -69,6 +90,7 @@ class GpuMsmPlan:
     longest: int
     batch: int = 1
     form: Form = "weierstrass"
+    sort: SortTuning = SortTuning()
 
     @property
     def digit_windows(self) -> int:

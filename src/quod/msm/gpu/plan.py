@@ -9,7 +9,7 @@ from quod.curve.groups import Group
 from quod.errors import DeviceError, InputError
 from quod.msm.digits import window_count
 from quod.msm.gpu.layout import Form, GpuMsmPlan
-from quod.msm.gpu.sort import MOST_BINS, TILE
+from quod.msm.gpu.sort import MOST_BINS
 from quod.msm.gpu.units import MOST_LONGEST
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 
@@ -53,7 +53,8 @@ class SortShape:
             return cls(0, chunk_bits, buckets, buckets >> chunk_bits)
         bits = (buckets - 1).bit_length()
         least = ((buckets - 1) // MOST_BINS).bit_length()
-        low_bits = min(most, _MOST_LOW_BITS, max(least, bits // 2))
+        wanted = plan.sort.low_bits or (bits + 1) // 2
+        low_bits = min(most, _MOST_LOW_BITS, max(least, wanted))
         if buckets >> low_bits > MOST_BINS:
             raise InputError(
                 f"{plan.all_windows} windows of {plan.window_bits} bits are too many buckets to "
@@ -73,7 +74,7 @@ class SortShape:
 
     def most_tiles(self, plan: GpuMsmPlan) -> int:
         """The most tiles that the bins can have."""
-        return plan.entry_room // TILE + min(self.bins, plan.entry_room)
+        return plan.entry_room // plan.sort.tile + min(self.bins, plan.entry_room)
 
 
 def plan_gpu_msm(

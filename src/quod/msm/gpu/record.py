@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -49,20 +50,21 @@ def record_units(
         scalars.indices or scalars.words, scalars.marks or scalars.words,
     )  # fmt: skip
     scalar_bytes = total * 4 * (SCALAR_WORDS + (scalars.indices is not None))
-    tiles = -(-total // sort.LANES)
-    filling = max(1, device.resident_lanes // sort.LANES)
-    count = device.compile(sort.count_bins, lanes=sort.LANES, shape=digits)
+    tuning = plan.sort
+    tiles = -(-total // tuning.lanes)
+    filling = max(1, device.resident_lanes // tuning.lanes)
+    count = device.compile(sort.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
     recording.launch(
         count, min(tiles, filling), *source, arrays.bin_counts, arrays.too_large, label="digits",
         bytes=scalar_bytes,
     )  # fmt: skip
-    scan = device.compile(sort.scan_bins, lanes=sort.SCAN_LANES, bins=shape.bins)
+    scan = device.compile(sort.scan_bins, lanes=sort.SCAN_LANES, bins=shape.bins, tile=tuning.tile)
     bins = (arrays.bin_starts, arrays.first_tile)
     recording.launch(
         scan, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
         label="sort",
     )  # fmt: skip
-    scatter = device.compile(sort.scatter_bins, lanes=sort.LANES, shape=digits)
+    scatter = device.compile(sort.scatter_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
     # With one bucket a bin there are no keys, and this is the whole sort.
     keys = arrays.bin_cursors if shape.direct else arrays.keys
     binned = arrays.entries if shape.direct else arrays.binned
@@ -70,19 +72,19 @@ def record_units(
         scatter, tiles, *source, arrays.bin_cursors, keys, binned, label="digits",
         bytes=scalar_bytes + plan.entry_room * (4 if shape.direct else 6),
     )  # fmt: skip
-    static = {"bins": shape.bins, "low_bits": shape.low_bits}
-    groups = max(1, min(shape.most_tiles(plan), filling))
+    static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
+    bin_tiles = shape.most_tiles(plan)
     if not shape.direct:
-        count = device.compile(sort.count_buckets, lanes=sort.LANES, **static)
+        count = device.compile(sort.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            count, groups, *bins, arrays.keys, arrays.bucket_counts, label="sort",
+            count, min(bin_tiles, filling), *bins, arrays.keys, arrays.bucket_counts, label="sort",
             bytes=2 * plan.entry_room,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
-        scatter = device.compile(sort.scatter_buckets, lanes=sort.LANES, **static)
+        scatter = device.compile(sort.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            scatter, groups, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
+            scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
             arrays.entries, label="sort", bytes=10 * plan.entry_room,
         )  # fmt: skip
 
@@ -97,7 +99,7 @@ def _record_cuts(
     """Records where buckets begin, and their units."""
     own = arrays.units
     place = device.compile(
-        units.place_buckets, lanes=sort.LANES, chunk_bits=shape.chunk_bits,
+        units.place_buckets, lanes=units.LANES, chunk_bits=shape.chunk_bits,
         start_bits=shape.start_bits,
     )  # fmt: skip
     recording.launch(
@@ -112,7 +114,7 @@ def _record_cuts(
         scan, 1, arrays.chunk_units, arrays.length_counts, arrays.chunk_first, arrays.ranks,
         own.first_unit, own.count, label="sort",
     )  # fmt: skip
-    make = device.compile(units.make_units, lanes=sort.LANES, chunk_bits=shape.chunk_bits)
+    make = device.compile(units.make_units, lanes=units.LANES, chunk_bits=shape.chunk_bits)
     recording.launch(
         make, shape.chunks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
         arrays.chunk_first, arrays.ranks, own.starts, own.lengths, own.numbers,

@@ -6,37 +6,25 @@
     count_buckets   how many entries each bucket has
     scatter_buckets entries, bucket by bucket
 
-A workgroup counts its tile in shared memory, takes that many places of each bin or bucket at once
-from a cursor in device memory, and writes there, so entries of a bucket are in no fixed order. With
-few buckets a bin is one bucket: then the first three kernels do it all.
+Entries of a bucket are in no fixed order; see `partition`. With few buckets a bin is one bucket:
+then the first three kernels do it all.
 """
 
 from __future__ import annotations
+
+from itertools import islice
 
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U16, U32, Pointer, Value
 from quod.msm.gpu.digits import Digits, DigitShape, Source
+from quod.msm.gpu.layout import SortTuning
+from quod.msm.gpu.partition import Item, Partition
 from quod.msm.gpu.workgroup import Scan, Tally
-
-LANES = 256
-"""Instances a workgroup of these kernels."""
 
 SCAN_LANES = 1024
 """Instances of the one workgroup that adds up bins."""
-
-ENTRIES_A_LANE = 8
-
-TILE = LANES * ENTRIES_A_LANE
-"""Entries of one bin that a workgroup takes at once."""
-
-_RESIDENT = 3
-"""Workgroups a multiprocessor should hold: what limits these kernels is memory."""
-
-# A key is below 2**13 and a rank below TILE.
-_RANK_SHIFT = 16
-_NOTHING = 0xFFFFFFFF
 
 MOST_BINS = 8192
 """Counters that fit the shared memory of every workgroup."""
@@ -57,12 +45,13 @@ def count_bins(
     too_large: Pointer[U32],
     *,
     shape: DigitShape,
+    tuning: SortTuning,
 ) -> None:
     """Adds how many digits fall into each bin to bin_counts; see `Source` for the parameters.
 
     Notes in too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
-    k.resident_workgroups(_RESIDENT)
+    k.resident_workgroups(tuning.resident)
     source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
     tally = Tally(k, shape.bins)
     tally.clear()
@@ -71,8 +60,8 @@ def count_bins(
     with k.range(k.workgroup_id() * k.workgroup_size, total, step) as loop:
         digits = Digits(k, shape, source, loop.index + k.local_id())
         digits.check(too_large)
-        for digit in digits.all():
-            tally.add(digit.bucket >> shape.low_bits, digit.exists)
+        for voter, digit in enumerate(digits):
+            tally.count(digit.bucket >> shape.low_bits, digit.exists, voter)
     k.barrier()
     with k.range(k.local_id(), shape.bins, k.workgroup_size) as bins:
         number = tally.table[bins.index]
@@ -89,6 +78,7 @@ def scan_bins(
     first_tile: Pointer[U32],
     *,
     bins: int,
+    tile: int,
 ) -> None:
     """Where each bin begins, twice, and its first tile; bins + 1 elements but for `cursors`.
 
@@ -104,7 +94,7 @@ def scan_bins(
         first_tile[index] = before
 
     entries = scan.array(bins, lambda index: bin_counts[index], place)
-    tiles = scan.array(bins, lambda index: (bin_counts[index] + (TILE - 1)) // TILE, place_tile)
+    tiles = scan.array(bins, lambda index: (bin_counts[index] + (tile - 1)) // tile, place_tile)
     with k.if_(k.local_id() == 0):
         bin_starts[bins] = entries
         first_tile[bins] = tiles
@@ -126,32 +116,38 @@ def scatter_bins(
     entries: Pointer[U32],
     *,
     shape: DigitShape,
+    tuning: SortTuning,
 ) -> None:
     """The entries, bin by bin, and the low bits of their buckets, unless a bin is one bucket."""
-    k.resident_workgroups(_RESIDENT)
+    k.resident_workgroups(tuning.resident)
     source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
-    tally = Tally(k, shape.bins)
-    tally.clear()
-    k.barrier()
-    digits = Digits(k, shape, source, k.global_id()).all()
-    ranks = [tally.add(digit.bucket >> shape.low_bits, digit.exists) for digit in digits]
-    k.barrier()
-    tally.reserve(cursors, k.constant(0, types.u32))
-    k.barrier()
-    for digit, rank in zip(digits, ranks, strict=True):
-        with k.if_(digit.exists):
-            place = tally.table[digit.bucket >> shape.low_bits] + rank
-            entries[place] = digit.entry
-            if shape.low_bits:
-                keys[place] = digit.bucket & ((1 << shape.low_bits) - 1)
+    rounds = -(-shape.digits // tuning.items)
+    items = -(-shape.digits // rounds)
+    partition = Partition(
+        k, shape.bins, items, types.u32, lambda bucket: bucket >> shape.low_bits,
+        staged=tuning.staged and shape.low_bits > 0,
+    )  # fmt: skip
+
+    def write(place: Value, bucket: Value, entry: Value) -> None:
+        entries[place] = entry
+        if shape.low_bits:
+            keys[place] = bucket & ((1 << shape.low_bits) - 1)
+
+    digits = iter(Digits(k, shape, source, k.global_id()))
+    for _ in range(rounds):
+        partition.clear()
+        k.barrier()
+        own = [Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)]
+        partition.move(own, cursors, 0, write)
 
 
 class _Tile:
     """One tile of a bin: which bin, and where its entries are."""
 
     def __init__(
-        self, k: Builder, number: Value, first_tile: Value, bin_starts: Value, bins: int
-    ) -> None:
+        self, k: Builder, number: Value, first_tile: Value, bin_starts: Value, bins: int,
+        tuning: SortTuning,
+    ) -> None:  # fmt: skip
         # The last bin whose first tile is not behind this one.
         low = k.constant(0, types.u32)
         step = 1 << max(0, bins - 1).bit_length()
@@ -160,18 +156,20 @@ class _Tile:
             probe = k.minimum(low + step, bins - 1)
             low = k.select(first_tile[probe] <= number, probe, low)
         self.bin = low
-        self._start = bin_starts[low] + (number - first_tile[low]) * TILE
-        self._stop = bin_starts[low + 1]
+        start = bin_starts[low] + (number - first_tile[low]) * tuning.tile
+        self._length = bin_starts[low + 1] - start
+        self._own = (start + k.local_id()).cast(types.u64)
         self._k = k
+        self._items = tuning.items
 
-    def places(self) -> list[tuple[Value, Value]]:
-        """(place, whether there is such an entry) for those of this instance."""
+    def load(self, array: Value) -> list[Value]:
+        """The elements of this instance, also where none are: the array is a tile longer."""
+        return [array[self._own + i * self._k.workgroup_size] for i in range(self._items)]
+
+    def exists(self) -> list[Value]:
+        """Which of them are of this tile."""
         k = self._k
-        found = []
-        for part in range(ENTRIES_A_LANE):
-            place = self._start + (k.local_id() + part * k.workgroup_size)
-            found.append((place, place < self._stop))
-        return found
+        return [k.local_id() + i * k.workgroup_size < self._length for i in range(self._items)]
 
 
 @kernel
@@ -184,25 +182,39 @@ def count_buckets(
     *,
     bins: int,
     low_bits: int,
+    tuning: SortTuning,
 ) -> None:
-    """Adds how many entries each bucket has to bucket_counts."""
-    k.resident_workgroups(_RESIDENT)
+    """Adds how many entries each bucket has to bucket_counts.
+
+    A workgroup takes neighbouring tiles, and adds what it counted when the bin changes.
+    """
+    k.resident_workgroups(tuning.resident)
     tally = Tally(k, 1 << low_bits)
-    with k.range(k.workgroup_id(), k.uniform(first_tile[bins]), k.num_workgroups()) as loop:
-        tile = _Tile(k, loop.index, first_tile, bin_starts, bins)
-        tally.clear()
-        places = tile.places()
-        found = [keys[k.select(exists, place, 0)] for place, exists in places]
+
+    def flush(bin_: Value) -> None:
         k.barrier()
-        for key, (_, exists) in zip(found, places, strict=True):
-            tally.add(k.select(exists, key, 0), exists)
-        k.barrier()
-        first = tile.bin << low_bits
         with k.range(k.local_id(), 1 << low_bits, k.workgroup_size) as buckets:
-            number = tally.table[buckets.index]
-            with k.if_(number != 0):
-                k.atomic_add(bucket_counts, first + buckets.index, number)
+            counted = tally.table[buckets.index]
+            with k.if_(counted != 0):
+                k.atomic_add(bucket_counts, (bin_ << low_bits) + buckets.index, counted)
+                tally.table[buckets.index] = 0
         k.barrier()
+
+    tiles = k.uniform(first_tile[bins])
+    each = (tiles + k.num_workgroups() - 1) // k.num_workgroups()
+    begin = k.workgroup_id() * each
+    tally.clear()
+    k.barrier()
+    with k.range(begin, k.minimum(begin + each, tiles), carry=k.constant(0, types.u32)) as loop:
+        tile = _Tile(k, loop.index, first_tile, bin_starts, bins, tuning)
+        found = tile.load(keys)
+        bin_ = k.uniform(tile.bin)
+        with k.if_(bin_ != k.uniform(loop.carried)):
+            flush(loop.carried)
+        for voter, (key, exists) in enumerate(zip(found, tile.exists(), strict=True)):
+            tally.count(key, exists, voter)
+        loop.next(bin_)
+    flush(loop.results)
 
 
 @kernel
@@ -217,27 +229,25 @@ def scatter_buckets(
     *,
     bins: int,
     low_bits: int,
+    tuning: SortTuning,
 ) -> None:
-    """The entries, which are sorted by bin in `binned`, bucket by bucket."""
-    k.resident_workgroups(_RESIDENT)
-    tally = Tally(k, 1 << low_bits)
-    with k.range(k.workgroup_id(), k.uniform(first_tile[bins]), k.num_workgroups()) as loop:
-        tile = _Tile(k, loop.index, first_tile, bin_starts, bins)
-        tally.clear()
-        places = [(k.select(exists, place, 0), exists) for place, exists in tile.places()]
-        found = [keys[place] for place, _ in places]
+    """The entries, which are sorted by bin in `binned`, bucket by bucket; a workgroup a tile.
+
+    The entries written at a time are of few bins, so those of a bucket meet in the second-level
+    cache.
+    """
+    k.resident_workgroups(tuning.resident)
+    partition = Partition(
+        k, 1 << low_bits, tuning.items, types.u16, lambda key: key, staged=tuning.staged
+    )
+
+    def write(place: Value, key: Value, entry: Value) -> None:
+        entries[place] = entry
+
+    with k.if_(k.workgroup_id() < k.uniform(first_tile[bins])):
+        tile = _Tile(k, k.workgroup_id(), first_tile, bin_starts, bins, tuning)
+        partition.clear()
+        loaded = zip(tile.exists(), tile.load(keys), tile.load(binned), strict=True)
+        items = [Item(exists, key, entry) for exists, key, entry in loaded]
         k.barrier()
-        # Key and rank in one register, all ones for no entry: few live across the barriers.
-        ranked = []
-        for key, (_, exists) in zip(found, places, strict=True):
-            rank = tally.add(k.select(exists, key, 0), exists)
-            ranked.append(k.select(exists, key | (rank << _RANK_SHIFT), _NOTHING))
-        k.barrier()
-        tally.reserve(cursors, tile.bin << low_bits)
-        k.barrier()
-        moved = [binned[place] for place, _ in places]
-        for entry, both in zip(moved, ranked, strict=True):
-            with k.if_(both != _NOTHING):
-                key = both & ((1 << _RANK_SHIFT) - 1)
-                entries[tally.table[key] + (both >> _RANK_SHIFT)] = entry
-        k.barrier()
+        partition.move(items, cursors, tile.bin << low_bits, write)

@@ -18,6 +18,9 @@ from quod.kernel.definition import kernel
 from quod.kernel.value import U32, Pointer, Value
 from quod.msm.gpu.workgroup import Scan, clear
 
+LANES = 256
+"""Instances a workgroup of these kernels."""
+
 MOST_LONGEST = 1023
 """The greatest length of a unit."""
 

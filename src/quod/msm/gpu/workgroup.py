@@ -8,6 +8,9 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
+NOTHING = 0xFFFFFFFF
+"""No key, rank or place: all of them are less."""
+
 
 def clear(k: Builder, table: Value, size: int) -> None:
     """Sets `size` words of shared memory to zero; a barrier must follow."""
@@ -18,8 +21,9 @@ def clear(k: Builder, table: Value, size: int) -> None:
 class Tally:
     """Counters in shared memory that the instances of a workgroup add one to.
 
-    One instance of a subgroup adds for all that hit the same counter as it does, so that many equal
-    scalars are no queue for one place of memory.
+    One instance of a subgroup, `voter`, adds for all that hit the same counter as it does, so that
+    many equal scalars are no queue for one place of memory. Callers that count several keys an
+    instance choose another voter for each.
     """
 
     def __init__(self, k: Builder, size: int) -> None:
@@ -30,36 +34,35 @@ class Tally:
     def clear(self) -> None:
         clear(self._k, self.table, self.size)
 
-    def add(self, key: Value, active: Value) -> Value:
-        """Adds one to counter `key` where active; gives what an order of additions found there.
+    def count(self, key: Value, active: Value, voter: int) -> None:
+        """Adds one to counter `key` where active. All instances of the workgroup come here."""
+        self._add(key, active, voter % self._k.subgroup_size)
 
-        All instances of the workgroup come here. The result means nothing where not active.
+    def rank(self, key: Value, active: Value, voter: int) -> Value:
+        """As `count`, and gives what an order of additions found there.
+
+        The result means nothing where not active.
         """
+        k, voter = self._k, voter % self._k.subgroup_size
+        found, together, mask = self._add(key, active, voter)
+        lower = mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
+        shared = k.shuffle(found, voter) + k.emit("popcount", (lower,))
+        return k.select(together, shared, found)
+
+    def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
+        """What an instance's own addition found, whether the voter adds for it, and for whom."""
         k = self._k
-        lane = k.lane_id()
-        leader = k.emit("ctz", (k.ballot(active),)) % k.subgroup_size
-        together = active & (key == k.shuffle(key, leader))
+        told = k.shuffle(k.select(active, key, NOTHING), voter)
+        together = active & (key == told)
         mask = k.ballot(together)
-        amount = k.select(together, k.emit("popcount", (mask,)), 1)
-        with k.if_(active & (~together | (lane == leader))) as branch:
+        is_voter = k.lane_id() == voter
+        amount = k.select(is_voter, k.emit("popcount", (mask,)), 1)
+        with k.if_(active & (~together | is_voter)) as branch:
             branch.give(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
             branch.give(k.constant(0, types.u32))
         found: Value = branch.results
-        lower = mask & ((k.constant(1, types.u32) << lane) - 1)
-        shared = k.shuffle(found, leader) + k.emit("popcount", (lower,))
-        return k.select(together, shared, found)
-
-    def reserve(self, cursors: Value, first: Value) -> None:
-        """Each counter takes so many places from ``cursors[first + counter]`` in device memory.
-
-        The counter then is the first of them, so that `add` gives places. Between barriers.
-        """
-        k = self._k
-        with k.range(k.local_id(), self.size, k.workgroup_size) as loop:
-            number = self.table[loop.index]
-            with k.if_(number != 0):
-                self.table[loop.index] = k.atomic_add(cursors, first + loop.index, number)
+        return found, together, mask
 
 
 class Scan:

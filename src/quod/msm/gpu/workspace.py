@@ -127,8 +127,9 @@ class Arrays:
         units = Units(starts, unit_lengths, numbers, first_unit, count)
         entries = take(4 * plan.entry_room)
         mark = carver.used
-        binned_bytes = 0 if sort.direct else plan.entry_room
-        binned, keys = take(4 * binned_bytes), take(2 * binned_bytes)
+        # The last tile reads on where it ends.
+        binned_room = 0 if sort.direct else plan.entry_room + plan.sort.tile
+        binned, keys = take(4 * binned_room), take(2 * binned_room)
         carver.back_to(mark)
         sums = take(8 * plan.sum_words * plan.unit_room)
         scratch = take(
