@@ -11,6 +11,7 @@ import numpy as np
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
+from quod.device.background import Background
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
@@ -53,14 +54,17 @@ class ProvingKey:
             )
         )
         self.host: AnyDevice
+        self._ahead: Background | None = None
         self.resident: ResidentKey
         if isinstance(self.device, CpuDevice):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
         else:
+            from quod.groth16.gpu.ahead import prepare_host
             from quod.groth16.gpu.key import GpuKey
 
             self.host = resolve_device("cpu")
+            self._ahead = prepare_host(self)
             self.resident = GpuKey(zkey, self.device, g1, g2, timeline)
 
     @classmethod
@@ -163,6 +167,8 @@ class ProvingKey:
 
     def close(self) -> None:
         """Ends threads that wait for the next proof; the key makes no more proofs then."""
+        if self._ahead is not None:
+            self._ahead.close()
         self.resident.close()
 
     def _group(self, degree: int) -> Group:

@@ -85,6 +85,12 @@ def _host() -> CpuDevice:
     return CpuDevice(threads=1)
 
 
+def compile_for(group: Group, form: Form) -> None:
+    """Compiles the kernels of a `Finisher` ahead of it."""
+    for definition in (weigh_lines, combine_lines):
+        _host().compile(definition, group=group, form=form)
+
+
 class Finisher:
     """Finishes MSMs of some plans together, which share their group and form.
 

@@ -1,0 +1,55 @@
+"""What the host does for a proof, done once while a GPU's key is opened.
+
+Its kernels are compiled then if they are not in the cache, beside those of the GPU, and what all
+verifications share is there when the first proof wants to be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from quod.curve.groups import Group
+from quod.device.background import Background
+from quod.errors import QuodError
+from quod.groth16.points import multiples
+from quod.groth16.proof import Proof
+from quod.msm.gpu.finish import compile_for
+
+if TYPE_CHECKING:
+    from quod.groth16.keys import ProvingKey
+
+
+def prepare_host(key: ProvingKey) -> Background:
+    """Begins it; whoever closes the key closes what this gives.
+
+    Errors are left to the proof that needs what failed.
+    """
+    g1, g2 = key.groups
+
+    def multiply(group: Group) -> None:
+        multiples(key.host, group, [key.delta_g1 if group is g1 else key.delta_g2], [1])
+
+    def verify() -> None:
+        checked = key.verifying_key
+        checked.prepare()
+        checked.verify(
+            [0] * key.public, Proof(key.curve, checked.alpha_g1, checked.beta_g2, checked.alpha_g1)
+        )
+
+    background = Background("quod-host", 1)
+    for task in (
+        lambda: multiply(g1), lambda: multiply(g2),
+        lambda: compile_for(g2, "weierstrass"), lambda: compile_for(g1, "weierstrass"), verify,
+    ):  # fmt: skip
+        background.begin(_quietly(task))
+    return background
+
+
+def _quietly(task: Callable[[], None]) -> Callable[[], None]:
+    def done() -> None:
+        with suppress(QuodError):
+            task()
+
+    return done

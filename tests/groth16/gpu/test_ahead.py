@@ -1,0 +1,61 @@
+"""What the host does for proofs while the key of a GPU is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quod.device import cpu_compiler
+from quod.device.cpu import CpuDevice
+from quod.errors import InputError
+from quod.groth16 import ProvingKey
+from quod.groth16.gpu.ahead import prepare_host
+from quod.groth16.points import multiples
+from quod.msm.gpu import finish
+from quod.msm.gpu.layout import GpuMsmPlan
+from tests.groth16.conftest import Made
+
+Make = Callable[[str], Made]
+
+
+def test_a_first_proof_finds_its_host_kernels(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = made("bn254")
+    proof, public = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+    # A device on which nothing is compiled yet, with code that the cache has.
+    key = ProvingKey.from_zkey(own.zkey, device=CpuDevice())
+    host = CpuDevice(threads=1)
+    monkeypatch.setattr(finish, "_host", lambda: host)
+    prepared = prepare_host(key)
+    prepared.begin(lambda: None).result()
+
+    def never(*arguments: Any) -> Any:
+        raise AssertionError(f"{arguments[0].name} is compiled when it is needed")
+
+    monkeypatch.setattr(cpu_compiler, "build", never)
+    g1, g2 = key.groups
+    assert len(multiples(key.host, g1, [key.delta_g1, key.alpha_g1], [3, 5])) == 2
+    assert len(multiples(key.host, g2, [key.delta_g2], [3])) == 1
+    for group in (g1, g2):
+        maximum = group.scalars.value - 1
+        finish.Finisher([GpuMsmPlan(group, 1, 4, 1, 64, maximum, 1, 1, "weierstrass")])
+    assert key.verifying_key.verify(public, proof)
+    prepared.close()
+    key.close()
+
+
+def test_errors_are_left_to_the_proof(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ProvingKey.from_zkey(made("bn254").zkey)
+    asked = []
+
+    def damaged(key: ProvingKey) -> Any:
+        asked.append(key)
+        raise InputError("IC[0] is not on the curve")
+
+    monkeypatch.setattr(ProvingKey, "verifying_key", property(damaged))
+    prepared = prepare_host(key)
+    assert prepared.begin(lambda: "still at work").result() == "still at work"
+    assert asked == [key]
+    prepared.close()
+    key.close()
