@@ -120,8 +120,10 @@ class _Parts:
         self._timeline = timeline
         self._stage = stage
         self._cancellation = Cancellation()
+        self._h: Point = None
 
-    def wait(self) -> dict[str, Any]:
+    def early(self) -> dict[str, Any]:
+        """All parts, H among them: cores that one of them leaves idle are another's."""
         tasks: dict[str, Callable[[], Any]] = {"H": self._sum_of_h}
         for name, bases in self._key._bases.items():
             tasks[name] = functools.partial(self._sum, name, bases, self._witness)
@@ -135,7 +137,15 @@ class _Parts:
                 # What runs ends soon; nothing else begins.
                 self._cancellation.cancel()
                 raise
-        return {name: future.result() for name, future in futures.items()}
+        parts = {name: future.result() for name, future in futures.items()}
+        self._h = parts.pop("H")
+        return parts
+
+    def last(self) -> Point:
+        return self._h
+
+    def close(self) -> None:
+        """Nothing is left to be given back."""
 
     def _guarded(self, task: Callable[[], Any]) -> Any:
         self._cancellation.check("the proof")

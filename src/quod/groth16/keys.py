@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from os import PathLike
 
@@ -53,6 +54,8 @@ class ProvingKey:
                 (g2, (zkey.beta_g2, zkey.delta_g2)),
             )
         )
+        # A self-check begins beside the end of the sums.
+        self.checks = ThreadPoolExecutor(1, "quod-check")
         self.host: AnyDevice
         self._ahead: Background | None = None
         self.resident: ResidentKey
@@ -170,6 +173,7 @@ class ProvingKey:
         if self._ahead is not None:
             self._ahead.close()
         self.resident.close()
+        self.checks.shutdown()
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]

@@ -7,16 +7,17 @@ With w the witness, (a, b, c, h) the bases of the key and P = A*B - C on the odd
     C  = sum of c_i*w_i + sum of h_i*P_i + s*A + r*B - r*s*delta   with B in G1
 
 where r and s are random. The last three terms are, with A' and B' for A and B without theirs,
-s*A' + r*B' + r*s*delta: all multiples are of points known at once, one a lane.
+s*A' + r*B' + r*s*delta: all multiples are of points known before the sum over h, one a lane.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from quod.formats import Witness
 from quod.groth16.points import affine_group, multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import Tasks
+from quod.groth16.verifier import Verification
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey
@@ -95,26 +97,32 @@ class _Proving:
         self._r, self._s = blinding(key.zkey.fr, seed, values)
         with ExitStack() as opening:
             stage = opening.enter_context(timeline.stage("sums"))
-            self._pending = key.resident.start(values, self._beside(stage), timeline, stage)
+            self._pending = opening.enter_context(
+                closing(key.resident.start(values, self._beside(stage), timeline, stage))
+            )
             self._open = opening.pop_all()
+        self._stage = stage
 
     def finish(self) -> tuple[Proof, list[int]]:
         """Waits for the sums; gives the proof and its public inputs."""
         key, timeline = self._key, self._timeline
         with self._open:
-            parts = self._pending.wait()
+            a, b, c = self._blind(self._pending.early())
+            h = self._pending.last()
         with timeline.stage("assemble"):
-            proof = _assemble(key, parts, self._r, self._s)
+            proof = Proof(key.curve, a, b, affine_group(key.groups[0]).add(c, h))
         if self._self_check:
             with timeline.stage("self-check"):
-                _check(key, self._public, proof, self._witness)
+                self._check(proof)
         return proof, self._public
 
+    # --- before the sum over H is there
+
     def _beside(self, stage: Stage) -> Tasks:
-        """What does not wait for the sums."""
+        """What does not wait for any sum."""
         tasks: dict[str, Callable[[], Any]] = {"delta": lambda: self._multiples_of_delta(stage)}
         if self._self_check:
-            tasks["verifying key"] = lambda: self._verifying_key(stage)
+            tasks["verification"] = lambda: self._begin_verification(stage)
         return tasks
 
     def _multiples_of_delta(self, stage: Stage) -> tuple[Point, Point, Point]:
@@ -127,9 +135,53 @@ class _Proving:
             (third,) = multiples(key.host, g2, [key.delta_g2], [s])
         return first, second, third
 
-    def _verifying_key(self, stage: Stage) -> None:
+    def _begin_verification(self, stage: Stage) -> Verification:
         with self._timeline.stage("verifying key", parent=stage):
             self._key.verifying_key.prepare()
+            return self._key.verifying_key.begin(self._public)
+
+    def _blind(self, parts: dict[str, Any]) -> tuple[Point, Point, Point]:
+        """A, B, and C without the sum over H."""
+        key = self._key
+        law1, law2 = (affine_group(group) for group in key.groups)
+        r_delta, rs_delta, s_delta = parts["delta"]
+        with self._timeline.stage("blind", parent=self._stage):
+            bare_a = law1.add(key.alpha_g1, parts["A"])
+            bare_b1 = law1.add(key.beta_g1, parts["B1"])
+            a = law1.add(bare_a, r_delta)
+            b = law2.add(law2.add(key.beta_g2, parts["B2"]), s_delta)
+            if self._self_check:
+                self._verification = key.checks.submit(self._verify_first, parts, a, b)
+            s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], [self._s, self._r])
+            c = functools.reduce(law1.add, (parts["C"], s_a, r_b, rs_delta))
+        return a, b, c
+
+    def _verify_first(self, parts: dict[str, Any], a: Point, b: Point) -> Verification:
+        """What can be verified of A and B alone."""
+        with self._timeline.stage("check A and B", parent=self._stage):
+            verification: Verification = parts["verification"]
+            verification.take(a, b)
+        return verification
+
+    # --- afterwards
+
+    def _check(self, proof: Proof) -> None:
+        """The verifier's answer to a proof before anyone sees it."""
+        key = self._key
+        try:
+            valid = self._verification.result().finish(proof.c)
+        except InputError as error:
+            raise VerificationError(
+                f"{key.zkey.path}: the key gives a proof with a bad point ({error}); the key is "
+                "damaged or forged: get it again from its source"
+            ) from error
+        if not valid:
+            raise VerificationError(
+                f"{self._witness.path}: the proof does not verify, so it is not given out. Most "
+                "likely the witness does not satisfy the circuit: compute it again with the "
+                "program (.wasm or C++) of the same compilation as the key; if that is right, the "
+                f"key ({key.zkey.path}) is damaged"
+            )
 
 
 def blinding(fr: Modulus, seed: int | None, witness: Words) -> tuple[int, int]:
@@ -166,35 +218,3 @@ def _values(key: ProvingKey, witness: Witness) -> Words:
             path=witness.path,
         )
     return witness.values
-
-
-def _assemble(key: ProvingKey, parts: dict[str, Any], r: int, s: int) -> Proof:
-    law1, law2 = (affine_group(group) for group in key.groups)
-    a = law1.add(key.alpha_g1, parts["A"])
-    b1 = law1.add(key.beta_g1, parts["B1"])
-    b2 = law2.add(key.beta_g2, parts["B2"])
-    r_delta, rs_delta, s_delta = parts["delta"]
-    s_a, r_b = multiples(key.host, key.groups[0], [a, b1], [s, r])
-    c = law1.add(parts["C"], parts["H"])
-    for term in (s_a, r_b, rs_delta):
-        c = law1.add(c, term)
-    return Proof(key.curve, law1.add(a, r_delta), law2.add(b2, s_delta), c)
-
-
-def _check(key: ProvingKey, public: list[int], proof: Proof, witness: Witness) -> None:
-    """The verifier's answer to a proof before anyone sees it."""
-    verifying_key = key.verifying_key
-    try:
-        valid = verifying_key.verify(public, proof)
-    except InputError as error:
-        raise VerificationError(
-            f"{key.zkey.path}: the key gives a proof with a bad point ({error}); the key is "
-            "damaged or forged: get it again from its source"
-        ) from error
-    if not valid:
-        raise VerificationError(
-            f"{witness.path}: the proof does not verify, so it is not given out. Most likely the "
-            "witness does not satisfy the circuit: compute it again with the program (.wasm or "
-            "C++) of the same compilation as the key; if that is right, the key "
-            f"({key.zkey.path}) is damaged"
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from quod.curve.array import Point
 from quod.device.timeline import Stage, Timeline
 from quod.field.array import Words
 
@@ -13,10 +14,16 @@ Tasks = Mapping[str, Callable[[], Any]]
 
 
 class PendingParts(Protocol):
-    """The parts of a proof while they are computed."""
+    """The parts of a proof while they are computed: `early` comes first, `close` at any end."""
 
-    def wait(self) -> dict[str, Any]:
-        """The points A, B1, B2, C and H by name, and the results of the tasks beside them."""
+    def early(self) -> dict[str, Any]:
+        """The points A, B1, B2 and C by name, and the results of the tasks beside them."""
+
+    def last(self) -> Point:
+        """The point H, which may take longer."""
+
+    def close(self) -> None:
+        """Nobody waits for the parts any more."""
 
 
 class ResidentKey(Protocol):

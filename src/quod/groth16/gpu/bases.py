@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.pending import PendingMsm
+from quod.msm.gpu.pending import PendingMsm, PendingMsms
 from quod.msm.gpu.plan import plan_gpu_msm
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
@@ -186,38 +186,49 @@ class GpuBases:
         )
         self._workspaces = {name: made[place % len(made)] for place, name in enumerate(order)}
 
-    def record(
-        self, recording: RecordingStream, name: str, group: Group, scalars: Buffer
-    ) -> PendingPoint:
-        """Records one of the MSMs; `scalars` are all that there are, canonical."""
+    def is_apart(self, name: str) -> bool:
+        """Whether one of the MSMs shares no memory with the others that they write to."""
+        workspace = self._workspaces.get(name)
+        return sum(other is workspace for other in self._workspaces.values()) <= 1
+
+    def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> PendingMsm | None:
+        """Records one of the MSMs; `scalars` are all that there are, canonical.
+
+        None if no base is finite: the result is infinity then.
+        """
         part = next(part for part in self._parts if part.name == name)
-        own = scalars.slice(part.first * group.scalars.bytes, scalars.nbytes)
+        own = scalars.slice(part.first * part.group.scalars.bytes, scalars.nbytes)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]
-                return PendingPoint(group, msm.record(recording, own, plan))
+                return msm.record(recording, own, plan)
             if name not in self._resident:
-                return PendingPoint(group, None)
+                return None
             indices = self._indices.get(name)
-            pending = self._resident[name].record(
+            return self._resident[name].record(
                 recording,
                 scalars if indices is not None else own,
                 workspace=self._workspaces[name],
                 indices=indices,
             )
-        return PendingPoint(group, pending)
 
 
-@dataclass(frozen=True)
-class PendingPoint:
-    """The result of an MSM in a recording; without a `pending` one it is infinity."""
+class PendingPoints:
+    """Results of MSMs in a recording, by name; infinity for those that have no `PendingMsm`."""
 
-    group: Group
-    pending: PendingMsm | None
+    def __init__(self, pending: Mapping[str, PendingMsm | None]) -> None:
+        self._names = list(pending)
+        kinds: dict[object, dict[str, PendingMsm]] = {}
+        for name, own in pending.items():
+            if own is not None:
+                kinds.setdefault(own.kind, {})[name] = own
+        self._together = [(list(own), PendingMsms(list(own.values()))) for own in kinds.values()]
 
-    def finish(self) -> Point:
-        """The point, after a submission of the recording."""
-        if self.pending is None:
-            return None
-        words = self.pending.finish().view(np.uint32).reshape(1, *self.group.shape)
-        return to_points(self.group, words)[0]
+    def finish(self) -> dict[str, Point]:
+        """The points, after a submission of the recording."""
+        points: dict[str, Point] = dict.fromkeys(self._names)
+        for names, pending in self._together:
+            group = pending.group
+            words = np.concatenate(pending.finish()).view(np.uint32).reshape(-1, *group.shape)
+            points |= zip(names, to_points(group, words))
+        return points

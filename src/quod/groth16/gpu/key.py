@@ -1,32 +1,36 @@
-"""A proving key in the memory of a GPU, and the recording that makes a proof's sums with it.
+"""A proving key in the memory of a GPU, and the recordings that make a proof's sums with it.
 
     witness ── A·w, B·w ── A·w ∘ B·w ── 3 inverse and 3 coset transforms ── A·B − C ── MSM over h
             └─ MSMs over a, b (G1), b (G2), c
 
-All of it is one recording, so that what does not depend on one another runs side by side and the
-host is not asked in between. A slot has all that a proof in progress needs to itself: the witness
-and the results. With two of them one witness is copied, and the sums of another are finished by the
-host, while a third proof is computed.
+The sums over the witness are one recording, and the way to that over H is another beside it: what
+does not depend on one another runs side by side, the host is not asked in between, and it finishes
+what is there first. A slot has all that a proof in progress needs to itself: the witness and the
+results. With two of them one witness is copied, and the sums of another are finished by the host,
+while a third proof is computed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
+from quod.curve.array import Point
 from quod.curve.groups import Group
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
+from quod.device.stream import RecordingStream, SubmittedStream
 from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
 from quod.field.spec import FieldSpec
 from quod.formats import Zkey
-from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory, PendingPoint
+from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory, PendingPoints
 from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.gpu.witness import WitnessBuffer
 from quod.groth16.resident import Tasks
@@ -72,7 +76,7 @@ class GpuKey:
                 + _SLOTS * zkey.variables * fr.bytes
             )
             memory = MsmMemory.fitting(device, parts, device.memory_budget - taken)
-            self._groups = {part.name: part.group for part in parts}
+            self._names = [part.name for part in parts]
             self._bases = GpuBases(device, parts, memory)
             # Slices of bases that pass through belong to a slot.
             self._most_slots = 1 if memory.streamed else _SLOTS
@@ -89,11 +93,10 @@ class GpuKey:
         try:
             with timeline.stage("upload", bytes=2 * witness.nbytes, parent=stage):
                 slot.witness.fill(witness)
-            running = self._runner.submit(slot.run, timeline, stage)
+            return _Parts(self, slot, beside, timeline, stage)
         except BaseException:
             self._give_back(slot)
             raise
-        return _Parts(self, slot, running, beside, timeline, stage)
 
     def close(self) -> None:
         self._runner.shutdown()
@@ -113,13 +116,11 @@ class GpuKey:
             self._free.append(slot)
             self._changed.notify()
 
-    def _record(
-        self, recording: RecordingStream, witness: WitnessBuffer
-    ) -> dict[str, PendingPoint]:
-        """All work of a proof; its sums by name."""
+    def _record_quotient(self, recording: RecordingStream, witness: Buffer) -> Buffer:
+        """The scalars of the H bases: A*B - C on the odd coset."""
         fr, n = self._zkey.fr, self._zkey.domain_size
         size = n * fr.bytes
-        self._rows.record(recording, witness.buffer, self._products)
+        self._rows.record(recording, witness, self._products)
         evaluations = self._products.slice(0, 3 * size)
         a, b, c = (evaluations.slice(start, start + size) for start in range(0, 3 * size, size))
         recording.launch(
@@ -127,52 +128,84 @@ class GpuKey:
             bytes=3 * size, modmuls=n, multiply_adds=n * product_cost(fr),
         )  # fmt: skip
         record_coset_quotient(recording, self._domain, evaluations, a)
-        return {
-            name: self._bases.record(recording, name, group, a if name == "H" else witness.buffer)
-            for name, group in self._groups.items()
-        }
+        return a
 
 
 class _Slot:
-    """What a proof in progress has to itself."""
+    """What a proof in progress has to itself.
+
+    `of_witness` are the sums over the witness, `of_quotient` is that over H, which mostly comes
+    last: the host finishes the others meanwhile.
+    """
 
     def __init__(self, key: GpuKey) -> None:
-        self._device = key._device
+        self._device, bases = key._device, key._bases
         self.witness = WitnessBuffer(key._device, key._zkey.variables * key._zkey.fr.bytes)
-        stream = key._device.stream("proof").record()
-        self.pending: Mapping[str, PendingPoint] = key._record(stream, self.witness)
-        self._recording: Recording = stream.finish().recording
+        witness = self.witness.buffer
+        first = self._device.stream("proof").record()
+        # What uses one memory stays in one recording, which puts it in order.
+        last = self._device.stream("proof").record() if bases.is_apart("H") else first
+        h = key._record_quotient(last, witness)
+        self.of_witness = PendingPoints(
+            {name: bases.record(first, name, witness) for name in key._names if name != "H"}
+        )
+        self.of_quotient = PendingPoints({"H": bases.record(last, "H", h)})
+        self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
-    def run(self, timeline: Timeline, stage: Stage) -> None:
-        """Computes the sums of the witness, and waits for them."""
+    def run(self, first: Future[None], timeline: Timeline, stage: Stage) -> None:
+        """Computes the sums, and waits for them; `first` is done with those over the witness."""
         # Steps that are timed run one after the other.
         followed = None if isinstance(timeline, NullTimeline) else timeline
-        stream = self._device.stream("proof").replay(self._recording)
-        stream.submit(followed, parent=stage).wait()
+        running: list[SubmittedStream] = []
+        try:
+            if followed is None:
+                # The longest way to its end first.
+                for recording in reversed(self._recordings):
+                    running.append(self._submit(recording, None, stage))
+            for recording in self._recordings:
+                stream = running.pop() if running else self._submit(recording, followed, stage)
+                stream.wait()
+                if not first.done():
+                    first.set_result(None)
+        except BaseException as error:
+            if not first.done():
+                first.set_exception(error)
+            for stream in running:
+                with suppress(DeviceError):
+                    stream.wait()
+            raise
+
+    def _submit(
+        self, recording: Recording, timeline: Timeline | None, stage: Stage
+    ) -> SubmittedStream:
+        stream = self._device.stream("proof").replay(recording)
+        return stream.submit(timeline, parent=stage)
 
 
 class _Parts:
     """See `PendingParts`."""
 
     def __init__(
-        self,
-        key: GpuKey,
-        slot: _Slot,
-        running: Future[None],
-        beside: Tasks,
-        timeline: Timeline,
-        stage: Stage,
+        self, key: GpuKey, slot: _Slot, beside: Tasks, timeline: Timeline, stage: Stage
     ) -> None:
-        self._key, self._slot, self._running = key, slot, running
+        self._key, self._slot = key, slot
         self._beside, self._timeline, self._stage = beside, timeline, stage
+        self._first: Future[None] = Future()
+        self._running = key._runner.submit(slot.run, self._first, timeline, stage)
 
-    def wait(self) -> dict[str, Any]:
-        try:
-            parts = {name: task() for name, task in self._beside.items()}
-            self._running.result()
-            with self._timeline.stage("finish sums", parent=self._stage):
-                parts |= {name: point.finish() for name, point in self._slot.pending.items()}
-            return parts
-        finally:
-            # After an error, or Ctrl-C, the GPU may still be at work in the slot.
-            self._running.add_done_callback(lambda _: self._key._give_back(self._slot))
+    def early(self) -> dict[str, Any]:
+        parts = {name: task() for name, task in self._beside.items()}
+        self._first.result()
+        return parts | self._finish(self._slot.of_witness)
+
+    def last(self) -> Point:
+        self._running.result()
+        return self._finish(self._slot.of_quotient)["H"]
+
+    def _finish(self, points: PendingPoints) -> dict[str, Point]:
+        with self._timeline.stage("finish sums", parent=self._stage):
+            return points.finish()
+
+    def close(self) -> None:
+        # After an error, or Ctrl-C, the GPU may still be at work in the slot.
+        self._running.add_done_callback(lambda _: self._key._give_back(self._slot))

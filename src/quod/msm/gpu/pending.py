@@ -69,6 +69,7 @@ class PendingMsms:
     """MSMs of one kind that are finished together, which takes little longer than one of them."""
 
     def __init__(self, pending: Sequence[PendingMsm]) -> None:
+        self.group = pending[0].plan.group
         self._pending = pending
         self._finisher = Finisher([own.plan for own in pending])
 
