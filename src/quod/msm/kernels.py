@@ -84,6 +84,8 @@ for _name, _form in _FORMS:
             f"msm.gpu.accumulate_again[{_name}]", gpu_accumulate.accumulate_again,
             group=GROUPS[_name], form=_form,
         )  # fmt: skip
+for _words in (16, 24):
+    register(f"msm.gpu.begin_sums[{_words}]", merge.begin_sums, sum_words=_words)
 register_sorting()
 # Windows of 13 bits, as millions of scalars have.
 for _name in ("bn254.g1", "bn254.g2"):

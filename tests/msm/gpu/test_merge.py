@@ -96,3 +96,13 @@ def test_carrying_sums() -> None:
     traced = merge.carry_sums.trace(machine(8, 4), **STATIC)
     interpret(traced, 1, [len(sizes), first, sums, totals])
     assert points_of(STATIC["group"], totals) == [p, q, law.add(p, p), None, None]
+
+
+def test_beginning_to_carry_sums() -> None:
+    first = np.array([0, 1, 1, 3, 3, 4], np.uint32)
+    p, q = points(STATIC["group"], 2)
+    sums, carried = sums_of(STATIC["group"], [p, p, q, None]), np.full(5 * 16, 7, np.uint64)
+    traced = merge.begin_sums.trace(machine(8, 4), sum_words=16)
+    interpret(traced, 6, [5 * 8, first, sums, carried])
+    assert points_of(STATIC["group"], carried) == [p, None, p, None, None]
+    assert not carried[16:32].any()

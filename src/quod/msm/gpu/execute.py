@@ -21,6 +21,7 @@ from quod.msm.gpu.pending import PendingMsm
 from quod.msm.gpu.plan import with_batch
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
+from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost
 from quod.msm.gpu.workspace import Workspace
 from quod.msm.options import MsmOptions
 
@@ -30,14 +31,25 @@ Array = np.ndarray[Any, Any]
 _KEPT = 2
 
 # Scalars from which on their upload takes longer than carrying bucket sums over two parts does.
-_IN_PARTS = 1 << 22
+_IN_PARTS = 1 << 21
 
-# The part of the scalars that nothing hides the upload of.
-_FIRST_PART = 8
+# 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
+# and 7.2 T of them a second in accumulation, less the time of sorting.
+_UPLOAD_COST = 3600
 
 # The share of the memory budget that bases which stay may take without multiples, and that a
 # streamed MSM may.
 _SHARE = 2
+
+
+def first_part(plan: GpuMsmPlan) -> int:
+    """How many scalars to upload first, so that the others are there when those are worked off.
+
+    Nothing hides the upload of the first.
+    """
+    addition = addition_cost(plan.group, plan.form, PRODUCTS_OF_BASE[plan.form])
+    work = plan.digit_windows * addition
+    return -(-plan.count * _UPLOAD_COST // (_UPLOAD_COST + work))
 
 
 class Session:
@@ -155,7 +167,7 @@ class GpuBases:
 
     def _session_in_parts(self, resident: ResidentMsm, plan: GpuMsmPlan) -> Session:
         device, count = self.device, plan.count
-        first = -(-count // _FIRST_PART)
+        first = first_part(plan)
         largest = with_batch(plan, count - first, 1, device.resident_lanes)
         scalar_bytes = 4 * SCALAR_WORDS * count
         self._check(count, PartMemory.bytes(device, largest) + scalar_bytes)

@@ -19,9 +19,10 @@ Kernels of four modules work on these arrays, and each of them records its launc
         sums[number] = the sum of the entries of every unit.
     merge.record(recording, device, plan, units, sums, scratch)
         Afterwards sums[first_unit[b]] is the sum of bucket b, where it has units.
-    merge.record_carry(recording, device, plan, units, sums, carried)
+    merge.record_carry(recording, device, plan, units, sums, carried, begins=False)
         carried[b] += sums[first_unit[b]] for every bucket with units; `carried` has a point a
-        bucket, at first zeros, which are infinity.
+        bucket. Where it begins, the sums are only moved there, and buckets without units are zeros,
+        which are infinity.
     reduce.record(recording, device, plan, first_unit, sums, lines, scratch)
         The bucket sums of each window to a few weighted sums; the sum of a bucket may be infinity.
     finish.Finisher([plan, ...]).finish([lines, ...]) -> [words, ...]

@@ -166,6 +166,33 @@ def carry_sums(
             law.store(carried, bucket, total)
 
 
+@kernel
+def begin_sums(
+    k: Builder,
+    total: U32,
+    first_unit: Pointer[U32],
+    sums: Pointer[U64],
+    carried: Pointer[U64],
+    *,
+    sum_words: int,
+) -> None:
+    """carried[b] = sums[first_unit[b]] for every bucket b with units, zeros for the others.
+
+    `total` is the number of buckets times half their words: an instance copies two words.
+    """
+    i = k.global_id()
+    with k.if_(i < total):
+        pairs = sum_words // 2
+        bucket, pair = i // pairs, i % pairs
+        first = first_unit[bucket]
+        with k.if_(first_unit[bucket + 1] != first) as branch:
+            place = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
+            branch.give(k.load(sums, place, 2))
+        with branch.otherwise():
+            branch.give((k.constant(0, types.u64),) * 2)
+        k.store(carried, i.cast(types.u64) * 2, *branch.results)
+
+
 def lanes_of(plan: GpuMsmPlan) -> int:
     """Lanes that add up the units of one bucket, a power of two."""
     units = plan.entry_room // (plan.longest * plan.all_buckets)
@@ -236,8 +263,21 @@ def record_carry(
     units: Units,
     sums: Buffer,
     carried: Buffer,
+    *,
+    begins: bool,
 ) -> None:
-    """carried[b] += sums[first_unit[b]] for every bucket with units."""
+    """carried[b] += sums[first_unit[b]] for every bucket with units.
+
+    Where this `begins`, what was in `carried` counts for nothing.
+    """
+    if begins:
+        begin = device.compile(begin_sums, sum_words=plan.sum_words)
+        total = plan.all_buckets * (plan.sum_words // 2)
+        recording.launch(
+            begin, -(-total // device.lanes), total, units.first_unit, sums, carried,
+            label="merge", bytes=2 * 8 * plan.sum_words * plan.all_buckets,
+        )  # fmt: skip
+        return
     compiled = device.compile(carry_sums, group=plan.group, form=plan.form)
     products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from quod.msm.gpu.pending import PendingMsm, record_buckets
 from quod.msm.gpu.plan import with_batch
 from quod.msm.gpu.record import Scalars
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,15 @@ def record_parts(
 
     `plan` is for the largest part, and for one vector of scalars.
     """
-    recording.fill(memory.carried, label="merge")
-    words, sizes = [], []
+    words: list[Array] = []
+    sizes: list[int] = []
     for part in parts:
         own = with_batch(plan, part.count, 1, device.resident_lanes)
         arrays = Arrays.of(device, own, Carver(memory.workspace.buffer))
         record_buckets(recording, device, own, part.scalars, part.bases, arrays)
-        merge.record_carry(recording, device, own, arrays.units, arrays.sums, memory.carried)
+        merge.record_carry(
+            recording, device, own, arrays.units, arrays.sums, memory.carried, begins=not sizes
+        )  # fmt: skip
         word = device.pinned(16)
         recording.download(arrays.too_large, word, label="digits")
         words.append(word)

@@ -1,0 +1,190 @@
+"""MSMs on a GPU by stage: what their sort and their cut into parts are chosen by.
+
+    python benchmarks/cuda_msm.py sort                        BLS12-381 G1, 2^16 to 2^24
+    python benchmarks/cuda_msm.py msm --group bn254.g1 22 24
+
+`sort` times the sort alone, kernel by kernel, with every variant, and its default with skewed
+scalars. `msm` times whole MSMs of scalars in page-locked memory, with several first parts: the wall
+time, and the GPU's time of each stage when steps run one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import GROUPS, Group
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline
+from quod.field.array import random_elements
+from quod.msm import MsmOptions
+from quod.msm.fixed_base import multiply_generator
+from quod.msm.gpu.digits import SCALAR_WORDS
+from quod.msm.gpu.execute import Session, first_part
+from quod.msm.gpu.layout import GpuMsmPlan, SortTuning
+from quod.msm.gpu.parts import PartMemory
+from quod.msm.gpu.pending import PendingMsm
+from quod.msm.gpu.plan import plan_gpu_msm, with_batch
+from quod.msm.gpu.record import Scalars, record_units
+from quod.msm.gpu.resident import ResidentMsm
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+
+Array = np.ndarray[Any, Any]
+
+_REPEATS = 7
+
+
+def variants() -> list[SortTuning]:
+    """Sorts worth timing: by the size of tiles, with and without sorting them, and by bins."""
+    default = SortTuning()
+    return [
+        default,
+        replace(default, staged=False),
+        replace(default, resident=3, items=12),
+        SortTuning(1024, 8, 1),
+        SortTuning(1024, 16, 1),
+        SortTuning(256, 16, 4),
+        replace(default, low_bits=10),
+        replace(default, low_bits=12),
+    ]
+
+
+class _ByKernel(RecordingStream):
+    """A recording whose launches are named after their kernels."""
+
+    def launch(self, kernel: Any, groups: int, *arguments: Any, **counts: Any) -> None:
+        super().launch(kernel, groups, *arguments, **(counts | {"label": None}))
+
+
+def scalars_of(group: Group, kind: str, count: int) -> Array:
+    """Uniform scalars; zeros and ones; all the same; or all but every 16th the same."""
+    found: Array = random_elements(group.scalars, count, seed=count + 1)
+    if kind == "bits":
+        bits = found[:, 0] & 1
+        found[:] = 0
+        found[:, 0] = bits
+    elif kind == "equal":
+        found[:] = found[0]
+    elif kind == "giant":
+        found[np.arange(count) % 16 != 0] = found[0]
+    return found
+
+
+def times(timeline: Timeline) -> str:
+    """Milliseconds of each stage."""
+    rows = [(row.name, 1e3 * row.seconds) for row in timeline.table() if row.seconds > 0]
+    return "  ".join(f"{name} {time:.3f}" for name, time in rows)
+
+
+def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
+    """The median wall time of a sort of scalars on the device, and each kernel's own."""
+    words = device.upload(scalars)
+    workspace = Workspace(device, workspace_bytes(device, plan))
+    arrays = Arrays.of(device, plan, Carver(workspace.buffer))
+    recording = _ByKernel(device, "sort")
+    recording.fill(arrays.zeroed)
+    record_units(recording, device, plan, Scalars(words, plan.count, plan.count), arrays)
+    finished = recording.finish().recording
+    walls = []
+    for _ in range(_REPEATS):
+        begin = perf_counter()
+        device.stream("sort").replay(finished).submit().wait()
+        walls.append(1e3 * (perf_counter() - begin))
+    timeline = Timeline()
+    device.stream("sort").replay(finished).submit(timeline).wait()
+    return f"{median(walls):.3f} ms: {times(timeline)}"
+
+
+def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
+    """Prints the times of sorts."""
+    for log2_size in sizes:
+        plan = plan_gpu_msm(
+            group, 1 << log2_size, MsmOptions(), resident_lanes=device.resident_lanes,
+            base_budget=device.memory_budget // 4,
+        )  # fmt: skip
+        print(f"{group.name} 2^{log2_size}: {plan.window_bits} bits, {plan.copies} copies")
+        scalars = scalars_of(group, "uniform", plan.count)
+        for tuning in variants():
+            time = time_sort(device, replace(plan, sort=tuning), scalars)
+            print(f"  {tuning}\n      {time}", flush=True)
+        for kind in ("bits", "equal", "giant"):
+            scalars = scalars_of(group, kind, plan.count)
+            print(f"  {kind}: {time_sort(device, plan, scalars)}", flush=True)
+
+
+def first_parts(plan: GpuMsmPlan) -> Iterator[int]:
+    """First parts worth timing: none, the default, and some about it."""
+    count, default = plan.count, first_part(plan)
+    yield 0
+    yield default
+    for share in (5, 8, 12, 16):
+        yield count // share
+
+
+def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
+    """An MSM of all bases in two parts, or in one where the first has no scalars."""
+    plan = resident.plan()
+    count = plan.count
+    room = device.allocate(4 * SCALAR_WORDS * count, zero=False)
+
+    def whole(recording: RecordingStream, scalars: Array) -> PendingMsm:
+        workspace = Workspace(device, resident.workspace_bytes(plan))
+        recording.upload(scalars, room, label="upload scalars")
+        return resident.record(recording, room, workspace=workspace, plan=plan)
+
+    def in_parts(recording: RecordingStream, scalars: Array) -> PendingMsm:
+        largest = with_batch(plan, count - first, 1, device.resident_lanes)
+        memory = PartMemory(device, largest)
+        parts = (first, count - first)
+        return resident.record_in_parts(recording, scalars[0], parts, largest, room, memory)
+
+    return Session(device, 1, count, in_parts if first else whole)
+
+
+def msms(device: AnyDevice, group: Group, sizes: list[int]) -> None:
+    """Prints the times of whole MSMs."""
+    for log2_size in sizes:
+        count = 1 << log2_size
+        logarithms = random_elements(group.scalars, count, seed=log2_size)
+        budget = device.memory_budget // 4
+        points = multiply_generator(device, group, logarithms)
+        resident = ResidentMsm(device, group, points, base_budget=budget)
+        scalars = scalars_of(group, "uniform", count)
+        found = set()
+        for first in first_parts(resident.plan()):
+            session = session_of(device, resident, first)
+            session.scalars[0] = scalars
+            walls = []
+            for _ in range(_REPEATS):
+                begin = perf_counter()
+                found.add(session.run(session.scalars, None).tobytes())
+                walls.append(1e3 * (perf_counter() - begin))
+            timeline = Timeline()
+            session.run(session.scalars, timeline)
+            print(f"{group.name} 2^{log2_size}, first {first / count:.3f}: {median(walls):.2f} ms")
+            print(f"      {times(timeline)}", flush=True)
+        assert len(found) == 1, "parts and the whole disagree"
+
+
+def main() -> None:
+    """Measures what was asked for."""
+    parser = argparse.ArgumentParser(description="MSMs on a GPU, by stage.")
+    parser.add_argument("what", choices=["sort", "msm"])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--group", default="bls12_381.g1", choices=list(GROUPS))
+    parser.add_argument("sizes", nargs="*", type=int, help="log2 of the scalars")
+    given = parser.parse_intermixed_args()
+    measure = sorts if given.what == "sort" else msms
+    measure(open_device(given.device), GROUPS[given.group], given.sizes or [16, 20, 22, 24])
+
+
+if __name__ == "__main__":
+    main()
