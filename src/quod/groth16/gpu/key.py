@@ -32,7 +32,7 @@ from quod.field.spec import FieldSpec
 from quod.formats import Zkey
 from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory, PendingPoints
 from quod.groth16.gpu.rows import GpuRows
-from quod.groth16.gpu.witness import WitnessBuffer
+from quod.groth16.gpu.witness import Copiers, WitnessBuffer
 from quod.groth16.resident import Tasks
 from quod.ntt import NttPlan
 from quod.ntt.quotient import record_coset_quotient
@@ -82,6 +82,7 @@ class GpuKey:
             self._most_slots = 1 if memory.streamed else _SLOTS
         with timeline.stage("transforms"):
             self._multiply = device.compile(field_multiply, spec=FieldSpec(fr))
+            self._copiers = Copiers()
             self._slots = [_Slot(self)]
         self._free = list(self._slots)
         self._changed = threading.Condition()
@@ -100,6 +101,7 @@ class GpuKey:
 
     def close(self) -> None:
         self._runner.shutdown()
+        self._copiers.close()
 
     def _take(self) -> _Slot:
         """A slot that no proof uses, made if there may be one more."""
@@ -140,7 +142,8 @@ class _Slot:
 
     def __init__(self, key: GpuKey) -> None:
         self._device, bases = key._device, key._bases
-        self.witness = WitnessBuffer(key._device, key._zkey.variables * key._zkey.fr.bytes)
+        size = key._zkey.variables * key._zkey.fr.bytes
+        self.witness = WitnessBuffer(key._device, size, key._copiers)
         witness = self.witness.buffer
         first = self._device.stream("proof").record()
         # What uses one memory stays in one recording, which puts it in order.

@@ -2,57 +2,113 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
 from quod.device import host
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
+from quod.device.stream import SubmittedStream
 from quod.field.array import Words
 
-# What goes to the GPU at a time, while the next is copied, and what one thread copies of it.
-_CHUNK = 32 << 20
-_PIECE = 4 << 20
+# What goes to the GPU at a time, at least, while the next is copied.
+_CHUNK = 8 << 20
+# What a thread copies at a time: no less than is worth waking one up for, and so little that all
+# end at about the same time.
+_LEAST_PIECE, _MOST_PIECE = 1 << 18, 4 << 20
+_PIECES_A_THREAD = 4
+
+# Threads that memory keeps busy.
+_MOST_THREADS = 8
+
+
+class Copiers:
+    """Threads that wait for witnesses to copy."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or min(host.usable_threads(), _MOST_THREADS)
+        self._pool = ThreadPoolExecutor(max(1, self.threads - 1), "quod-witness")
+
+    def run(self, work: Callable[[], None], threads: int, own: Callable[[], None]) -> None:
+        """Has up to `threads` threads do `work`, of which the caller's does `own` instead."""
+        others = [self._pool.submit(work) for _ in range(threads - 1)]
+        try:
+            own()
+        finally:
+            # One that has not woken up yet is not waited for.
+            begun = [other for other in others if not other.cancel()]
+            wait(begun)
+        for other in begun:
+            other.result()
+
+    def close(self) -> None:
+        self._pool.shutdown()
 
 
 class WitnessBuffer:
     """Room for a witness of `nbytes` on a GPU, and the page-locked memory before it."""
 
-    def __init__(self, device: AnyDevice, nbytes: int) -> None:
-        self._device = device
+    def __init__(self, device: AnyDevice, nbytes: int, copiers: Copiers) -> None:
+        self._device, self._copiers = device, copiers
         self.buffer = device.allocate(nbytes, zero=False)
         self._pinned = device.pinned(nbytes)
+        share = nbytes // (_PIECES_A_THREAD * copiers.threads)
+        self._piece = min(max(share, _LEAST_PIECE), _MOST_PIECE)
+        self._pieces_a_chunk = -(-_CHUNK // self._piece)
+        chunk = self._piece * self._pieces_a_chunk
         self._uploads = [
-            (slice(start, min(start + _CHUNK, nbytes)), self._upload(start))
-            for start in range(0, nbytes, _CHUNK)
+            self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
         ]
 
     def fill(self, witness: Words) -> None:
         """Puts the witness into `buffer`, and waits until it is there."""
         source = np.ascontiguousarray(witness).reshape(-1).view(np.uint8)
+        size = self._piece
+        pieces = deque(range(-(-len(source) // size)))
+        copied = [0] * len(self._uploads)
+        wanted = [self._pieces_a_chunk] * len(self._uploads)
+        wanted[-1] = len(pieces) - sum(wanted[:-1])
+        changing = threading.Lock()
 
-        def copy(piece: slice) -> None:
-            self._pinned[piece] = source[piece]
+        def copy_one() -> bool:
+            """Copies the next piece, if there is one left."""
+            try:
+                piece = pieces.popleft()
+            except IndexError:
+                return False
+            place = slice(piece * size, (piece + 1) * size)
+            self._pinned[place] = source[place]
+            with changing:
+                copied[piece // self._pieces_a_chunk] += 1
+            return True
 
-        running = []
-        threads = min(host.usable_threads(), _CHUNK // _PIECE)
-        with ThreadPoolExecutor(threads, "quod-witness") as pool:
-            for chunk, upload in self._uploads:
-                pieces = [
-                    slice(start, min(start + _PIECE, chunk.stop))
-                    for start in range(chunk.start, chunk.stop, _PIECE)
-                ]
-                if len(pieces) == 1:
-                    copy(pieces[0])
-                else:
-                    list(pool.map(copy, pieces))
-                running.append(self._device.stream("witness").replay(upload).submit())
-            for submitted in running:
-                submitted.wait()
+        def copy() -> None:
+            while copy_one():
+                pass
 
-    def _upload(self, start: int) -> Recording:
-        stop = min(start + _CHUNK, self.buffer.nbytes)
+        sent: list[SubmittedStream] = []
+
+        def send() -> None:
+            while len(sent) < len(wanted) and copied[len(sent)] == wanted[len(sent)]:
+                upload = self._uploads[len(sent)]
+                sent.append(self._device.stream("witness").replay(upload).submit())
+
+        def copy_and_send() -> None:
+            while copy_one():
+                send()
+
+        try:
+            self._copiers.run(copy, min(self._copiers.threads, len(pieces)), copy_and_send)
+            send()
+        finally:
+            for stream in sent:
+                stream.wait()
+
+    def _upload(self, start: int, stop: int) -> Recording:
         stream = self._device.stream("witness").record()
         stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="witness")
         return stream.finish().recording
