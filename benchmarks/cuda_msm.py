@@ -48,8 +48,7 @@ def variants() -> list[SortTuning]:
     return [
         default,
         replace(default, staged=False),
-        replace(default, resident=3, items=12),
-        SortTuning(1024, 8, 1),
+        replace(default, items=12, resident=3),
         SortTuning(1024, 16, 1),
         SortTuning(256, 16, 4),
         replace(default, low_bits=10),

@@ -14,6 +14,10 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.plan import SortShape
 from quod.msm.gpu.workspace import Arrays
 
+# Workgroups that count, by what fills the device: enough that the last of them matter little, but
+# each adds all its counters to those in device memory.
+_WAVES = 4
+
 
 @dataclass(frozen=True)
 class Scalars:
@@ -52,10 +56,10 @@ def record_units(
     scalar_bytes = total * 4 * (SCALAR_WORDS + (scalars.indices is not None))
     tuning = plan.sort
     tiles = -(-total // tuning.lanes)
-    filling = max(1, device.resident_lanes // tuning.lanes)
+    counting = max(1, _WAVES * device.resident_lanes // tuning.lanes)
     count = device.compile(sort.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
     recording.launch(
-        count, min(tiles, filling), *source, arrays.bin_counts, arrays.too_large, label="digits",
+        count, min(tiles, counting), *source, arrays.bin_counts, arrays.too_large, label="digits",
         bytes=scalar_bytes,
     )  # fmt: skip
     scan = device.compile(sort.scan_bins, lanes=sort.SCAN_LANES, bins=shape.bins, tile=tuning.tile)
@@ -77,7 +81,7 @@ def record_units(
     if not shape.direct:
         count = device.compile(sort.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            count, min(bin_tiles, filling), *bins, arrays.keys, arrays.bucket_counts, label="sort",
+            count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
             bytes=2 * plan.entry_room,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
