@@ -96,6 +96,11 @@ class CpuDevice:
         """Instances that keep all threads at work."""
         return self.lanes * self.threads
 
+    @property
+    def multiprocessors(self) -> int:
+        """Threads that run workgroups."""
+        return self.threads
+
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
         features = {"u64", "subgroup"}

@@ -86,6 +86,7 @@ class CudaDevice:
         self.name = f"cuda:{ordinal}"
         self.lanes = lanes
         self.resident_lanes = self.properties.resident_lanes
+        self.multiprocessors = self.properties.multiprocessors
         self.space = Space(self.name)
         if synchronous is None:
             synchronous = os.environ.get("QUOD_CUDA_SYNCHRONOUS", "0") not in ("", "0")
@@ -163,8 +164,12 @@ class CudaDevice:
             raise DeviceError(f"{self.name}: {error}{where}") from error
 
     def _clear_away(self) -> None:
-        while self._discarded:
-            destroy, handle = self._discarded.popleft()
+        while True:
+            try:
+                destroy, handle = self._discarded.popleft()
+            except IndexError:
+                # Not asked before: another thread may take the last one meanwhile.
+                return
             getattr(self.driver, destroy)(handle)
 
     def discard_events(self, handles: list[Any]) -> None:
@@ -355,7 +360,7 @@ class CudaDevice:
 
     def _ended(self, work: Work) -> None:
         self._running.discard(work)
-        if not self.space.is_lost:
+        if not self._failed:
             self._streams.give_back(work.stream)
 
     def _settle(self) -> None:

@@ -114,6 +114,7 @@ class EmulatedDevice:
         shared_bytes_limit: int | None = None,
         memory_budget: int | None = None,
         resident_lanes: int = 256,
+        multiprocessors: int = 2,
         seed: int = 1,
     ) -> None:
         if executor not in EXECUTORS:
@@ -125,6 +126,7 @@ class EmulatedDevice:
         self.lanes = workgroup
         self.arch = arch
         self.resident_lanes = resident_lanes
+        self.multiprocessors = multiprocessors
         self.memory_budget = memory_budget or 1 << 30
         self.space = Space(f"the device {self.name}")
         self.memory = EmulatedMemory(self.space, self.memory_budget)

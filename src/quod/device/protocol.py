@@ -64,9 +64,10 @@ class Device(Protocol[Kernel]):
     """A place where kernels run.
 
     `lanes` is how many instances a workgroup has by default, `resident_lanes` how many instances
-    fill the device, `strategy` how field elements are held, `memory_budget` how many bytes a plan
-    may count on. Kernels reach the memory of `space`, which on a `unified` device is the host's:
-    they read and write arrays in place there.
+    fill the device, `multiprocessors` how many parts of it share them out, `strategy` how field
+    elements are held, `memory_budget` how many bytes a plan may count on. Kernels reach the memory
+    of `space`, which on a `unified` device is the host's: they read and write arrays in place
+    there.
     """
 
     @property
@@ -83,6 +84,8 @@ class Device(Protocol[Kernel]):
     def unified(self) -> bool: ...
     @property
     def resident_lanes(self) -> int: ...
+    @property
+    def multiprocessors(self) -> int: ...
     @property
     def space(self) -> Space: ...
 

@@ -17,20 +17,31 @@ from quod.device.stream import RecordingStream
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
+from quod.msm.gpu.batch_affine import (
+    PRODUCTS_OF_AFFINE,
+    Shape,
+    accumulate_affine,
+    affine_cost,
+    bytes_of_addition,
+)
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan, Units
 from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost, resident_workgroups
+
+_ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
 class Tuning:
     """What suits a processor: workgroups that a multiprocessor should hold at a time, whether
-    a base is loaded while the one before it is added or only asked for, and whether products in Fq2
-    are copied to where they are used."""
+    a base is loaded while the one before it is added or only asked for, whether products in Fq2
+    are copied to where they are used, and how many sums of pairs of affine points an instance may
+    keep in memory, or 0 to add in XYZZ coordinates."""
 
     resident: int
     ahead: bool
     inlined: bool
+    slots: int = 0
 
 
 def tuning(group: Group) -> Tuning:
@@ -126,7 +137,20 @@ def accumulate_again(
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
-    return 4 * (plan.unit_room + 1)
+    shape = _affine_shape(device, plan, tuning(plan.group))
+    retries = _retry_bytes(plan)
+    return retries if shape is None else retries + shape.bytes(device, plan.group)
+
+
+def _retry_bytes(plan: GpuMsmPlan) -> int:
+    return -(-4 * (plan.unit_room + 1) // _ALIGNMENT) * _ALIGNMENT
+
+
+def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
+    """How affine sums are shared out, if sums are to be affine."""
+    if not chosen.slots or plan.form != "weierstrass":
+        return None
+    return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
 
 
 def record(
@@ -142,22 +166,34 @@ def record(
 ) -> None:
     """sums[number] = the sum of the entries of every unit; see `quod.msm.gpu.layout`.
 
-    `chosen` replaces the tuning, for measurements.
+    `chosen` replaces the tuning, for measurements; `scratch` must then suit it.
     """
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group)
-    products = PRODUCTS_OF_BASE[form]
+    shape = _affine_shape(device, plan, chosen)
     moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
-    compiled = device.compile(
-        accumulate, group=group, form=form, resident=chosen.resident, ahead=chosen.ahead,
-        inlined=chosen.inlined,
-    )  # fmt: skip
+    static: dict[str, Any] = {
+        "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
+        "inlined": chosen.inlined,
+    }  # fmt: skip
     arrays = (units.starts, units.lengths, units.numbers, entries, bases, sums, scratch)
+    more: list[Buffer] = []
+    if shape is None:
+        compiled = device.compile(accumulate, form=form, **static)
+        groups = -(-plan.unit_room // device.lanes)
+        products = PRODUCTS_OF_BASE[form]
+        multiply_adds = addition_cost(group, form, products)
+    else:
+        compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
+        groups = shape.workgroups
+        more.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
+        moved += plan.entry_room * bytes_of_addition(group)
+        products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, -(-plan.unit_room // device.lanes), units.count, *arrays,
-        label="accumulate", bytes=moved, modmuls=plan.entry_room * products * group.degree,
-        multiply_adds=plan.entry_room * addition_cost(group, form, products),
+        compiled, groups, units.count, *arrays, *more, label="accumulate", bytes=moved,
+        modmuls=plan.entry_room * products * group.degree,
+        multiply_adds=plan.entry_room * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
         again = device.compile(accumulate_again, group=group, form=form)
