@@ -1,0 +1,128 @@
+"""Every registered kernel assembled with no GPU: registers, spills, stack.
+
+The table beside this file has what each kernel needed when it was last looked at. After a wanted
+change, `QUOD_UPDATE_GOLDEN=1 pytest tests/target/test_ptx_resources.py` writes the rows anew that
+are out of date; read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.kernel import registry
+from quod.target import ptx
+from quod.target.ptx_machine import ptx_machine
+from tests.ptx_assembler import ARCHITECTURES, Usage, assemble, usage
+
+TABLE = Path(__file__).parent / "ptx_resources.json"
+MAIN = "sm_90a"
+
+SMALL, LARGE = 2_000, 21_000
+"""Lines of a text up to which it is assembled for all architectures, and for one.
+
+Above it is assembled where QUOD_ASSEMBLE_LARGE is set: the assembler takes half a minute for some.
+"""
+
+CPU_ONLY = {
+    r"msm\.accumulate\[": "buckets of CPUs, in limbs of 64 bits; msm.gpu.accumulate is for GPUs",
+    r"msm\.(combine|weigh|precompute)\[": "MSMs on GPUs reduce and double by msm.gpu's kernels",
+    r"ntt_(ascending|descending)_pass\.": "passes of CPUs; ntt_*_tiles are for GPUs",
+    r"ntt_(to_limbs|fill_column_table)\.": "rows of CPUs, in their limbs",
+    r"ntt_reverse_bits$": "a tile in the registers of one lane, as CPUs want it",
+}
+"""Kernels that no GPU is given, and why."""
+
+HOT = r"field\.|msm\.gpu\.accumulate\[[^,]*g1, |ntt_.*_tiles"
+"""Kernels on which the time goes: they may not spill."""
+
+BOUND = r"msm\.gpu\.accumulate\[bls12_377\.g1, weierstrass\]"
+"""Hot kernels whose registers are limited for more resident workgroups, at a small spill."""
+
+
+def _names() -> list[str]:
+    names = [row.name for row in registry.kernels()]
+    return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY)]
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = json.loads(TABLE.read_text())
+    return table
+
+
+def _measure(name: str, arch: str) -> tuple[int, Usage]:
+    machine = ptx_machine(arch=arch)
+    text = ptx.emit(registry.find(name).trace(machine), machine)
+    return text.count("\n"), usage(assemble(text, arch)[1])
+
+
+def _lines(name: str) -> int:
+    machine = ptx_machine(arch=MAIN)
+    return ptx.emit(registry.find(name).trace(machine), machine).count("\n")
+
+
+def _row(name: str, archs: tuple[str, ...]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for arch in archs:
+        row["lines"], found = _measure(name, arch)
+        spilled = found.spill_store_bytes + found.spill_load_bytes
+        row[arch] = {"registers": found.registers, "spilled": spilled, "stack": found.stack_bytes}
+    return row
+
+
+def _close(found: int, known: int) -> bool:
+    """Within a tenth, or a granule of what the assembler hands out."""
+    return abs(found - known) <= max(known / 10, 8)
+
+
+def _archs(lines: int) -> tuple[str, ...]:
+    return ARCHITECTURES if lines <= SMALL else (MAIN,)
+
+
+def _update(name: str) -> None:
+    table = _table() if TABLE.exists() else {}
+    lines = _lines(name)
+    if lines > LARGE and "QUOD_ASSEMBLE_LARGE" not in os.environ:
+        # What is known of it stays.
+        table[name] = table.get(name, {}) | {"lines": lines}
+    else:
+        table[name] = _row(name, _archs(lines))
+    known = {key: table[key] for key in sorted(table) if key in _names()}
+    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
+    TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+@pytest.mark.parametrize("name", _names())
+def test_resources(name: str) -> None:
+    if "QUOD_UPDATE_GOLDEN" in os.environ:
+        _update(name)
+    known = _table().get(name)
+    assert known is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
+    if known["lines"] > LARGE and "QUOD_ASSEMBLE_LARGE" not in os.environ:
+        pytest.skip(f"{known['lines']} lines; QUOD_ASSEMBLE_LARGE=1 has them assembled")
+    archs = _archs(known["lines"])
+    found = known if "QUOD_UPDATE_GOLDEN" in os.environ else _row(name, archs)
+    for arch in archs:
+        row, before = found[arch], known[arch]
+        assert _close(row["registers"], before["registers"]), f"registers on {arch}: {row}"
+        # Less is fine, and the next update notes it.
+        for what in ("spilled", "stack"):
+            assert row[what] <= before[what] * 1.1 + 16, f"{what} on {arch}: {row}"
+        if re.match(HOT, name) and not re.match(BOUND, name):
+            assert row["spilled"] == 0, f"{name} spills on {arch}"
+
+
+def test_the_table_has_the_registered_kernels() -> None:
+    assert sorted(_table()) == sorted(_names())
+    assert any(re.match(HOT, name) for name in _names())
+
+
+@pytest.mark.parametrize("pattern", CPU_ONLY)
+def test_exceptions_are_kernels(pattern: str) -> None:
+    """An exception of no kernel is out of date."""
+    assert any(re.match(pattern, row.name) for row in registry.kernels())
