@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +415,44 @@ def test_a_closed_device(tmp_path: Path) -> None:
     ):
         with pytest.raises(DeviceError, match="the device was closed; open it again"):
             late()
+
+
+def test_a_device_that_is_closed_at_work(tmp_path: Path) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    recording = device.stream().record()
+    recording.fill(device.allocate(4 << 20, zero=False))
+    submitted = recording.finish().submit()
+    device.close()
+    assert driver.used == driver.contexts == 0
+    assert "FakeStream" not in {type(each).__name__ for each in driver._objects.values()}
+    with pytest.raises(DeviceError, match="the device was closed; open it again"):
+        submitted.wait()
+
+
+def test_unused_memory_is_given_to_others(tmp_path: Path) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    kept, released = device.allocate(3 << 20), device.allocate(100 << 20)
+    del released
+    gc.collect()
+    reserved = driver.used
+    device.release_unused_memory()
+    assert kept.nbytes <= driver.used <= reserved - (100 << 20)
+    assert device.memory_statistics().reserved == driver.used
+    assert launch_all(device) == [1] * COUNT
+
+
+def test_another_thread_may_clear_the_last_handle_away(tmp_path: Path) -> None:
+    class Taken(deque[tuple[str, Any]]):
+        """What another thread takes as soon as it has been seen."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    device = gpu_of(FakeCuda(), tmp_path)
+    device._discarded = Taken()
+    assert launch_all(device) == [1] * COUNT
 
 
 def test_page_locked_arrays_outlive_the_device(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def _select(body: BodyEmitter, op: Op) -> None:
     body.names[result] = body.fresh(f"select {choose}, {kind} {x}, {kind} {y}")
 
 
-def _division(signed_text: str, unsigned_text: str) -> Rule:
+def _division(text: str) -> Rule:
     """Unsigned division with a defined result for a zero divisor."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
@@ -147,10 +147,10 @@ def _division(signed_text: str, unsigned_text: str) -> Rule:
         boolean = body.vector("i1") if vector else "i1"
         is_zero = body.fresh(f"icmp eq {kind} {b}, {zero}")
         safe = body.fresh(f"select {boolean} {is_zero}, {kind} {one}, {kind} {b}")
-        quotient = body.fresh(f"{unsigned_text} {kind} {a}, {safe}")
-        otherwise = ones if unsigned_text == "udiv" else a
-        text = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {quotient}"
-        body.names[result] = body.fresh(text)
+        quotient = body.fresh(f"{text} {kind} {a}, {safe}")
+        otherwise = ones if text == "udiv" else a
+        chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {quotient}"
+        body.names[result] = body.fresh(chosen)
 
     return rule
 
@@ -317,8 +317,8 @@ RULES: dict[str, Rule] = {
     "add": _same("add", "fadd"),
     "sub": _same("sub", "fsub"),
     "mul": _same("mul", "fmul"),
-    "div": _division("sdiv", "udiv"),
-    "rem": _division("srem", "urem"),
+    "div": _division("udiv"),
+    "rem": _division("urem"),
     "min": _intrinsic({"unsigned": "llvm.umin", "signed": "llvm.smin", "float": "llvm.minimum"}),
     "max": _intrinsic({"unsigned": "llvm.umax", "signed": "llvm.smax", "float": "llvm.maximum"}),
     "neg": _neg,
