@@ -196,6 +196,16 @@ def test_sorting_with_small_limits(
     check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
+@pytest.mark.parametrize("kind", ["uniform", "giant"])
+def test_tiles_of_the_usual_size(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take more shared memory than a workgroup has without asking."""
+    monkeypatch.setattr(plans, "MOST_BINS", 64)
+    plan = plan_of(2600, 10, longest=50)
+    scalars = kinds(2600)[kind]
+    device = EmulatedDevice(executor="ptx")
+    check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
 @pytest.mark.parametrize("bins", [8192, 16])
 @pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
 @pytest.mark.parametrize("count", [1, 2, 33])

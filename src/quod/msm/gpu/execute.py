@@ -34,8 +34,8 @@ _KEPT = 2
 _IN_PARTS = 1 << 21
 
 # 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
-# and 7.2 T of them a second in accumulation, less the time of sorting.
-_UPLOAD_COST = 3600
+# and 8.5 T of them a second in accumulation, less a tenth for sorting.
+_UPLOAD_COST = 4400
 
 # The share of the memory budget that bases which stay may take without multiples, and that a
 # streamed MSM may.
