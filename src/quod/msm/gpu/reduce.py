@@ -29,9 +29,13 @@ from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, addition_cost, resident_work
 # Lines of more points than 2**_SHORT are cut into rows and columns.
 _SHORT = 5
 
-# The points of a line that eight quads, or 32 lanes, should have: one of four times as many is cut
-# into such parts as far as there are lanes without work, and the next launch adds those up.
-_QUADS_LENGTH, _LANES_LENGTH = 32, 128
+# The points of a line that eight quads should have: one of four times as many is cut into such parts
+# as far as there are lanes without work, and the next launch adds those up.
+_QUADS_LENGTH = 32
+
+# The points that a lane adds up at least. Where there are enough of them every line is cut into
+# parts of one lane each: lanes that shared a line would idle in a tree.
+_LANE_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -86,15 +90,15 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
             lines = plan.all_windows << half.bits
             length = 1 << (source.bits + source.parts - half.bits)
             by_quads = lines * length <= few
-            room = (few // (lines * LANES)).bit_length() - 1
-            enough = _QUADS_LENGTH if by_quads else _LANES_LENGTH
-            parts = max(0, min(room, (length // enough).bit_length() - 1))
-            parts = 0 if length < 4 * enough else parts
-            lines, length = lines << parts, length >> parts
             if by_quads:
-                lanes = QUAD * min(LANES // QUAD, length)
+                room = (few // (lines * LANES)).bit_length() - 1
+                parts = max(0, min(room, (length // _QUADS_LENGTH).bit_length() - 1))
+                parts = 0 if length < 4 * _QUADS_LENGTH else parts
             else:
-                lanes = min(32, length, 1 << (max(1, few // lines) - 1).bit_length())
+                own = max(_LANE_LENGTH, lines * length // few)
+                parts = max(0, length.bit_length() - own.bit_length())
+            lines, length = lines << parts, length >> parts
+            lanes = QUAD * min(LANES // QUAD, length) if by_quads else 1
             target = replace(half, parts=parts)
             yield Cut(source, target, lines, length, by_quads, lanes)
             if not target.is_short:
