@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
+from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
 from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
@@ -121,6 +122,38 @@ def test_tiles_as_they_are_by_default(
         NttPlan(device, BLS12_381.fr, log2_size).forward(data, ordering=ordering, coset=7)
         results.append(data)
     assert np.array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("log2_size", [10, 28])
+@pytest.mark.parametrize("ordering", ["NN", "NR"])
+def test_a_single_power(gpu_device: AnyDevice, log2_size: int, ordering: Ordering) -> None:
+    """x**j on a coset and back, seen at some points: up to 8 GiB, where offsets need 64 bits."""
+    fr, shift, size = BN254.fr, 5, 1 << log2_size
+    plan = NttPlan(gpu_device, fr, log2_size)
+    needed = plan.peak_bytes(ordering=ordering) + size * fr.bytes
+    if needed > gpu_device.memory_budget:
+        pytest.skip(f"needs {needed >> 30} GiB of device memory")
+    generator = random.Random(log2_size)
+    j = size - 3
+    data = gpu_device.allocate(size * fr.bytes)
+
+    def place(index: int) -> Buffer:
+        return data.slice(index * fr.bytes, (index + 1) * fr.bytes)
+
+    def value(index: int) -> int:
+        words = np.zeros(fr.words, np.uint32)
+        gpu_device.download(place(index), words)
+        return to_integers(fr, words)[0]
+
+    gpu_device.upload(from_integers(fr, [1]), into=place(j))
+    plan.forward(data, ordering=ordering, coset=shift)
+    samples = {0, 1, size // 2, size - 1, *(generator.randrange(size) for _ in range(30))}
+    for k in samples:
+        expected = pow(shift * pow(plan.root, k, fr.value), j, fr.value)
+        backwards = int(format(k, f"0{log2_size}b")[::-1], 2)
+        assert value(k if ordering == "NN" else backwards) == expected, k
+    plan.inverse(data, ordering="NN" if ordering == "NN" else "RN", coset=shift)
+    assert {k: value(k) for k in {*samples, j}} == {k: int(k == j) for k in {*samples, j}}
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
