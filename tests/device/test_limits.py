@@ -15,8 +15,7 @@ def gpu(name: str, multiprocessors: int, mhz: int, memory_mhz: int, bits: int) -
     return CudaProperties(
         ordinal=0, name=name, arch="sm_90a", capability=(9, 0), multiprocessors=multiprocessors,
         lanes_per_multiprocessor=2048, largest_workgroup=1024, shared_bytes=232448,
-        shared_bytes_per_multiprocessor=233472, registers_per_multiprocessor=65536,
-        l2_bytes=50 << 20, memory_bytes=1 << 37, clock_khz=1000 * mhz,
+        memory_bytes=1 << 37, clock_khz=1000 * mhz,
         memory_clock_khz=1000 * memory_mhz, memory_bus_bits=bits, driver_version=13000,
     )  # fmt: skip
 

@@ -26,9 +26,6 @@ class CudaProperties:
     lanes_per_multiprocessor: int
     largest_workgroup: int
     shared_bytes: int
-    shared_bytes_per_multiprocessor: int
-    registers_per_multiprocessor: int
-    l2_bytes: int
     memory_bytes: int
     clock_khz: int
     memory_clock_khz: int
@@ -77,9 +74,6 @@ def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
         lanes_per_multiprocessor=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
         largest_workgroup=attribute("MAX_THREADS_PER_BLOCK"),
         shared_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        shared_bytes_per_multiprocessor=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
-        registers_per_multiprocessor=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
-        l2_bytes=attribute("L2_CACHE_SIZE"),
         memory_bytes=int(driver.cuDeviceTotalMem(handle)),
         clock_khz=attribute("CLOCK_RATE"),
         memory_clock_khz=attribute("MEMORY_CLOCK_RATE"),
