@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from quod.device.cpu import CpuDevice
+from quod.device.emulated import EmulatedDevice, Executor
+from quod.device.protocol import AnyDevice
 from quod.field.extension import coordinate_field
-from quod.field.inversion import Inversion52, Inversion64
+from quod.field.inversion import Inversion32, Inversion52, Inversion64
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Machine, Pointer, kernel
@@ -49,8 +51,20 @@ def operands(spec: FieldSpec) -> list[Coefficients]:
 
 @pytest.mark.parametrize("spec", SPECS, ids=spec_name)
 def test_inverse(device: CpuDevice, spec: FieldSpec) -> None:
+    check_inverses(device, spec, operands(spec))
+
+
+@pytest.mark.parametrize("executor", ["ir", "ptx"])
+@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: Executor) -> None:
+    numbers = hostile_integers(modulus) + random_integers(modulus, 200, 4)
+    powers = [1 << i for i in (29, 30, 31, 32, 59, 60, 63, 64)]
+    values: list[Coefficients] = [(number,) for number in numbers + powers]
+    check_inverses(EmulatedDevice(executor=executor), FieldSpec(modulus), values)
+
+
+def check_inverses(device: AnyDevice, spec: FieldSpec, values: list[Coefficients]) -> None:
     model = Model(spec)
-    values = operands(spec)
     a = packed(spec, values)
     plain, far = np.zeros_like(a), np.zeros_like(a)
     groups = -(-len(values) // device.lanes)
@@ -72,6 +86,7 @@ def test_room_for_more_rounds_than_any_input_needs(modulus: Modulus) -> None:
     for inversion in (
         Inversion52(k, modulus, 1, -(-(modulus.bits + 5) // 52)),
         Inversion64(k, modulus, 1, modulus.words // 2),
+        Inversion32(k, modulus, 1, modulus.words // 2),
     ):
         assert inversion.rounds * 2 * inversion.half_steps > most
         assert inversion.size > inversion.rounds

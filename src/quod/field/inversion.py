@@ -30,6 +30,9 @@ Limbs = tuple[Value, ...]
 _MASK52 = (1 << 52) - 1
 _MASK64 = (1 << 64) - 1
 
+# Steps of 32-bit words in a turn of their loop.
+_TOGETHER = 5
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -39,6 +42,13 @@ class Matrix:
     v: Value
     q: Value
     r: Value
+
+    def after(self, first: Matrix) -> Matrix:
+        """The transition of the run `first` and then this one."""
+        return Matrix(
+            self.u * first.u + self.v * first.q, self.u * first.v + self.v * first.r,
+            self.q * first.u + self.r * first.q, self.q * first.v + self.r * first.r,
+        )  # fmt: skip
 
 
 class Inversion(ABC):
@@ -115,40 +125,52 @@ class Inversion(ABC):
         signed = [self.k.bitcast(word, types.i64) for word in (f, g)]
         theta, f, g, first = self._run(theta, signed[0], signed[1], self.first_sign)
         theta, _, _, then = self._run(theta, f, g, self.second_sign)
-        return theta, Matrix(
-            then.u * first.u + then.v * first.q, then.u * first.v + then.v * first.r,
-            then.q * first.u + then.r * first.q, then.q * first.v + then.r * first.r,
-        )  # fmt: skip
+        return theta, then.after(first)
 
     def _run(
         self, theta: Value, f: Value, g: Value, sign: int
     ) -> tuple[Value, Value, Value, Matrix]:
-        """`half_steps` steps on the lowest bits, and `sign` times their matrix.
+        """`half_steps` steps on the lowest bits, and `sign` times their matrix."""
+        return self._steps(theta, f, g, sign, self.half_steps)
 
-        Each row (a, b) of the matrix is one word a + b * 2**32.
+    def _steps(
+        self, theta: Value, f: Value, g: Value, sign: int, count: int, together: int = 1
+    ) -> tuple[Value, Value, Value, Matrix]:
+        """`count` steps, fewer than half of the bits of f and g, and `sign` times their matrix.
+
+        Each row (a, b) of the matrix is one word a + 2**half * b of as many bits. The steps are a
+        loop of so many `together`.
         """
-        k = self.k
-        upper, lower = (k.constant(sign * place, types.i64) for place in (1, 1 << 32))
-        with k.range(0, self.half_steps, carry=(theta, f, g, upper, lower)) as loop:
-            theta, f, g, upper, lower = loop.carried
-            odd = (g & 1) != 0
-            ahead = theta >= 0
-            swap = odd & ahead
-            following = (
-                k.select(swap, -theta, theta + 1),
-                k.select(swap, g, f),
-                k.select(odd, g + k.select(ahead, -f, f), g) >> 1,
-                k.select(swap, lower, upper) << 1,
-                k.select(odd, lower + k.select(ahead, -upper, upper), lower),
-            )
-            loop.next(following)
+        k, half = self.k, f.type.bits // 2
+        upper, lower = (k.constant(sign * place, f.type) for place in (1, 1 << half))
+        with k.range(0, count // together, carry=(theta, f, g, upper, lower)) as loop:
+            state = loop.carried
+            for _ in range(together):
+                state = self._step(*state)
+            loop.next(state)
         theta, f, g, upper, lower = loop.results
         return theta, f, g, Matrix(*self._unpacked(upper), *self._unpacked(lower))
 
+    def _step(
+        self, theta: Value, f: Value, g: Value, upper: Value, lower: Value
+    ) -> tuple[Value, Value, Value, Value, Value]:
+        k = self.k
+        odd = (g & 1) != 0
+        ahead = theta >= 0
+        swap = odd & ahead
+        return (
+            k.select(swap, -theta, theta + 1),
+            k.select(swap, g, f),
+            k.select(odd, g + k.select(ahead, -f, f), g) >> 1,
+            k.select(swap, lower, upper) << 1,
+            k.select(odd, lower + k.select(ahead, -upper, upper), lower),
+        )
+
     @staticmethod
     def _unpacked(row: Value) -> tuple[Value, Value]:
-        first = (row << 32) >> 32
-        return first, (row - first) >> 32
+        half = row.type.bits // 2
+        first = (row << half) >> half
+        return first, (row - first) >> half
 
 
 class Inversion52(Inversion):
@@ -321,3 +343,23 @@ class Inversion64(Inversion):
         base = self.long(self.size * self.p)
         flipped = self._subtract(tuple(limb ^ mask for limb in d), [mask] * len(d))
         return self._add(base, flipped)
+
+
+class Inversion32(Inversion64):
+    """The same numbers where words of 64 bits are pairs of 32: steps are on words of 32 bits.
+
+    A run is two of 15 steps on the lowest words, whose matrices have coefficients of 16 bits.
+    """
+
+    half_steps = 30
+
+    def _run(
+        self, theta: Value, f: Value, g: Value, sign: int
+    ) -> tuple[Value, Value, Value, Matrix]:
+        narrow, low_f, low_g = (number.cast(types.i32) for number in (theta, f, g))
+        narrow, low_f, low_g, first = self._steps(narrow, low_f, low_g, sign, 15, _TOGETHER)
+        narrow, _, _, then = self._steps(narrow, low_f, low_g, sign, 15, _TOGETHER)
+        both = then.after(first)
+        m = Matrix(*(part.cast(types.i64) for part in (both.u, both.v, both.q, both.r)))
+        f, g = (m.u * f + m.v * g) >> 30, (m.q * f + m.r * g) >> 30
+        return narrow.cast(types.i64), f, g, m

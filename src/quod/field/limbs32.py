@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from quod.field.carry_chains import KARATSUBA_WORDS, CarryChains
 from quod.field.element import Element
-from quod.field.inversion import Inversion64
+from quod.field.inversion import Inversion32
 from quod.field.moduli import Modulus
 from quod.field.reduction import Reducer
 from quod.field.saturated import SaturatedLimbs
@@ -97,7 +97,7 @@ class Limbs32(SaturatedLimbs):
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
-        inversion = Inversion64(k, self.modulus, scale, self.limb_count // 2)
+        inversion = Inversion32(k, self.modulus, scale, self.limb_count // 2)
         limbs = inversion.inverse(k, self._joined(a.limbs))
         return self._without_top(self._halves(limbs), 2 * inversion.size * self.p)
 
