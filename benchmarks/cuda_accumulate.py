@@ -39,16 +39,17 @@ _CASES = (("bls12_381.g1", 20), ("bls12_381.g1", 22), ("bn254.g1", 22), ("bls12_
 def variants(group: Group) -> list[Tuning]:
     """What is chosen now, XYZZ coordinates, and affine ones that differ in one thing each."""
     now = accumulate.tuning(group)
-    affine = replace(now, slots=128, ahead=True)
+    slots = 256 if group.degree == 1 else 96
+    affine = replace(now, slots=slots, ahead=group.coordinate_words <= 6)
     return [
         now,
         replace(now, slots=0),
         affine,
-        replace(affine, ahead=False),
-        replace(affine, slots=64),
-        replace(affine, slots=256),
+        replace(affine, ahead=not affine.ahead),
+        replace(affine, slots=slots // 2),
+        replace(affine, slots=2 * slots),
         replace(affine, resident=affine.resident - 1),
-        replace(affine, resident=affine.resident + 1, ahead=False),
+        replace(affine, resident=affine.resident + 1),
     ]
 
 
