@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.field.carry_chains import CarryChains
+from quod.field.element import Element
 from quod.field.limbs32 import Limbs32
 from quod.field.moduli import MODULI, Modulus
 from quod.field.reduction import reduction_form
@@ -75,6 +76,48 @@ def test_expressions_of_hostile_elements(modulus: Modulus, form: str) -> None:
     for i, (x, y) in enumerate(pairs):
         wanted = [x * y, x * x, x * y - x * (x + y), (x + y) * (x - y) + (x - y) ** 2]
         assert found[4 * i : 4 * i + 4] == [number * back % p for number in wanted]
+
+
+@kernel
+def products_at_the_bounds(
+    k: Builder, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, modulus: Modulus,
+    form: Literal["rows", "apart"], count: int, bounds: tuple[int, int],
+) -> None:  # fmt: skip
+    """The sum of `count` products a*b, and a*a, of numbers below the bounds as they are."""
+    f, i = FORMS[form](k, modulus), k.global_id()
+    x, y = (
+        Element(f, element.limbs, bound, f._full_maxima(bound), element.exponent)
+        for element, bound in zip((f.load(a, i), f.load(b, i)), bounds, strict=True)
+    )
+    f.store(out, i * 2, f.sum_of_products([(x, y)] * count))
+    f.store(out, i * 2 + 1, f.square(x))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda m: m.name)
+def test_products_of_the_largest_numbers_that_bounds_allow(modulus: Modulus, form: str) -> None:
+    p, words = modulus.value, modulus.words
+    full = 1 << (32 * words)
+    back = pow(modulus.montgomery_radix, -1, p)
+    for bounds in ((full, full), (p, full), (full, p), (4 * p, 2 * p)):
+        bounds = min(bounds[0], full), min(bounds[1], full)
+        largest = [
+            [bound - 1, bound - 2, (bound - 1) >> 32 << 32, (1 << (bound.bit_length() - 1)) - 1]
+            for bound in bounds
+        ]
+        pairs = [(x, y) for x in largest[0] for y in largest[1]]
+        pairs += [(0, 0)] * (-len(pairs) % LANES)
+        a, b = (encode([pair[i] for pair in pairs], words) for i in (0, 1))
+        for count in (1, 2, 5):
+            out = np.zeros(2 * len(a), np.uint64)
+            traced = products_at_the_bounds.trace(
+                MACHINE, modulus=modulus, form=form, count=count, bounds=bounds
+            )
+            interpret(traced, len(pairs) // LANES, [a, b, out])
+            found = decode(out, words)
+            for i, (x, y) in enumerate(pairs):
+                wanted = [count * x * y, x * x]
+                assert found[2 * i : 2 * i + 2] == [number * back % p for number in wanted]
 
 
 @kernel
