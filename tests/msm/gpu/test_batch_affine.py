@@ -18,6 +18,8 @@ from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 from quod.msm.gpu import accumulate
 from quod.msm.gpu.accumulate import accumulate_again
 from quod.msm.gpu.batch_affine import accumulate_affine
+from quod.target.ptx import emit
+from quod.target.ptx_machine import ptx_machine
 from tests.msm.gpu.sums import bases_of, machine, points_of
 from tests.msm.inputs import (
     bases,
@@ -27,6 +29,7 @@ from tests.msm.inputs import (
     scalar_words,
     uniform,
 )
+from tests.ptx_assembler import assemble, usage
 
 SIGN = 1 << 31
 
@@ -189,3 +192,16 @@ def test_whole_msm(
     assert found == by_logarithms(group, scalars, logarithms(count))
     stage = next(stage for stage in timeline.rows() if stage.name == "accumulate")
     assert stage.modmuls % 6 == 0
+
+
+def test_registers() -> None:
+    """Three workgroups fit a multiprocessor; only calls of the inversion keep values in memory."""
+    arch = "sm_90a"
+    own = ptx_machine(128, arch)
+    traced = accumulate_affine.trace(
+        own, group=GROUPS["bls12_381.g1"], slots=256, resident=3, ahead=True, inlined=True
+    )
+    _, log = assemble(emit(traced, own), arch)
+    used = usage(log)
+    assert used.registers <= 65536 // (3 * 128)
+    assert used.spill_store_bytes < 256
