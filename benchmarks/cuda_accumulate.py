@@ -41,7 +41,7 @@ def variants(group: Group) -> list[Tuning]:
     now = accumulate.tuning(group)
     slots = 256 if group.degree == 1 else 96
     affine = replace(now, slots=slots, ahead=group.coordinate_words <= 6)
-    return [
+    chosen = (
         now,
         replace(now, slots=0),
         affine,
@@ -50,7 +50,8 @@ def variants(group: Group) -> list[Tuning]:
         replace(affine, slots=2 * slots),
         replace(affine, resident=affine.resident - 1),
         replace(affine, resident=affine.resident + 1),
-    ]
+    )
+    return list(dict.fromkeys(chosen))
 
 
 class Case:
