@@ -16,7 +16,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
-from quod.msm.gpu import execute, streamed
+from quod.msm.gpu import execute, plan, streamed
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.workspace import Workspace
 from tests.msm.inputs import (
@@ -238,6 +238,42 @@ def test_bases_that_do_not_fit() -> None:
         MsmBases(small, GROUP, bases(GROUP, 300))
     with pytest.raises(DeviceError, match="an MSM of 2 scalars"):
         msm(small, GROUP, bases(GROUP, 2), scalar_words([1, 2]))
+
+
+def test_bases_too_many_to_sort_at_once(
+    gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="too many digits to be sorted at once; stream the bases"):
+        plan.plan_gpu_msm(GROUP, 1 << 28, MsmOptions(), resident_lanes=1 << 18, base_budget=1 << 36)
+    # Whether they stay is known where it is not asked.
+    most = execute._SURELY_SORTED
+    for group in GROUPS.values():
+        one = plan.plan_gpu_msm(
+            group, most, MsmOptions(), resident_lanes=1 << 18, base_budget=384 * most
+        )
+        assert plan.fits(one)
+    monkeypatch.setattr(execute, "_SURELY_SORTED", 20)
+    monkeypatch.setattr(plan, "_MOST_ENTRIES", 20)
+    monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
+    for count, stays in ((10, True), (20, True), (30, False)):
+        kept = MsmBases(gpu_device, GROUP, bases(GROUP, count), MsmOptions(scalar_bits=5))
+        assert (kept.nbytes > 0) == stays
+        scalars = [scalar & 31 for scalar in short(count)]
+        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert found == by_logarithms(GROUP, scalars, logarithms(count))
+
+
+def test_shapes_in_turn_where_there_is_room_for_one() -> None:
+    def peak_of(budget: int, counts: Sequence[int]) -> int:
+        device = EmulatedDevice(memory_budget=budget)
+        kept = MsmBases(device, GROUP, bases(GROUP, 30), SHORT)
+        for count in counts:
+            found = affine_ints(GROUP, msm_words(kept, scalar_words(short(count))))
+            assert found == by_logarithms(GROUP, short(count), logarithms(count))
+        return device.memory.peak
+
+    alone = peak_of(1 << 28, [30])
+    assert peak_of(alone * 5 // 4, [30, 29, 30]) > alone
 
 
 def test_one_recording_of_several(gpu_device: AnyDevice) -> None:

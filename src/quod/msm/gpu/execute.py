@@ -14,11 +14,12 @@ from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.parts import PartMemory
 from quod.msm.gpu.pending import PendingMsm
-from quod.msm.gpu.plan import with_batch
+from quod.msm.gpu.plan import fits, plan_gpu_msm, with_batch
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost
@@ -29,6 +30,9 @@ Array = np.ndarray[Any, Any]
 
 # Shapes of MSMs that bases keep recordings, and so memory, for.
 _KEPT = 2
+
+# So many scalars can be sorted at once, in the windows of some width.
+_SURELY_SORTED = 1 << 26
 
 # Scalars from which on their upload takes longer than carrying bucket sums over two parts does.
 _IN_PARTS = 1 << 21
@@ -83,8 +87,8 @@ class Session:
 class GpuBases:
     """Bases of a device with memory of its own, for scalars in host memory.
 
-    They stay on the device if they fit half of its memory budget, and are streamed there otherwise
-    or where the options say so.
+    They stay on the device if they fit half of its memory budget and an MSM over all of them can be
+    sorted at once; they are streamed there otherwise, or where the options say so.
     """
 
     def __init__(
@@ -96,17 +100,32 @@ class GpuBases:
         self._count = len(points)
         self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
         self._lock = threading.Lock()
+        budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
         streamed = options.streamed
         if streamed is None:
-            streamed = points.nbytes > device.memory_budget // _SHARE
+            streamed = not self._can_stay(points.nbytes, budget)
         self.resident: ResidentMsm | None = None
         self.streamed: StreamedMsm | None = None
         if streamed:
             self._stream_plan(self._count, options)
             self.streamed = StreamedMsm(device, group, points)
         else:
-            budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
             self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
+
+    def _can_stay(self, nbytes: int, budget: int) -> bool:
+        """Whether bases of so many bytes have room on the device, and a plan."""
+        if nbytes > self.device.memory_budget // _SHARE:
+            return False
+        if self._count <= _SURELY_SORTED:
+            return True
+        try:
+            plan = plan_gpu_msm(
+                self.group, self._count, self.options,
+                resident_lanes=self.device.resident_lanes, base_budget=budget,
+            )  # fmt: skip
+        except InputError:
+            return False
+        return fits(plan)
 
     @property
     def nbytes(self) -> int:
@@ -141,9 +160,19 @@ class GpuBases:
             if found is None:
                 while len(self._sessions) >= _KEPT:
                     self._sessions.popitem(last=False)
-                found = self._sessions[key] = self._new_session(count, vectors, options)
+                found = self._sessions[key] = self._made(count, vectors, options)
             self._sessions.move_to_end(key)
             return found
+
+    def _made(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        try:
+            return self._new_session(count, vectors, options)
+        except DeviceError:
+            if not self._sessions:
+                raise
+        # Those of other shapes may hold the memory that it needs.
+        self._sessions.clear()
+        return self._new_session(count, vectors, options)
 
     def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
         device = self.device

@@ -116,7 +116,13 @@ def plan_gpu_msm(
     if options.window_bits is not None:
         return min(plans(options.window_bits), key=additions)
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
-    return min((one for width in widths for one in plans(width) if fits(one)), key=additions)
+    fitting = [one for width in widths for one in plans(width) if fits(one)]
+    if not fitting:
+        raise InputError(
+            f"{count} scalars over {group.name} have too many digits to be sorted at once; stream "
+            "the bases, or cut the MSM into several and add their results"
+        )
+    return min(fitting, key=additions)
 
 
 def fits(plan: GpuMsmPlan) -> bool:
