@@ -16,6 +16,8 @@ import pytest
 
 from quod.cli import entry
 from quod.curve.parameters import CURVES
+from quod.device.protocol import AnyDevice
+from quod.groth16.gpu import bases
 from tests.groth16.conftest import Made
 from tests.reference import circom, groth16
 
@@ -60,6 +62,21 @@ def test_a_seed_gives_the_same_files(folder: Path) -> None:
         assert entry.run([*PROVE, "-q", "--seed", "5"]) == 0
         texts.add((folder / "proof.json").read_bytes())
     assert len(texts) == 1
+    assert entry.run(VERIFY) == 0
+
+
+def test_a_gpu_writes_the_same_files(
+    folder: Path, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if gpu_device.kind == "emulated":
+        # Multiples of the bases have tests of their own, and take an interpreter long.
+        monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    files = [folder / name for name in ("proof.json", "public.json")]
+    written = []
+    for device in ("cpu", gpu_device.name):
+        assert entry.run([*PROVE, "-q", "--seed", "5", "--device", device]) == 0
+        written.append([file.read_bytes() for file in files])
+    assert written[0] == written[1]
     assert entry.run(VERIFY) == 0
 
 
