@@ -40,7 +40,8 @@ def variants(group: Group) -> list[Tuning]:
     """What is chosen now, XYZZ coordinates, and affine ones that differ in one thing each."""
     now = accumulate.tuning(group)
     slots = 256 if group.degree == 1 else 96
-    affine = replace(now, slots=slots, ahead=group.coordinate_words <= 6)
+    ahead = group.coordinate_words <= 6
+    affine = replace(now, slots=slots, ahead=ahead, least_entries=0)
     chosen = (
         now,
         replace(now, slots=0),

@@ -10,7 +10,7 @@ from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.gpu import accumulate as gpu_accumulate
-from quod.msm.gpu import finish, merge, precompute
+from quod.msm.gpu import batch_affine, finish, merge, precompute
 from quod.msm.gpu import reduce as gpu_reduce
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.fixed_base import multiply_from_table
@@ -63,6 +63,12 @@ def _register_accumulation(name: str, form: Form) -> None:
         f"msm.gpu.accumulate[{name}, {form}]", gpu_accumulate.accumulate, group=group, form=form,
         resident=tuning.resident, ahead=tuning.ahead, inlined=tuning.inlined,
     )  # fmt: skip
+    if tuning.slots:
+        register(
+            f"msm.gpu.accumulate_affine[{name}]", batch_affine.accumulate_affine, group=group,
+            slots=tuning.slots, resident=tuning.resident, ahead=tuning.ahead,
+            inlined=tuning.inlined,
+        )  # fmt: skip
 
 
 for _name, _group in GROUPS.items():

@@ -36,23 +36,26 @@ class Tuning:
     """What suits a processor: workgroups that a multiprocessor should hold at a time, whether
     a base is loaded while the one before it is added or only asked for, whether products in Fq2
     are copied to where they are used, and how many sums of pairs of affine points an instance may
-    keep in memory, or 0 to add in XYZZ coordinates."""
+    keep in memory, or 0 to add in XYZZ coordinates, as MSMs of fewer entries than `least_entries`
+    do: an inversion would have too few additions."""
 
     resident: int
     ahead: bool
     inlined: bool
     slots: int = 0
+    least_entries: int = 0
 
 
 def tuning(group: Group) -> Tuning:
-    """What was chosen for a group.
+    """What was chosen for a group (docs/design/optimisations.md has the measurements).
 
     A base is loaded ahead where registers are left for it, and products of Fq2 are copied where the
-    loop then fits the cache of instructions.
+    loop then fits the cache of instructions. Sums are affine where that saves most: in large Fq2.
     """
     words = group.coordinate_words
     return Tuning(
-        resident_workgroups(group), ahead=words <= 4, inlined=words <= 8
+        resident_workgroups(group), ahead=words <= 4, inlined=words <= 8,
+        slots=128 if words > 8 else 0, least_entries=1 << 23,
     )  # fmt: skip
 
 
@@ -148,7 +151,8 @@ def _retry_bytes(plan: GpuMsmPlan) -> int:
 
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
     """How affine sums are shared out, if sums are to be affine."""
-    if not chosen.slots or plan.form != "weierstrass":
+    few = plan.entry_room < chosen.least_entries
+    if not chosen.slots or few or plan.form != "weierstrass":
         return None
     return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
 

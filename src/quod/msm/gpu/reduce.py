@@ -29,8 +29,8 @@ from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, addition_cost, resident_work
 # Lines of more points than 2**_SHORT are cut into rows and columns.
 _SHORT = 5
 
-# The points of a line that eight quads should have: one of four times as many is cut into such parts
-# as far as there are lanes without work, and the next launch adds those up.
+# The points of a line that eight quads should have: one of four times as many is cut into such
+# parts as far as there are lanes without work, and the next launch adds those up.
 _QUADS_LENGTH = 32
 
 # The points that a lane adds up at least. Where there are enough of them every line is cut into
