@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from quod.device.protocol import AnyDevice
 # A kernel may be compiled within an example, and the machine may be busy.
 settings.register_profile("quod", deadline=None)
 settings.load_profile("quod")
+
+# A shell ignores Ctrl-C for what it starts in the background; what tests start and interrupt would
+# inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
