@@ -21,12 +21,10 @@ from quod.target.ptx_machine import ptx_machine
 from tests.ptx_assembler import ARCHITECTURES, Usage, assemble, usage
 
 TABLE = Path(__file__).parent / "ptx_resources.json"
-MAIN = "sm_90a"
+LARGE = 40_000
+"""Lines of a text above which it is assembled only where QUOD_ASSEMBLE_LARGE is set.
 
-SMALL, LARGE = 2_000, 21_000
-"""Lines of a text up to which it is assembled for all architectures, and for one.
-
-Above it is assembled where QUOD_ASSEMBLE_LARGE is set: the assembler takes half a minute for some.
+Those are the pairings, which the CPU computes for every proof; the assembler takes minutes for them.
 """
 
 CPU_ONLY = {
@@ -61,14 +59,10 @@ def _measure(name: str, arch: str) -> tuple[int, Usage]:
     return text.count("\n"), usage(assemble(text, arch)[1])
 
 
-def _lines(name: str) -> int:
-    machine = ptx_machine(arch=MAIN)
-    return ptx.emit(registry.find(name).trace(machine), machine).count("\n")
-
-
-def _row(name: str, archs: tuple[str, ...]) -> dict[str, Any]:
+def row_of(name: str) -> dict[str, Any]:
+    """The row of a kernel as it is now."""
     row: dict[str, Any] = {}
-    for arch in archs:
+    for arch in ARCHITECTURES:
         row["lines"], found = _measure(name, arch)
         spilled = found.spill_store_bytes + found.spill_load_bytes
         row[arch] = {"registers": found.registers, "spilled": spilled, "stack": found.stack_bytes}
@@ -80,18 +74,8 @@ def _close(found: int, known: int) -> bool:
     return abs(found - known) <= max(known / 10, 8)
 
 
-def _archs(lines: int) -> tuple[str, ...]:
-    return ARCHITECTURES if lines <= SMALL else (MAIN,)
-
-
-def _update(name: str) -> None:
-    table = _table() if TABLE.exists() else {}
-    lines = _lines(name)
-    if lines > LARGE and "QUOD_ASSEMBLE_LARGE" not in os.environ:
-        # What is known of it stays.
-        table[name] = table.get(name, {}) | {"lines": lines}
-    else:
-        table[name] = _row(name, _archs(lines))
+def write_table(table: dict[str, dict[str, Any]]) -> None:
+    """A line a kernel, in the order of their names."""
     known = {key: table[key] for key in sorted(table) if key in _names()}
     rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
     TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
@@ -100,14 +84,13 @@ def _update(name: str) -> None:
 @pytest.mark.parametrize("name", _names())
 def test_resources(name: str) -> None:
     if "QUOD_UPDATE_GOLDEN" in os.environ:
-        _update(name)
+        write_table((_table() if TABLE.exists() else {}) | {name: row_of(name)})
     known = _table().get(name)
     assert known is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
     if known["lines"] > LARGE and "QUOD_ASSEMBLE_LARGE" not in os.environ:
         pytest.skip(f"{known['lines']} lines; QUOD_ASSEMBLE_LARGE=1 has them assembled")
-    archs = _archs(known["lines"])
-    found = known if "QUOD_UPDATE_GOLDEN" in os.environ else _row(name, archs)
-    for arch in archs:
+    found = known if "QUOD_UPDATE_GOLDEN" in os.environ else row_of(name)
+    for arch in ARCHITECTURES:
         row, before = found[arch], known[arch]
         assert _close(row["registers"], before["registers"]), f"registers on {arch}: {row}"
         # Less is fine, and the next update notes it.
