@@ -24,7 +24,7 @@ TABLE = Path(__file__).parent / "ptx_resources.json"
 LARGE = 40_000
 """Lines of a text above which it is assembled only where QUOD_ASSEMBLE_LARGE is set.
 
-Those are the pairings, which the CPU computes for every proof; the assembler takes minutes for them.
+Those are the pairings, which the CPU computes for every proof; they take the assembler minutes.
 """
 
 CPU_ONLY = {
