@@ -39,8 +39,17 @@ CPU_ONLY = {
 HOT = r"field\.|msm\.gpu\.accumulate\[[^,]*g1, |ntt_.*_tiles"
 """Kernels on which the time goes: they may not spill."""
 
-BOUND = r"msm\.gpu\.accumulate\[bls12_377\.g1, weierstrass\]"
-"""Hot kernels whose registers are limited for more resident workgroups, at a small spill."""
+BOUND: dict[str, tuple[str, ...]] = {
+    r"msm\.gpu\.accumulate\[bls12_377\.g1, weierstrass\]": ARCHITECTURES,
+    r"msm\.gpu\.accumulate\[(bls12_381\.g1, weierstrass|bls12_377\.g1, edwards)\]": ("sm_120",),
+}
+"""Hot kernels whose registers are limited for more resident workgroups, at a small spill there."""
+
+
+def _may_spill(name: str, arch: str) -> bool:
+    if not re.match(HOT, name):
+        return True
+    return any(re.match(pattern, name) and arch in archs for pattern, archs in BOUND.items())
 
 
 def _names() -> list[str]:
@@ -96,7 +105,7 @@ def test_resources(name: str) -> None:
         # Less is fine, and the next update notes it.
         for what in ("spilled", "stack"):
             assert row[what] <= before[what] * 1.1 + 16, f"{what} on {arch}: {row}"
-        if re.match(HOT, name) and not re.match(BOUND, name):
+        if not _may_spill(name, arch):
             assert row["spilled"] == 0, f"{name} spills on {arch}"
 
 
