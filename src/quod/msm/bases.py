@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.msm.gpu.digits import SCALAR_WORDS
-from quod.msm.gpu.execute import GpuBases
+from quod.msm.digits import SCALAR_WORDS
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.precompute import double_repeatedly
+
+if TYPE_CHECKING:
+    from quod.msm.gpu.execute import GpuBases
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +51,9 @@ class MsmBases:
         if isinstance(device, CpuDevice):
             self.on_cpu = CpuBases(device, group, points, self.options)
         elif self._count:
+            # A process that only uses the CPU does not pay for the kernels of GPUs.
+            from quod.msm.gpu.execute import GpuBases
+
             self.on_gpu = GpuBases(device, group, points, self.options)
 
     def __len__(self) -> int:
@@ -62,7 +67,7 @@ class MsmBases:
         an MSM does not fit the device.
         """
         if self.on_gpu is None or not count:
-            return np.zeros((count, SCALAR_WORDS), np.uint32)
+            return np.zeros((count, 2 * SCALAR_WORDS), np.uint32)
         if count > self._count:
             raise InputError(f"{count} scalars have only {self._count} bases")
         room: Array = self.on_gpu.session(count, 1, options).scalars[0]

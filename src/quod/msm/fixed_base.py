@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,10 +27,12 @@ from quod.kernel.value import U16, U32, Pointer
 from quod.msm.accumulate import SIGN_BIT
 from quod.msm.bases import Array
 from quod.msm.digits import digits, window_count
-from quod.msm.gpu.fixed_base import GpuTable
 from quod.msm.precompute import double_repeatedly
 from quod.msm.slices import NO_POINT
 from quod.msm.sums import PointSums
+
+if TYPE_CHECKING:
+    from quod.msm.gpu.fixed_base import GpuTable
 
 # Wider windows would make a table that no cache holds.
 _MAX_WINDOW_BITS = 13
@@ -105,6 +108,8 @@ class FixedBase:
         if isinstance(device, CpuDevice):
             self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
         else:
+            from quod.msm.gpu.fixed_base import GpuTable
+
             # The table is little work beside what comes, and its kernels are many.
             table = _table(resolve_device("cpu"), group, base, shape)
             self._multiples = GpuTable(device, group, table, shape.window_bits, shape.windows)

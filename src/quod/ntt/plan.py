@@ -18,9 +18,7 @@ from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
-from quod.ntt.gpu.execute import record_transform, transform_bytes, transform_of
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
-from quod.ntt.gpu.tables import store_of
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
@@ -177,6 +175,9 @@ class NttPlan:
             )
         if self.log2_size == 0:
             return
+        # A process that only uses the CPU does not pay for the kernels of GPUs.
+        from quod.ntt.gpu.execute import record_transform, transform_of
+
         transform, permuted = transform_of(
             self.modulus, self.log2_size, self.root, way == "inverse", ordering, shift, scaled
         )  # fmt: skip
@@ -196,6 +197,8 @@ class NttPlan:
         if self.log2_size == 0:
             return 0
         if not self.device.unified:
+            from quod.ntt.gpu.execute import transform_bytes
+
             apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
             return transform_bytes(
                 self.device, self.modulus.bytes, self.log2_size, self.tuning, apart=apart
@@ -209,6 +212,8 @@ class NttPlan:
         if self.device.unified:
             memory_of(self._cpu).release()
         else:
+            from quod.ntt.gpu.tables import store_of
+
             store_of(self.device).release()
 
     # --- checks

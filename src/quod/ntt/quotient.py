@@ -8,7 +8,6 @@ from quod.curve.parameters import quotient_coset_shift
 from quod.device.buffer import Buffer
 from quod.device.stream import RecordingStream
 from quod.field.array import from_integers
-from quod.ntt.gpu.quotient import record_product_less
 from quod.ntt.plan import Data, NttPlan, check_data, curve_of, part_of
 from quod.ntt.reorder import quotient_scalars
 
@@ -50,6 +49,8 @@ def record_coset_quotient(
     Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
     memory.
     """
+    from quod.ntt.gpu.quotient import record_product_less
+
     check_data(out, plan.modulus, plan.log2_size, 1)
     plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
     plan.record(recording, "forward", evaluations, batch=3, ordering="RN", coset=_shift(plan))
