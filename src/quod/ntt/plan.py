@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unit
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
@@ -27,6 +26,9 @@ from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, bit_reversal
+
+if TYPE_CHECKING:
+    from quod.device.stream import RecordingStream
 
 Data = Buffer | np.ndarray[Any, Any]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from quod.curve.parameters import quotient_coset_shift
 from quod.device.buffer import Buffer
-from quod.device.stream import RecordingStream
 from quod.field.array import from_integers
 from quod.ntt.plan import Data, NttPlan, check_data, curve_of, part_of
 from quod.ntt.reorder import quotient_scalars
+
+if TYPE_CHECKING:
+    from quod.device.stream import RecordingStream
 
 
 def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
