@@ -14,7 +14,7 @@ from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
 from quod.device.kernel_table import KernelTable
-from quod.device.memory import check_budget
+from quod.device.memory import UNLIMITED, check_budget
 from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
@@ -90,6 +90,11 @@ class CpuDevice:
     def lanes(self) -> int:
         """Instances a workgroup of kernels that compute in field elements."""
         return 8 if self.strategy == "ifma" else 1
+
+    @property
+    def largest_buffer(self) -> int:
+        """Bytes that a kernel reaches through one argument."""
+        return UNLIMITED
 
     @property
     def resident_lanes(self) -> int:

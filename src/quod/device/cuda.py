@@ -31,7 +31,7 @@ from quod.device.cuda_properties import properties_of
 from quod.device.cuda_stream import StreamPool, Work, wait_until
 from quod.device.cuda_submission import CudaSubmission
 from quod.device.kernel_table import KernelTable
-from quod.device.memory import check_budget
+from quod.device.memory import UNLIMITED, check_budget
 from quod.device.recording import Recording
 from quod.device.staging import stage
 from quod.device.workers import GRACE_SECONDS
@@ -87,6 +87,7 @@ class CudaDevice:
         self.lanes = lanes
         self.resident_lanes = self.properties.resident_lanes
         self.multiprocessors = self.properties.multiprocessors
+        self.largest_buffer = UNLIMITED
         self.space = Space(self.name)
         if synchronous is None:
             synchronous = os.environ.get("QUOD_CUDA_SYNCHRONOUS", "0") not in ("", "0")

@@ -20,7 +20,7 @@ from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.emulated_memory import POISON, EmulatedMemory
 from quod.device.kernel_table import KernelTable
-from quod.device.memory import check_budget
+from quod.device.memory import UNLIMITED, check_budget, check_reach
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import stage
 from quod.device.thread_stream import ThreadSubmission
@@ -32,7 +32,7 @@ from quod.kernel.ir import Block, Kernel, walk
 from quod.kernel.machine import Machine
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType
-from quod.target import ptx_machine
+from quod.target import ptx_machine, wgsl_machine
 from quod.target.pointers import pointer_uses
 
 if TYPE_CHECKING:
@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     from quod.device.stream import IdleStream
     from quod.target.ptx_module import PtxModule
 
-Executor = Literal["ir", "ptx"]
+# Without loops over limbs, which an interpreter is slow at.
+_WGSL = wgsl_machine.WgslTarget(limbs="13")
+
+Executor = Literal["ir", "ptx", "wgsl"]
 EXECUTORS: tuple[str, ...] = get_args(Executor)
-"""What runs a kernel: its IR, or the text that is emitted for the assembler."""
+"""What runs a kernel: its IR, the PTX that is emitted for the assembler, or its IR as it is traced
+for portable WGSL."""
 
 _ADDRESS_ALIGNMENT = 16
 _LANES_AT_ONCE = 512
@@ -92,17 +96,18 @@ class EmulatedKernel:
 class EmulatedDevice:
     """Runs kernels traced for NVIDIA's GPUs in an interpreter.
 
-    `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it.
+    `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it,
+    ``wgsl`` what is traced for portable WGSL, within the limits of that.
     `workgroup` is how many instances a workgroup has by default, `arch` the architecture that
-    kernels are traced for, `shared_bytes_limit` less shared memory than it has, and
-    `memory_budget` both what plans may count on and all the memory there is.
+    kernels are traced for, `shared_bytes_limit` less shared memory than it has,
+    `memory_budget` both what plans may count on and all the memory there is, `largest_buffer` a
+    smaller one than the executor's, and `target` what WGSL is traced for.
 
     The steps of a recording are run in an order drawn from `seed` among those that the recorded
     dependencies allow, so that one that is missing shows.
     """
 
     kind = "emulated"
-    strategy = "carry32"
     unified = False
 
     def __init__(
@@ -115,6 +120,8 @@ class EmulatedDevice:
         memory_budget: int | None = None,
         resident_lanes: int = 256,
         multiprocessors: int = 2,
+        largest_buffer: int | None = None,
+        target: wgsl_machine.WgslTarget = _WGSL,
         seed: int = 1,
     ) -> None:
         if executor not in EXECUTORS:
@@ -123,6 +130,7 @@ class EmulatedDevice:
             raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
         self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
         self.executor = executor
+        self.strategy = "portable" if executor == "wgsl" else "carry32"
         self.lanes = workgroup
         self.arch = arch
         self.resident_lanes = resident_lanes
@@ -131,6 +139,9 @@ class EmulatedDevice:
         self.space = Space(f"the device {self.name}")
         self.memory = EmulatedMemory(self.space, self.memory_budget)
         self._shared_bytes_limit = shared_bytes_limit
+        self._wgsl = target
+        reach = self._wgsl.limits.binding_bytes if executor == "wgsl" else UNLIMITED
+        self.largest_buffer = largest_buffer or reach
         self._kernels: KernelTable[EmulatedKernel] = KernelTable()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
@@ -138,6 +149,8 @@ class EmulatedDevice:
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
+        if self.executor == "wgsl":
+            return self._wgsl.machine(lanes)
         return ptx_machine.ptx_machine(
             lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
         )
@@ -159,6 +172,7 @@ class EmulatedDevice:
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
+        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
         return self.memory.allocate(nbytes, zero=zero)
 
     def pinned(self, nbytes: int) -> Array:
@@ -215,10 +229,11 @@ class EmulatedDevice:
         for type_, argument in zip(kernel.parameters.values(), arguments, strict=True):
             if isinstance(type_, PointerType):
                 assert isinstance(argument, Buffer)
+                check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
                 given.append(self.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
             else:
                 given.append(argument)
-        if self.executor == "ir":
+        if self.executor != "ptx":
             interpret(kernel.traced, groups, given, groups_at_once=kernel.groups_at_once)
         else:
             self._run_text(kernel, groups, given)
@@ -242,6 +257,9 @@ class EmulatedDevice:
         with self._lock:
             seed = self._random.random()
         return EmulatedSubmission(self, recording, name, timeline, parent, seed)
+
+    def wrote(self, target: Memory) -> None:
+        """A step of a recording has written to memory; for devices that follow that."""
 
     def close(self) -> None:
         """Gives back the memory: buffers of the device cannot be used any more."""
@@ -283,9 +301,11 @@ class EmulatedSubmission(ThreadSubmission):
 
     def _copy(self, step: Copy) -> None:
         self._device.bytes_of(step.target)[:] = self._device.bytes_of(step.source)
+        self._device.wrote(step.target)
 
     def _fill(self, step: Fill) -> None:
         self._device.bytes_of(step.target).view(np.uint32)[:] = step.word
+        self._device.wrote(step.target)
 
 
 if TYPE_CHECKING:

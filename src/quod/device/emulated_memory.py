@@ -78,3 +78,10 @@ class EmulatedMemory:
         assert isinstance(piece, _Piece)
         start = buffer.address - piece.address
         return piece.data[start : start + buffer.nbytes]
+
+
+def whole(buffer: Buffer) -> Buffer:
+    """All of the allocation that a buffer is part of."""
+    piece = buffer.owner
+    assert isinstance(piece, _Piece)
+    return Buffer(piece, piece.address, piece.data.nbytes, space=buffer.space)

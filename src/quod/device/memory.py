@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from quod.errors import DeviceError
 
+UNLIMITED = 1 << 62
+"""More bytes than any memory has."""
+
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -13,6 +16,15 @@ def bytes_text(count: int) -> str:
     while value >= 1024 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def check_reach(what: str, nbytes: int, most: int) -> None:
+    """DeviceError if a buffer, or what a kernel is given of one, has more than `most` bytes."""
+    if nbytes > most:
+        raise DeviceError(
+            f"{what} has {bytes_text(nbytes)}, and the device reaches {bytes_text(most)} at most; "
+            "the plan must split it"
+        )
 
 
 def check_budget(

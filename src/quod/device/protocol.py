@@ -67,7 +67,8 @@ class Device(Protocol[Kernel]):
     fill the device, `multiprocessors` how many parts of it share them out, `strategy` how field
     elements are held, `memory_budget` how many bytes a plan may count on. Kernels reach the memory
     of `space`, which on a `unified` device is the host's: they read and write arrays in place
-    there.
+    there. `largest_buffer` is how many bytes a kernel reaches through one argument at most; a
+    buffer has at most twice as many.
     """
 
     @property
@@ -86,6 +87,8 @@ class Device(Protocol[Kernel]):
     def resident_lanes(self) -> int: ...
     @property
     def multiprocessors(self) -> int: ...
+    @property
+    def largest_buffer(self) -> int: ...
     @property
     def space(self) -> Space: ...
 

@@ -14,8 +14,11 @@ from quod.device.workers import GRACE_SECONDS
 from quod.errors import DeviceError
 
 
-class ThreadSubmission(ABC):
-    """One run of a recording; what a launch, a copy and a fill do is left to the device."""
+class BackgroundSubmission(ABC):
+    """One run of a recording on a thread of its own; how the steps are run is left to the device.
+
+    `_run_steps` completes the marks that are passed; those that it does not have failed.
+    """
 
     def __init__(
         self, recording: Recording, name: str, timeline: Timeline | None, parent: Stage | None
@@ -48,6 +51,38 @@ class ThreadSubmission(ABC):
         if self._error is not None:
             raise self._error
 
+    @abstractmethod
+    def _run_steps(self) -> None: ...
+
+    def _run(self) -> None:
+        try:
+            with self._cancellation:
+                self._run_steps()
+        except BaseException as error:
+            self._error = error
+        finally:
+            for mark in self._marks.values():
+                mark.complete(failed=True)
+            self._finished.set()
+
+    def _check(self, label: str) -> None:
+        """DeviceError if the work was cancelled."""
+        self._cancellation.check(f"the work of the stream, at {label},")
+
+    def _await(self, completion: Completion, label: str) -> None:
+        wake = _Wake()
+        completion.call_when_done(wake.cancel)
+        self._cancellation.begin(wake)
+        wake.wait()
+        self._cancellation.end(wake)
+        self._check(label)
+        if completion.failed:
+            raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
+
+
+class ThreadSubmission(BackgroundSubmission):
+    """Runs the steps one by one; what a launch, a copy and a fill do is left to the device."""
+
     def _order(self) -> Iterable[Step]:
         """The steps as they are run; each comes after those that it depends on."""
         return self._recording.steps
@@ -61,22 +96,14 @@ class ThreadSubmission(ABC):
     @abstractmethod
     def _fill(self, step: Fill) -> None: ...
 
-    def _run(self) -> None:
-        try:
-            with self._cancellation:
-                for step in self._order():
-                    with self._timeline.stage(
-                        step.label, bytes=step.bytes, modmuls=step.modmuls,
-                        multiply_adds=step.multiply_adds, parent=self._parent,
-                    ):  # fmt: skip
-                        self._cancellation.check(f"the work of the stream, at {step.label},")
-                        self._run_step(step)
-        except BaseException as error:
-            self._error = error
-        finally:
-            for mark in self._marks.values():
-                mark.complete(failed=True)
-            self._finished.set()
+    def _run_steps(self) -> None:
+        for step in self._order():
+            with self._timeline.stage(
+                step.label, bytes=step.bytes, modmuls=step.modmuls,
+                multiply_adds=step.multiply_adds, parent=self._parent,
+            ):  # fmt: skip
+                self._check(step.label)
+                self._run_step(step)
 
     def _run_step(self, step: Step) -> None:
         match step:
@@ -90,16 +117,6 @@ class ThreadSubmission(ABC):
                 self._marks[step].complete()
             case Await():
                 self._await(self._awaited[step], step.label)
-
-    def _await(self, completion: Completion, label: str) -> None:
-        wake = _Wake()
-        completion.call_when_done(wake.cancel)
-        self._cancellation.begin(wake)
-        wake.wait()
-        self._cancellation.end(wake)
-        self._cancellation.check(f"the work of the stream, at {label},")
-        if completion.failed:
-            raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
 
 
 class _Wake:

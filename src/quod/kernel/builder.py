@@ -75,6 +75,8 @@ class Builder(MemoryBuilder):
         self._names: dict[str, int] = {}
         self._tracing: list[Hashable] = []
         self._awaiting: list[Branch] = []
+        # Where ops are from, where it is not the line that records them.
+        self.location: Location | None = None
 
     # --- recording
 
@@ -89,8 +91,9 @@ class Builder(MemoryBuilder):
     ) -> tuple[Value, ...]:
         """Appends one op as it is given; the results are new values."""
         op = Op(
-            name, tuple(operands), (), attributes or {}, regions, location or current_location()
-        )
+            name, tuple(operands), (), attributes or {}, regions,
+            location or self.location or current_location(),
+        )  # fmt: skip
         op.results = tuple(Value(type_, self, op) for type_ in result_types)
         self._blocks[-1].ops.append(op)
         return op.results
@@ -420,13 +423,13 @@ class Builder(MemoryBuilder):
             raise TraceError(f"the function {name} calls itself; write a loop")
         if traced_key not in self._traced:
             self._tracing.append(traced_key)
-            self._traced[traced_key] = self._trace_function(name, body, values, rebuild, inline)
+            self._traced[traced_key] = self.trace_function(name, body, values, rebuild, inline)
             self._tracing.pop()
         function, rebuild_results = self._traced[traced_key]
         attributes = {"function": function}
         return rebuild_results(self.record("call", values, function.result_types, attributes))
 
-    def _trace_function(
+    def trace_function(
         self,
         name: str,
         body: FunctionBody,
@@ -434,6 +437,10 @@ class Builder(MemoryBuilder):
         rebuild: Rebuild,
         inline: bool,
     ) -> tuple[Function, Rebuild]:
+        """Traces `body` for arguments like `values`, which `rebuild` makes its arguments of.
+
+        Gives the function, and what rebuilds its results from values.
+        """
         blocks, known = self._blocks, self._known
         self._blocks, self._known = [], []
         try:

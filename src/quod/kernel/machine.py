@@ -15,8 +15,10 @@ class Machine:
     `target` is ``llvm``, ``ptx`` or ``wgsl``, `arch` the processor's kind within it, such as
     ``sm_90a``, or empty. Features are what a kernel's strategies may ask for: ``ifma52`` (52-bit
     multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry chains), ``carry32``
-    (32-bit multiply-adds with carry), ``subgroup`` (shuffles and ballots). `shared_bytes_limit` is
-    the most shared memory that a workgroup may declare.
+    (32-bit multiply-adds with carry), ``subgroup`` (shuffles and ballots), ``slow_subgroup`` (those
+    go through shared memory and barriers: what avoids them is faster). `shared_bytes_limit` is
+    the most shared memory that a workgroup may declare. `limbs` says how field elements are held
+    where features leave a choice; see `quod.field.lazy_limbs`.
 
     A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
     values. Its size divides the workgroup's, or exceeds it.
@@ -28,6 +30,7 @@ class Machine:
     shared_bytes_limit: int = DEFAULT_SHARED_BYTES
     arch: str = ""
     subgroup_size: int = 1
+    limbs: str = ""
 
     def has(self, feature: str) -> bool:
         return feature in self.features

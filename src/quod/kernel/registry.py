@@ -89,7 +89,7 @@ def find(name: str) -> RegisteredKernel:
 
 
 def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
-    """The text of a kernel: ``ir``, or the language of a target, ``llvm`` or ``ptx``.
+    """The text of a kernel: ``ir``, or the language of a target, ``llvm``, ``ptx`` or ``wgsl``.
 
     Without a machine it is for the target's own default, else for eight lanes without special
     features.
@@ -108,7 +108,7 @@ def _emitter(target: str) -> Emitter:
         known = target.isidentifier() and importlib.util.find_spec(module) is not None
         emitter = getattr(importlib.import_module(module), "emit", None) if known else None
         if emitter is None:
-            raise KernelError(f"there is no target {target}; take one of ir, llvm, ptx")
+            raise KernelError(f"there is no target {target}; take one of ir, llvm, ptx, wgsl")
         emitters[target] = emitter
     return emitters[target]
 

@@ -1,0 +1,86 @@
+"""A kernel as WGSL, and what its launch needs to know."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from quod.kernel import types
+from quod.kernel.ir import Location
+from quod.kernel.types import Type
+
+Dialect = Literal["naga", "tint"]
+"""Whose WGSL: naga's (wgpu) or Tint's (Chromium, Dawn). They differ in extensions."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How one pointer parameter reaches its memory.
+
+    Storage binding `number` is a range of a buffer; with `offset` the memory begins somewhere in
+    it, at a place in 32-bit words that the launch gives. Parameters with one number share a range.
+    """
+
+    number: int
+    offset: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """Part of the block of parameters: the offset or the value of kernel parameter `parameter`.
+
+    It begins at 32-bit word `word`.
+    """
+
+    kind: Literal["offset", "value"]
+    parameter: int
+    word: int
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class WgslModule:
+    """The WGSL of one kernel.
+
+    In group 0, binding 0 is a uniform block of `parameter_words` 32-bit words, a multiple of four:
+    first the number of workgroups, then the `fields`; binding j + 1 is storage binding j of
+    `storage`, an array of u32 that is read and written. `lines` has a Python line, or None, for
+    each line of the text.
+
+    A launch of n workgroups dispatches (n, 1, 1), or where a dimension is too small for that any
+    (x, y, 1) of at least n in all.
+    """
+
+    text: str
+    entry: str
+    workgroup_size: int
+    bindings: tuple[Binding, ...]
+    storage: int
+    parameter_words: int
+    fields: tuple[Field, ...]
+    dialect: Dialect
+    lines: tuple[Location | None, ...]
+
+    def source_of(self, line: int) -> Location | None:
+        """The Python line that a line of the text came from, counted from 1."""
+        return self.lines[line - 1] if 1 <= line <= len(self.lines) else None
+
+    def pack(self, groups: int, values: Sequence[int | float]) -> bytes:
+        """The block of parameters: `values` has a number a kernel parameter, of pointers their
+        offset in words, which counts for nothing where there is no field for it."""
+        words = bytearray(4 * self.parameter_words)
+        struct.pack_into("<I", words, 0, groups)
+        for field in self.fields:
+            value = values[field.parameter]
+            form = "<I" if field.kind == "offset" else _FORMATS[field.type]
+            number = value if form == "<f" else int(value)
+            struct.pack_into(form, words, 4 * field.word, number)
+        return bytes(words)
+
+
+_FORMATS = {
+    types.bool_: "<I", types.u32: "<I", types.i32: "<i", types.u64: "<Q", types.i64: "<q",
+    types.f32: "<f",
+}  # fmt: skip
