@@ -2,9 +2,9 @@
 
 `prime_field(k, modulus)` gives the arithmetic that suits the machine a kernel is traced for:
 52-bit limbs in vector lanes with AVX-512 IFMA, saturated 32-bit limbs where there are carry chains
-of those (NVIDIA), else saturated 64-bit limbs. All strategies share
-one layout in memory (see `quod.field.moduli`): they differ in registers only, so a stored element
-is canonical (below p) and the same bits whichever strategy stored it.
+of those (NVIDIA), small limbs in plain words where there are neither (WGSL), else saturated 64-bit
+limbs. All strategies share one layout in memory (see `quod.field.moduli`): they differ in registers
+only, so a stored element is canonical (below p) and the same bits whichever strategy stored it.
 """
 
 from __future__ import annotations
@@ -194,8 +194,12 @@ class PrimeField(FieldArithmetic[Element]):
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
     """The arithmetic of a field for the machine that `k` traces for."""
     from quod.field.ifma52 import Ifma52
+    from quod.field.lazy_limbs import LazyLimbs
     from quod.field.limbs32 import Limbs32
     from quod.field.limbs64 import Limbs64
+
+    if k.machine.target == "wgsl":
+        return LazyLimbs(k, modulus)
 
     if k.machine.has("ifma52"):
         return Ifma52(k, modulus)

@@ -17,6 +17,7 @@ from typing import Any
 
 from quod import __version__
 from quod.device.timeline import Timeline
+from quod.device.webgpu_names import is_webgpu_name
 from quod.errors import InputError
 
 Parameter = str | int | float | bool
@@ -218,7 +219,27 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
         assert isinstance(opened, CudaDevice)
         version = version_text(opened.properties.driver_version)
         found |= {"gpu": opened.properties.name, "driver": f"CUDA {version}"}
+    elif is_webgpu_name(device):
+        found |= _adapter(device)
     return found
+
+
+def _adapter(device: str) -> dict[str, str | int]:
+    """An adapter of WebGPU, and by the device's name what makes the figures what they are."""
+    from quod.device.discovery import resolve_device
+    from quod.device.webgpu import WebGpuDevice
+
+    opened = resolve_device(device)
+    assert isinstance(opened, WebGpuDevice)
+    adapter = opened.properties
+    words = [
+        f"through {adapter.backend}",
+        adapter.driver and f"driver {adapter.driver}",
+        f"wgpu {opened.native.wgpu.__version__}",
+        "portable" if opened.strength == "portable" else "all that the adapter has",
+        f"limbs {opened.limbs}",
+    ]
+    return {"gpu": adapter.name, device: ", ".join(word for word in words if word)}
 
 
 def _processor() -> str:
@@ -253,6 +274,8 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
                     path=path,
                 )
         old = stored["rows"]
+        # Other interfaces to the same GPU have drivers of their own.
+        here = {**stored["machine"], **here}
     new = [asdict(row) for row in rows]
     replaced = {_identity(row) for row in new}
     kept = [row for row in old if _identity(row) not in replaced]

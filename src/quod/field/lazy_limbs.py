@@ -1,0 +1,450 @@
+"""Small limbs in plain words, for processors without carry chains and wide products: WGSL.
+
+A limb has far fewer bits than the word that holds it, so sums and columns of products need not be
+carried at once; bounds on every limb, exact and known while the kernel is traced, say when they
+must. The name of a choice of limbs (`Machine.limbs`) is
+
+    BITS [/64] [:FORM]
+
+with limbs of BITS bits. Columns are words of 32 bits, for which a limb has 12 to 16, or with
+``/64`` of 64, for which it has 28 to 30; that needs a machine with ``u64``. The form of a product
+is ``columns`` (unrolled, a column after the other), ``rows`` (unrolled, a row after the other),
+``apart`` (unrolled, the reduction behind the product, by Karatsuba's method) or ``rolled`` (a loop
+over rows: small text, for slow compilers). Without a form it is what was fastest on an H200:
+``columns`` in words of 64 bits, ``apart`` with limbs of 12 or 13 bits, else ``rows``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from quod.field.element import Element
+from quod.field.lazy_limbs_products import LimbShape, MontgomeryProducts, Pairs
+from quod.field.moduli import Modulus
+from quod.field.strategy import PrimeField
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.value import Value
+
+Form = Literal["columns", "rows", "apart", "rolled"]
+
+_ROOM_BITS = 3
+"""Bits that limbs have above the modulus at least: sums are not reduced at once."""
+
+_WHOLE_COLUMNS = 13
+"""The most bits of limbs whose products of 381 bits have columns of 32."""
+
+_WORD_LIMIT = 1 << 32
+_MOST_PARAMETERS = 255
+"""Of a function in WGSL."""
+
+
+@dataclass(frozen=True)
+class LimbChoice:
+    """A choice of limbs: their bits, whether columns have 64, and the form of products."""
+
+    bits: int
+    wide: bool
+    form: Form
+
+    @classmethod
+    def parse(cls, name: str) -> LimbChoice:
+        """The choice of that name; ValueError for what is none."""
+        match = re.fullmatch(r"(\d+)(/64)?(?::(\w+))?", name)
+        if match is None:
+            raise ValueError(f"{name!r} is no choice of limbs, such as 13, 29/64 or 13:rolled")
+        bits, wide = int(match[1]), match[2] is not None
+        low, high = (28, 30) if wide else (12, 16)
+        if not low <= bits <= high:
+            raise ValueError(
+                f"limbs in words of {64 if wide else 32} bits have {low} to {high} bits, not {bits}"
+            )
+        form = match[3] or ("columns" if wide else "apart" if bits <= _WHOLE_COLUMNS else "rows")
+        for known in get_args(Form):
+            if form == known == "apart" and not wide and bits > _WHOLE_COLUMNS:
+                raise ValueError("products apart from their reduction have limbs of 12 or 13 bits")
+            if form == known:
+                return cls(bits, wide, known)
+        raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
+
+
+class LazyLimbs(PrimeField):
+    """Elements in small limbs, one u32 each: those that are named, or that the machine names."""
+
+    limb_type = types.u32
+
+    def __init__(self, k: Builder, modulus: Modulus, limbs: str | None = None) -> None:
+        name = k.machine.limbs if limbs is None else limbs
+        try:
+            self.choice = LimbChoice.parse(name)
+        except ValueError as error:
+            raise TraceError(str(error)) from None
+        if self.choice.wide and not k.machine.has("u64"):
+            raise TraceError(f"limbs {name} need a machine with 64-bit integers")
+        self.limb_bits = self.choice.bits
+        super().__init__(k, modulus)
+        column = types.u64 if self.choice.wide else types.u32
+        self.shape = LimbShape(self.limb_bits, self.limb_count, column)
+        self.products = MontgomeryProducts(k, modulus, self.shape)
+        self._mask = self.shape.mask
+
+    def _limbs_for(self, modulus: Modulus) -> int:
+        return -(-max(modulus.bits + _ROOM_BITS, 32 * modulus.words) // self.limb_bits)
+
+    # --- bounds
+
+    def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
+        """An element whose top limb is bounded by the whole, as the other limbs add to it."""
+        checked = (*maxima[:-1], min(maxima[-1], self._top(bound)))
+        if max(checked) >= _WORD_LIMIT:
+            raise TraceError("a limb could overflow 32 bits: normalise before adding so much")
+        return Element(self, tuple(limbs), bound, checked, e)
+
+    def _full(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
+        """An element of normalised limbs."""
+        maxima = [self._mask] * (self.limb_count - 1) + [_WORD_LIMIT - 1]
+        return self._made(limbs, bound, maxima, exponent)
+
+    def normalise(self, a: Element) -> Element:
+        if max(a.maxima[:-1]) <= self._mask:
+            return a
+        limbs = self.k.call(f"normalise.{self.modulus.name}", self._carried_limbs, a.limbs)
+        return self._full(limbs, a.bound, a.exponent)
+
+    def _carried_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+        """Each limb's excess added to the next; the last limb keeps its own."""
+        carried: list[Value] = []
+        total = limbs[0]
+        for limb in limbs[1:]:
+            carried.append(total & self._mask)
+            total = limb + (total >> self.limb_bits)
+        return (*carried, total)
+
+    def fit(self, a: Element) -> Element:
+        return self.normalise(self._within(a, 1 << self.native_exponent))
+
+    def _within(self, a: Element, bound: int) -> Element:
+        return a if a.bound <= bound else self.reduce(a, bound)
+
+    # --- linear operations
+
+    def add(self, a: Element, b: Element) -> Element:
+        self._check_radix(a, b)
+        added = self._added(a, b)
+        if added is None:
+            added = self._added(self.normalise(a), self.normalise(b))
+        if added is None:
+            # The last limbs are full, too.
+            added = self._added(self.fit(self.reduce(a)), self.fit(self.reduce(b)))
+        if added is None:
+            raise TraceError("a limb could overflow 32 bits though it was reduced")
+        return added
+
+    def _added(self, a: Element, b: Element) -> Element | None:
+        """a + b, if limbs hold that."""
+        bound = a.bound + b.bound - 1
+        maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
+        if self._overflows(maxima, bound):
+            return None
+        limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
+        return self._made(limbs, bound, maxima, a.exponent)
+
+    def subtract(self, a: Element, b: Element) -> Element:
+        self._check_radix(a, b)
+        less = self._subtracted(a, b)
+        if less is None:
+            less = self._subtracted(self.normalise(a), self.normalise(b))
+        if less is None:
+            less = self._subtracted(self.fit(self.reduce(a)), self.fit(self.reduce(b)))
+        if less is None:
+            raise TraceError("a limb could overflow 32 bits though it was reduced")
+        return less
+
+    def _subtracted(self, a: Element, b: Element) -> Element | None:
+        """a - b and a multiple of p, if limbs hold that."""
+        multiple, padding = self._padding(b)
+        bound = a.bound + multiple
+        maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
+        if self._overflows(maxima, bound):
+            return None
+        limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
+        return self._made(limbs, bound, maxima, a.exponent)
+
+    def _overflows(self, maxima: Sequence[int], bound: int) -> bool:
+        """Whether a limb could; of the last one only as the whole number and the sum allow.
+
+        On the way to a difference it is the sum with the padding, which is below the bound.
+        """
+        return max(*maxima[:-1], min(maxima[-1], self._top(bound))) >= _WORD_LIMIT
+
+    def _top(self, bound: int) -> int:
+        """The most that the last limb of a number below a bound can be."""
+        return (bound - 1) >> (self.limb_bits * (self.limb_count - 1))
+
+    def _padding(self, b: Element) -> tuple[int, list[int]]:
+        """A multiple of p in limbs none of which is less than the same limb of b can be."""
+        multiple = -(-(b.bound - 1) // self.p) * self.p
+        while True:
+            limbs, rest = [], multiple
+            for maximum in b.maxima[:-1]:
+                limb = rest & self._mask
+                if limb < maximum:
+                    limb += -(-(maximum - limb) >> self.limb_bits) << self.limb_bits
+                limbs.append(limb)
+                rest = (rest - limb) >> self.limb_bits
+            limbs.append(rest)
+            if rest >= b.maxima[-1]:
+                return multiple, limbs
+            multiple += self.p
+
+    def _check_radix(self, a: Element, b: Element) -> None:
+        if a.exponent != b.exponent:
+            raise TraceError("elements of different radix cannot be added")
+
+    # --- products
+
+    def _product(self, a: Element, b: Element) -> Element:
+        return self._sum_of_products([(a, b)])
+
+    def _square(self, a: Element) -> Element:
+        return self._sum_of_products([(a, a)])
+
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        bound = self.products.bound(products, apart=self.choice.form == "apart")
+        if len(pairs) > self._most_terms or bound > 1 << self.native_exponent:
+            if len(pairs) == 1:
+                return self._sum_of_products([(self._below(pairs[0][0]), pairs[0][1])])
+            half = len(pairs) // 2
+            return self.add(
+                self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
+            )
+        # A loop gains nothing from a square, which would be another function.
+        square = [a is b and self.choice.form != "rolled" for a, b in pairs]
+        second = [() if same else b.limbs for same, (_, b) in zip(square, pairs, strict=True)]
+        limbs = self.k.call(
+            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
+            [a.limbs for a, _ in pairs], second, key=(self.limb_count, tuple(square)),
+        )  # fmt: skip
+        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        return self._full(limbs, bound, exponent)
+
+    @property
+    def _most_terms(self) -> int:
+        return _MOST_PARAMETERS // (2 * self.limb_count)
+
+    def _below(self, a: Element) -> Element:
+        return self.normalise(self.reduce(a, 2 * self.p))
+
+    def _sum_body(
+        self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
+    ) -> tuple[Value, ...]:
+        pairs = [(x, y or x) for x, y in zip(a, b, strict=True)]
+        forms: dict[Form, Callable[[Pairs], list[Value]]] = {
+            "columns": self.products.by_columns,
+            "rows": self.products.by_rows,
+            "apart": self.products.apart,
+            "rolled": self.products.rolled,
+        }
+        return tuple(forms[self.choice.form](pairs))
+
+    # --- reductions
+
+    def reduce(self, a: Element, bound: int | None = None) -> Element:
+        """An equal element by a quotient guessed from the top bits; below 2p plus a little."""
+        wanted = bound or 2 * self.p + (self.p >> 2)
+        while a.bound > wanted:
+            a = self.normalise(a)
+            guess = self._best_guess(a.bound)
+            if guess.bound < a.bound and a.bound > 2 * self.p:
+                limbs = self.k.call(
+                    f"reduce.{self.modulus.name}", guess.limbs, a.limbs, key=a.bound
+                )
+                a = self._full(limbs, guess.bound, a.exponent)
+            else:
+                a = self._subtract_if_not_less(a, self._amount(a.bound, self.p))
+        return a
+
+    def _best_guess(self, bound: int) -> Guess:
+        """The guess that leaves least."""
+        guesses = [Guess(self, bound, shown) for shown in range(1, 32)]
+        return min(guesses, key=lambda guess: guess.bound)
+
+    @staticmethod
+    def _amount(bound: int, unit: int) -> int:
+        """The multiple of a unit, by a power of two, that halves a bound, or nearly so."""
+        times = 1
+        while unit * 2 * times < bound:
+            times *= 2
+        return unit * times
+
+    def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
+        """a - amount where a is not less; a must be normalised."""
+        if max(self._top(a.bound), self._top(amount)) >= _WORD_LIMIT >> 1:
+            raise TraceError("a last limb of 32 bits has no room for a sign")
+
+        def body(k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+            less: list[Value] = []
+            top = self.limb_count - 1
+            places = self.shape.split(amount)
+            places[top] = amount >> (self.limb_bits * top)
+            total = k.constant(0, types.i32)
+            for j, (limb, place) in enumerate(zip(limbs, places, strict=True)):
+                total = k.bitcast(limb - place, types.i32) + (total >> self.limb_bits)
+                word = k.bitcast(total, types.u32)
+                less.append(word & self._mask if j < top else word)
+            negative = total < 0
+            return tuple(k.select(negative, x, y) for x, y in zip(limbs, less, strict=True))
+
+        limbs = self.k.call(f"subtract.{self.modulus.name}", body, a.limbs, key=amount)
+        return self._full(limbs, max(amount, a.bound - amount), a.exponent)
+
+    def _canonical(self, a: Element, scale: int) -> Element:
+        """The element below p * 2**scale, of which its integer is a multiple of 2**scale."""
+        unit = self.p << scale
+        a = self.normalise(a)
+        while a.bound > unit:
+            a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
+        return a
+
+    def canonical(self, a: Element) -> Element:
+        return self._canonical(self.reduce(self.fit(a)), 0)
+
+    # --- inversion
+
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        """a**(p - 2), bit by bit in a loop: little text, for a step that is rare."""
+        exponent = self.p - 2
+        words = [(exponent >> (32 * j)) & 0xFFFFFFFF for j in range(self.modulus.words)]
+        turning = tuple(k.constant(word, types.u32) for word in reversed(words))
+        native = Element(self, a.limbs, a.bound, a.maxima, self.native_exponent)
+        (base,) = self.carried_many([native])
+        (one,) = self.carried_many([self.one()])
+        with k.range(0, k.constant(32 * len(words), types.u32), carry=(one, turning)) as loop:
+            power, turned = loop.carried
+            squared = self.carried(self.square(power))
+            with k.if_((turned[0] >> 31) != 0) as branch:
+                branch.give(self.carried(self.multiply(squared, base)))
+            with branch.otherwise():
+                branch.give(squared)
+            following = [(word << 1) | (after >> 31) for word, after in itertools.pairwise(turned)]
+            loop.next((branch.results, (*following, turned[-1] << 1)))
+        inverse, _ = loop.results
+        # The base stood for a in another radix.
+        correction = pow(2, a.exponent - self.native_exponent, self.p)
+        return self.multiply(inverse, self.constant(correction))
+
+    # --- memory
+
+    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
+        shift = 0 if linear else self.native_exponent - self.memory_exponent
+        halves = [half.cast(types.u32) for word in words for half in (word, word >> 32)]
+        limbs = self._shifting("unpack", self._unpacked, halves, shift)
+        return self._full(limbs, ((self.p - 1) << shift) + 1, self.memory_exponent + shift)
+
+    def _shifting(
+        self,
+        what: str,
+        body: Callable[[Builder, Sequence[Value], int], tuple[Value, ...]],
+        words: Sequence[Value],
+        shift: int,
+    ) -> tuple[Value, ...]:
+        """Calls a function for one shift."""
+        name = f"{what}.{self.modulus.name}"
+        result: tuple[Value, ...] = self.k.call(
+            name, lambda k, given: body(k, given, shift), tuple(words), key=shift
+        )
+        return result
+
+    def _unpacked(self, k: Builder, words: Sequence[Value], shift: int) -> tuple[Value, ...]:
+        """The limbs of the packed 32-bit words' integer times 2**shift."""
+        bits = self.limb_bits
+        limbs = []
+        for j in range(self.limb_count):
+            limb = _gathered(k, words, 32, bits * j - shift, bits)
+            limbs.append(limb & self._mask)
+        return tuple(limbs)
+
+    def to_words(self, a: Element) -> tuple[Value, ...]:
+        shift = a.exponent - self.memory_exponent
+        if not 0 <= shift <= self.limb_bits:
+            raise TraceError("an element of this radix cannot be stored: multiply it first")
+        if shift:
+            # Clearing the low bits adds multiples of p, which must fit the limbs.
+            room = (1 << self.native_exponent) - ((1 << shift) - 1) * self.p
+            a = self._clear_low_bits(self.normalise(self._within(a, room)), shift)
+        elif a.bound > 2 * self.p:
+            a = self.reduce(a)
+        a = self._canonical(a, shift)
+        words = self._shifting("pack", self._packed, a.limbs, shift)
+        wide = [word.cast(types.u64) for word in words]
+        return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
+
+    def _packed(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
+        """The 32-bit words of the limbs' integer over 2**shift."""
+        return tuple(
+            _gathered(k, limbs, self.limb_bits, 32 * index + shift, 32)
+            for index in range(self.modulus.words)
+        )
+
+    def _clear_low_bits(self, a: Element, count: int) -> Element:
+        """a plus the multiple of p that makes it a multiple of 2**count."""
+        limbs = self._shifting("clear_bits", self._cleared, a.limbs, count)
+        return self._full(limbs, a.bound + ((1 << count) - 1) * self.p, a.exponent)
+
+    def _cleared(self, k: Builder, limbs: Sequence[Value], count: int) -> tuple[Value, ...]:
+        most = (1 << count) - 1
+        quotient = (limbs[0] * (-pow(self.p, -1, most + 1) % (most + 1))) & most
+        return self.products.plus_multiple(limbs, quotient, most, self.p)
+
+
+def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
+    """At least `count` bits from bit `low` on, of parts of `width` bits; below zero they are 0."""
+    found: Value | None = None
+    for index, part in enumerate(parts):
+        offset = width * index - low
+        if offset >= count or offset <= -width:
+            continue
+        moved = part << offset if offset >= 0 else part >> -offset
+        found = moved if found is None else found | moved
+    return k.constant(0, types.u32) if found is None else found
+
+
+class Guess:
+    """A quotient by p guessed from the top of a number below `bound`, and never too large.
+
+    With v the number without its lowest `hidden` bits, and c = 2**(t + hidden)/p rounded down, the
+    guess is v*c / 2**t, rounded down. What is left is below p for the last rounding, 2**hidden for
+    the bits that are hidden, and v*p / 2**t for the rounding of c.
+    """
+
+    def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
+        self._field = field
+        p, shape = field.p, field.shape
+        self._hidden = p.bit_length() - shown
+        most = (bound - 1) >> self._hidden
+        fitting = [
+            t
+            for t in range(32)
+            if most * ((1 << (t + self._hidden)) // p) < _WORD_LIMIT and most < _WORD_LIMIT
+        ]
+        self._shift = max(fitting, default=0)
+        self._scale = (1 << (self._shift + self._hidden)) // p
+        self._most = most * self._scale >> self._shift
+        self.bound = p + (1 << self._hidden) - (-most * p >> self._shift)
+        if not fitting or (self._most + 2) << shape.bits >= shape.limit:
+            self.bound = bound
+
+    def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+        """Normalised limbs less the guess times p."""
+        field, bits = self._field, self._field.limb_bits
+        top = _gathered(k, limbs, bits, self._hidden, 32)
+        quotient = (top * self._scale) >> self._shift
+        complement = (1 << (bits * len(limbs))) - field.p
+        wrapped = field.products.plus_multiple(limbs, quotient, self._most, complement)
+        return (*wrapped[:-1], wrapped[-1] & field.shape.mask)
