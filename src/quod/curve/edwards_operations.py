@@ -68,16 +68,20 @@ def edwards_multiply(
     k: Builder, count: U32, points: Pointer[U64], scalars: Pointer[U64], out: Pointer[U64], *,
     curve: EdwardsCurve, scalar_words: int,
 ) -> None:  # fmt: skip
-    """out[i] = scalars[i] * points[i] for integers of `scalar_words` 64-bit words."""
+    """out[i] = scalars[i] * points[i] for integers of `scalar_words` 64-bit words.
+
+    With a table of multiples as `curve_multiply` has it.
+    """
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     window = digit_bits(k, law.neutral())
     size, digits = 1 << window, 64 // window
-    table = LaneTable(k, law.neutral(), size)
+    table = LaneTable(k, law.neutral(), size) if window > 1 else None
     with k.if_(i < count):
-        point = law.load(points, i)
-        with k.range(0, size, carry=law.neutral()) as filling:
-            table.store(filling.index, filling.carried)
-            filling.next(law.carried(law.add(filling.carried, point)))
+        if table is not None:
+            point = law.load(points, i)
+            with k.range(0, size, carry=law.neutral()) as filling:
+                table.store(filling.index, filling.carried)
+                filling.next(law.carried(law.add(filling.carried, point)))
         with k.range(0, scalar_words * digits, carry=law.neutral()) as loop:
             place = (scalar_words * digits - 1) - loop.index
             word = scalars[
@@ -88,7 +92,14 @@ def edwards_multiply(
             for _ in range(window):
                 total = law.double(total)
             digit = (word >> shift & (size - 1)).cast(types.u32)
-            loop.next(law.carried(law.add(total, table.load(digit))))
+            if table is not None:
+                loop.next(law.carried(law.add(total, table.load(digit))))
+            else:
+                with k.if_(digit != 0) as branch:
+                    branch.give(law.carried(law.add(total, law.load(points, i))))
+                with branch.otherwise():
+                    branch.give(law.carried(total))
+                loop.next(branch.results)
         law.store(out, i, loop.results)
 
 

@@ -71,20 +71,22 @@ def curve_multiply(
     """out[i] = scalars[i] * points[i], from affine to extended points.
 
     A scalar is any integer of `scalar_words` 64-bit words. Each instance has a table of the
-    multiples that its digits stand for, of as many bits as leave room for two workgroups.
+    multiples that its digits stand for, of as many bits as leave room for two workgroups; for
+    digits of one bit it adds the point itself, loaded anew.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     nothing = curve.carried(curve.infinity())
     window = digit_bits(k, nothing)
     mask = (1 << window) - 1
-    table = LaneTable(k, nothing, mask)
+    table = LaneTable(k, nothing, mask) if window > 1 else None
     digits = 64 // window
     with k.if_(i < count):
-        point = curve.load_affine(points, i)
-        with k.range(0, mask, carry=nothing) as filling:
-            multiple = curve.carried(curve.add_affine(filling.carried, point))
-            table.store(filling.index, multiple)
-            filling.next(multiple)
+        if table is not None:
+            point = curve.load_affine(points, i)
+            with k.range(0, mask, carry=nothing) as filling:
+                multiple = curve.carried(curve.add_affine(filling.carried, point))
+                table.store(filling.index, multiple)
+                filling.next(multiple)
         with k.range(0, scalar_words * digits, carry=nothing) as loop:
             place = (scalar_words * digits - 1) - loop.index
             word = scalars[
@@ -95,9 +97,15 @@ def curve_multiply(
             total = loop.carried
             for _ in range(window):
                 total = curve.double(total)
-            entry: ExtendedPoint = table.load(k.maximum(digit, 1) - 1)
-            entry = replace(entry, infinity=entry.infinity | (digit == 0))
-            loop.next(curve.carried(curve.add(total, entry)))
+            if table is not None:
+                entry: ExtendedPoint = table.load(k.maximum(digit, 1) - 1)
+                entry = replace(entry, infinity=entry.infinity | (digit == 0))
+                total = curve.add(total, entry)
+            else:
+                term = curve.load_affine(points, i)
+                term = replace(term, infinity=term.infinity | (digit == 0))
+                total = curve.add_affine(total, term)
+            loop.next(curve.carried(total))
         curve.store_extended(out, i, loop.results)
 
 

@@ -15,7 +15,8 @@ from quod.kernel.value import Value
 def digit_bits(k: Builder, template: Any) -> int:
     """Bits of a digit of whose multiples a table, of rows like the template, should be kept.
 
-    As many of 4, 2 and 1 as leave room for two workgroups.
+    As many of 4 and 2 as leave room for two workgroups, or else 1, for which no table is needed:
+    portable WGSL has less memory a workgroup than 64 points take.
     """
     values, _, _ = flatten(template)
     row = _width(values).bytes * len(values) * k.workgroup_size

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
+from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
+from quod.field.calibration import calibrate
 from quod.field.moduli import Modulus
-from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
+from quod.ntt.gpu.schedule import Tuning, tuning_of
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
@@ -48,7 +50,7 @@ class NttPlan:
     `modulus` is a curve's Fr; `family` says whose roots of unity are taken: those of snarkjs (from
     the smallest non-residue) or of arkworks and bellman (from the field's usual generator). The
     first transform of a kind compiles its kernels and builds its tables, which stay on the device.
-    `tuning` is for GPUs: how passes are cut there.
+    `tuning` is for GPUs: how passes are cut there, by default as their workgroup memory allows.
 
     InputError if the field has no root of that order, or is not the scalar field of a known curve.
     """
@@ -57,7 +59,7 @@ class NttPlan:
     modulus: Modulus
     log2_size: int
     family: RootFamily = "snarkjs"
-    tuning: Tuning = DEFAULT_TUNING
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         if self.family not in get_args(RootFamily):
@@ -70,6 +72,7 @@ class NttPlan:
                 f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
                 f"not 2^{self.log2_size}"
             )
+        calibrate(self.device)
 
     @property
     def size(self) -> int:
@@ -184,11 +187,17 @@ class NttPlan:
             self.modulus, self.log2_size, self.root, way == "inverse", ordering, shift, scaled
         )  # fmt: skip
         corner = _root(self.modulus, self.family, 3)
-        record_transform(
-            recording, self.device, transform, data, batch=batch, permuted=permuted,
-            corner=pow(corner, -1, self.modulus.value) if way == "inverse" else corner,
-            tuning=self.tuning, label=f"NTT {way} {ordering}",
-        )  # fmt: skip
+        each = self.size * self.modulus.bytes
+        # As many at once as a kernel reaches.
+        together = min(batch, self.device.largest_buffer // each)
+        for first in range(0, batch, together):
+            count = min(together, batch - first)
+            record_transform(
+                recording, self.device, transform,
+                data.slice(first * each, (first + count) * each), batch=count, permuted=permuted,
+                corner=pow(corner, -1, self.modulus.value) if way == "inverse" else corner,
+                tuning=self._cut, label=f"NTT {way} {ordering}",
+            )  # fmt: skip
 
     def peak_bytes(self, *, batch: int = 1, ordering: Ordering = "NN") -> int:
         """Bytes that a transform needs beside its data: tables and scratch memory.
@@ -203,7 +212,7 @@ class NttPlan:
 
             apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
             return transform_bytes(
-                self.device, self.modulus.bytes, self.log2_size, self.tuning, apart=apart
+                self.device, self.modulus.bytes, self.log2_size, self._cut, apart=apart
             )
         log_rows = self._log_rows(batch)
         tables = Tables.bytes_of(self._cpu, self.modulus, log_rows)
@@ -225,6 +234,7 @@ class NttPlan:
             raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
         check_data(data, self.modulus, self.log2_size, batch)
         what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
+        check_reach(what, self.size * self.modulus.bytes, self.device.largest_buffer)
         needed = self.peak_bytes(batch=batch, ordering=ordering)
         if not self.device.unified and isinstance(data, np.ndarray):
             needed += data.nbytes
@@ -237,6 +247,10 @@ class NttPlan:
         return shift
 
     # --- on a GPU
+
+    @property
+    def _cut(self) -> Tuning:
+        return self.tuning or tuning_of(self.device, self.modulus)
 
     def _run_recorded(
         self,

@@ -46,13 +46,17 @@ class Tuning:
     least_entries: int = 0
 
 
-def tuning(group: Group) -> Tuning:
+def tuning(group: Group, *, long: bool = True) -> Tuning:
     """What was chosen for a group (docs/design/optimisations.md has the measurements).
+
+    `long` says whether kernels may be; see `Processor`.
 
     A base is loaded ahead where registers are left for it, and products of Fq2 are copied where the
     loop then fits the cache of instructions. Sums are affine where that saves most: in large Fq2.
     """
     words = group.coordinate_words
+    if not long:
+        return Tuning(resident_workgroups(group), ahead=False, inlined=False)
     return Tuning(
         resident_workgroups(group), ahead=words <= 4, inlined=words <= 8,
         slots=128 if words > 8 else 0, least_entries=1 << 23,
@@ -140,7 +144,7 @@ def accumulate_again(
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Scratch memory that `record` needs."""
-    shape = _affine_shape(device, plan, tuning(plan.group))
+    shape = _affine_shape(device, plan, tuning(plan.group, long=plan.processor.long))
     retries = _retry_bytes(plan)
     return retries if shape is None else retries + shape.bytes(device, plan.group)
 
@@ -173,7 +177,7 @@ def record(
     `chosen` replaces the tuning, for measurements; `scratch` must then suit it.
     """
     group, form = plan.group, plan.form
-    chosen = chosen or tuning(group)
+    chosen = chosen or tuning(group, long=plan.processor.long)
     shape = _affine_shape(device, plan, chosen)
     moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
     static: dict[str, Any] = {

@@ -17,13 +17,13 @@ from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.parts import PartMemory
 from quod.msm.gpu.pending import PendingMsm
 from quod.msm.gpu.plan import fits, plan_gpu_msm, with_batch
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost
-from quod.msm.gpu.workspace import Workspace
+from quod.msm.gpu.workspace import Workspace, parts_bytes
 from quod.msm.options import MsmOptions
 
 Array = np.ndarray[Any, Any]
@@ -121,7 +121,7 @@ class GpuBases:
         try:
             plan = plan_gpu_msm(
                 self.group, self._count, self.options,
-                resident_lanes=self.device.resident_lanes, base_budget=budget,
+                processor=Processor.of(self.device), base_budget=budget,
             )  # fmt: skip
         except InputError:
             return False
@@ -182,7 +182,7 @@ class GpuBases:
         resident = self.resident
         plan = resident.plan(count, vectors, options)
         scalar_bytes = 4 * SCALAR_WORDS * vectors * count
-        if vectors == 1 and count >= _IN_PARTS:
+        if vectors == 1 and count >= _IN_PARTS and len(resident.parts) == 1:
             return self._session_in_parts(resident, plan)
         self._check(count, resident.workspace_bytes(plan) + scalar_bytes)
 
@@ -197,14 +197,14 @@ class GpuBases:
     def _session_in_parts(self, resident: ResidentMsm, plan: GpuMsmPlan) -> Session:
         device, count = self.device, plan.count
         first = first_part(plan)
-        largest = with_batch(plan, count - first, 1, device.resident_lanes)
-        scalar_bytes = 4 * SCALAR_WORDS * count
-        self._check(count, PartMemory.bytes(device, largest) + scalar_bytes)
+        plans = [with_batch(plan, part, 1) for part in (first, count - first)]
+        scalar_bytes, work_bytes = 4 * SCALAR_WORDS * count, parts_bytes(device, plans)
+        self._check(count, work_bytes + scalar_bytes)
 
         def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
-            room, memory = device.allocate(scalar_bytes, zero=False), PartMemory(device, largest)
-            parts = (first, count - first)
-            return resident.record_in_parts(recording, scalars[0], parts, largest, room, memory)
+            room = device.allocate(scalar_bytes, zero=False)
+            workspace = Workspace(device, work_bytes)
+            return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
 
         return Session(device, 1, count, record)
 

@@ -90,11 +90,12 @@ class GpuTable:
         results = np.empty((len(scalars), *group.shape), np.uint32)
         if not len(scalars):
             return results
-        room = min(_CHUNK, len(scalars))
+        extended_bytes = 32 * group.coordinate_words
+        room = min(_CHUNK, len(scalars), self._device.largest_buffer // extended_bytes)
         given, extended, prefixes, affine = (
             self._device.allocate(room * size, zero=False)
             for size in (
-                group.scalars.bytes, 32 * group.coordinate_words, 8 * group.coordinate_words,
+                group.scalars.bytes, extended_bytes, 8 * group.coordinate_words,
                 8 * group.point_words,
             )
         )  # fmt: skip

@@ -36,11 +36,12 @@ device memory: nothing waits for the host.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
+from quod.msm.gpu.processor import Processor, SortTuning
 
 INDEX_MASK = (1 << 31) - 1
 """The base index of an entry."""
@@ -52,34 +53,15 @@ Form = Literal["weierstrass", "edwards"]
 
 
 @dataclass(frozen=True)
-class SortTuning:
-    """What suits a processor in sorting.
-
-    Workgroups have `lanes` instances, each of which brings `items` entries at once, and a
-    multiprocessor should hold `resident` of them. `staged`: a tile is sorted in shared memory
-    before it is written. Bins have 2**low_bits buckets, by default about as many as there are bins.
-    """
-
-    lanes: int = 512
-    items: int = 16
-    resident: int = 2
-    staged: bool = True
-    low_bits: int | None = None
-
-    @property
-    def tile(self) -> int:
-        """The most entries of one bin that a workgroup takes at once."""
-        return self.lanes * self.items
-
-
-@dataclass(frozen=True)
 class GpuMsmPlan:
     """The shape of one MSM of `count` scalars, or of `batch` such MSMs over the same bases.
 
     A scalar's `copies` * `windows` digits of `window_bits` fall into `windows` windows of buckets.
     `maximum` is the greatest scalar allowed, `longest` the most entries of a unit. `form` says how
     bases and sums are held: ``weierstrass`` (affine x, y; sums in XYZZ), or ``edwards``
-    (y - x, y + x, 2dxy; sums in extended coordinates X, Y, Z, T).
+    (y - x, y + x, 2dxy; sums in extended coordinates X, Y, Z, T). No more than `part` bases lie in
+    one buffer, if that says something: the MSM is then one of each part, with one set of buckets.
+    `on_device`: the results are made by the device, of fewer points than the host would be left.
     """
 
     group: Group
@@ -91,7 +73,25 @@ class GpuMsmPlan:
     longest: int
     batch: int = 1
     form: Form = "weierstrass"
-    sort: SortTuning = SortTuning()
+    part: int | None = None
+    processor: Processor = field(default_factory=Processor)
+    on_device: bool = False
+
+    @property
+    def sort(self) -> SortTuning:
+        """How the processor sorts."""
+        return self.processor.sort
+
+    @property
+    def part_counts(self) -> tuple[int, ...]:
+        """Scalars of a vector by the part of their bases."""
+        size = self.part or self.count
+        return tuple(min(size, self.count - start) for start in range(0, self.count, size))
+
+    @property
+    def slice(self) -> GpuMsmPlan:
+        """The plan of the largest part."""
+        return replace(self, count=self.part_counts[0], part=None)
 
     @property
     def digit_windows(self) -> int:

@@ -61,6 +61,7 @@ def merge_buckets(
     """
     k.resident_workgroups(resident_workgroups(group))
     law, lanes = sum_arithmetic(k, group, form), lanes_a_bucket
+    room = law.room_for_lanes(lanes)
     bucket = k.global_id() // lanes
     lane = k.local_id() % lanes
     exists = bucket < buckets
@@ -74,7 +75,7 @@ def merge_buckets(
     is_small = units <= lanes * _MOST_ROUNDS
     own = k.select(is_small, units, 0)
     total = _sum_of_lane(k, law, sums, begin, own, lane, lanes)
-    total = law.sum_of_lanes(total, lanes)
+    total = law.sum_of_lanes(total, lanes, room)
     with k.if_((lane == 0) & (own > 1)):
         law.store(sums, begin, total)
     with k.if_((lane == 0) & ~is_small):
@@ -117,14 +118,16 @@ def merge_runs(
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     size = k.workgroup_size
-    width = min(k.subgroup_size, size)
+    # Through shared memory a whole workgroup joins its sums.
+    width = size if k.machine.has("slow_subgroup") else min(k.subgroup_size, size)
     lane = k.local_id()
+    room = law.room_for_lanes(width)
     with k.range(
         k.workgroup_id(), k.uniform(counters[which]), k.num_workgroups()
     ) as loop:  # fmt: skip
         first, count = k.load(runs, loop.index * 2, 2)
         total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
-        total = law.sum_of_lanes(total, width)
+        total = law.sum_of_lanes(total, width, room)
         # Each subgroup's first lane puts its sum where it took its first one from.
         leads = (lane % width == 0) & (lane < count)
         with k.if_(leads):
@@ -138,7 +141,7 @@ def merge_runs(
                 k, law, sums, first + mine * stride, k.select(has_one, k.constant(1, types.u32), 0),
                 k.constant(0, types.u32), 1,
             )  # fmt: skip
-            total = law.sum_of_lanes(total, subgroups)
+            total = law.sum_of_lanes(total, subgroups, room)
             with k.if_(lane == 0):
                 law.store(sums, first, total)
             k.barrier()

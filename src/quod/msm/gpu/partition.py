@@ -47,6 +47,8 @@ class Partition:
     ) -> None:  # fmt: skip
         room = items * k.workgroup_size
         needed = 4 * parts + (4 + tag.bytes) * room + _OTHER_BYTES
+        if k.machine.has("slow_subgroup"):
+            needed += 4 * k.workgroup_size  # what a scan takes there
         self._k = k
         self._part_of = part_of
         self._packed = tag is types.u16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.msm.digits import too_large
-from quod.msm.gpu import accumulate, merge, reduce
+from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.gpu.finish import Finisher
 from quod.msm.gpu.layout import Form, GpuMsmPlan
@@ -23,18 +24,26 @@ from quod.msm.gpu.workspace import Arrays
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True)
+class Span:
+    """The scalars of an MSM from number `start` on, with the word about those too large.
+
+    Their vectors begin `stride` apart.
+    """
+
+    word: Array
+    start: int
+    stride: int
+
+
 class PendingMsm:
     """An MSM in a recording. `finish` gives its results after each submission of that."""
 
-    def __init__(
-        self, plan: GpuMsmPlan, lines: Array, words: Sequence[Array], strides: Sequence[int]
-    ) -> None:
-        """`words` are those about scalars that are too large, one for each part of the MSM, and
-        `strides` how many scalars the parts have, or how far apart their vectors are."""
+    def __init__(self, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]) -> None:
+        """`spans` are one for each part of the MSM, one after the other."""
         self.plan = plan
         self._lines = lines
-        self._words = words
-        self._strides = strides
+        self._spans = spans
 
     @property
     def kind(self) -> tuple[Group, Form]:
@@ -55,13 +64,12 @@ class PendingMsm:
 
     def checked_lines(self) -> Array:
         """What the device left for the host; InputError as for `finish`."""
-        plan, start = self.plan, 0
-        for words, stride in zip(self._words, self._strides, strict=True):
-            word = int(words.view(np.uint32)[0])
+        plan = self.plan
+        for span in self._spans:
+            word = int(span.word.view(np.uint32)[0])
             if word != NOT_TOO_LARGE:
-                position = start + position_of_too_large(word) % stride
+                position = span.start + position_of_too_large(word) % span.stride
                 raise too_large(plan.group, plan.maximum, position)
-            start += stride
         return self._lines.view(np.uint64)
 
 
@@ -99,7 +107,23 @@ def record_result(
 ) -> PendingMsm:
     """Records what follows `record_buckets`."""
     first_unit, sums = arrays.units.first_unit, arrays.sums
-    reduce.record(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
+    record_lines(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
-    return PendingMsm(plan, host[: arrays.lines.nbytes], [host[-16:]], [stride])
+    return PendingMsm(plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+
+
+def record_lines(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    first_unit: Buffer | None,
+    sums: Buffer,
+    lines: Buffer,
+    scratch: Buffer,
+) -> None:
+    """Records the reduction of bucket sums, sums[first_unit[b]] or sums[b], as suits the plan."""
+    if plan.processor.shuffles:
+        reduce.record(recording, device, plan, first_unit, sums, lines, scratch)
+    else:
+        levels.record(recording, device, plan, first_unit, sums, lines, scratch)

@@ -6,6 +6,7 @@ ZZ = 0, which doublings keep.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,16 @@ import numpy as np
 
 from quod.curve.groups import Group
 from quod.curve.kernels import curve_normalise
-from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
+from quod.curve.point import CoordinateElement, ExtendedPoint, PointArithmetic, plus_a_times
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.field.arithmetic import FieldArithmetic
 from quod.field.cost import product_cost
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
+from quod.msm.gpu import steps
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.sums import resident_workgroups
@@ -57,19 +60,29 @@ def double_points(
         one = f.one()
         start = tuple(f.carried_many([p.x, p.y, one, one]))
         with k.range(0, doublings, carry=start) as loop:
-            x, y, zz, zzz = loop.carried
-            u = y + y
-            v = f.square(u)
-            w = u * v
-            s = x * v
-            square = f.square(x)
-            m = plus_a_times(f, group, square + square + square, f.square(zz))
-            new_x = f.carried(f.square(m) - (s + s))
-            new_y = f.sum_of_products([(m, s - new_x), (f.negate(w), y)])
-            loop.next(tuple(f.carried_many([new_x, new_y, v * zz, w * zzz])))
+            if steps.suit_doubling(k, group):
+                loop.next(steps.double(k, f, loop.carried))
+            else:
+                loop.next(_doubled(f, group, loop.carried))
         x, y, zz, zzz = loop.results
         # Affine zeros double to ZZ = 0 too, as long as there is a doubling.
         curve.store_extended(out, i, ExtendedPoint(x, y, zz, zzz, p.infinity))
+
+
+def _doubled(
+    f: FieldArithmetic[Any], group: Group, p: Sequence[CoordinateElement]
+) -> tuple[CoordinateElement, ...]:
+    """dbl-2008-s-1."""
+    x, y, zz, zzz = p
+    u = y + y
+    v = f.square(u)
+    w = u * v
+    s = x * v
+    square = f.square(x)
+    m = plus_a_times(f, group, square + square + square, f.square(zz))
+    new_x = f.carried(f.square(m) - (s + s))
+    new_y = f.sum_of_products([(m, s - new_x), (f.negate(w), y)])
+    return tuple(f.carried_many([new_x, new_y, v * zz, w * zzz]))
 
 
 @dataclass(frozen=True)

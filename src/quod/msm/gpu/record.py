@@ -62,7 +62,9 @@ def record_units(
         count, min(tiles, counting), *source, arrays.bin_counts, arrays.too_large, label="digits",
         bytes=scalar_bytes,
     )  # fmt: skip
-    scan = device.compile(sort.scan_bins, lanes=sort.SCAN_LANES, bins=shape.bins, tile=tuning.tile)
+    scan = device.compile(
+        sort.scan_bins, lanes=tuning.scan_lanes, bins=shape.bins, tile=tuning.tile
+    )
     bins = (arrays.bin_starts, arrays.first_tile)
     recording.launch(
         scan, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
@@ -74,7 +76,7 @@ def record_units(
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
         scatter, tiles, *source, arrays.bin_cursors, keys, binned, label="digits",
-        bytes=scalar_bytes + plan.entry_room * (4 if shape.direct else 6),
+        bytes=scalar_bytes + plan.entry_room * (4 if shape.direct else 4 + tuning.key_bytes),
     )  # fmt: skip
     static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
     bin_tiles = shape.most_tiles(plan)
@@ -82,14 +84,14 @@ def record_units(
         count = device.compile(sort.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
-            bytes=2 * plan.entry_room,
+            bytes=tuning.key_bytes * plan.entry_room,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
         scatter = device.compile(sort.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
-            arrays.entries, label="sort", bytes=10 * plan.entry_room,
+            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.entry_room,
         )  # fmt: skip
 
 
@@ -112,13 +114,17 @@ def _record_cuts(
         arrays.length_counts, label="sort", bytes=16 * plan.all_buckets,
     )  # fmt: skip
     scan = device.compile(
-        units.scan_units, lanes=sort.SCAN_LANES, chunks=shape.chunks, buckets=plan.all_buckets
-    )
+        units.scan_units, lanes=plan.sort.scan_lanes, chunks=shape.chunks,
+        buckets=plan.all_buckets,
+    )  # fmt: skip
     recording.launch(
         scan, 1, arrays.chunk_units, arrays.length_counts, arrays.chunk_first, arrays.ranks,
         own.first_unit, own.count, label="sort",
     )  # fmt: skip
-    make = device.compile(units.make_units, lanes=units.LANES, chunk_bits=shape.chunk_bits)
+    make = device.compile(
+        units.make_units, lanes=units.LANES, chunk_bits=shape.chunk_bits,
+        own_units=plan.sort.own_units,
+    )  # fmt: skip
     recording.launch(
         make, shape.chunks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
         arrays.chunk_first, arrays.ranks, own.starts, own.lengths, own.numbers,

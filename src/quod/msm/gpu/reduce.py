@@ -24,10 +24,16 @@ from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.quads import LANES, QUAD, QuadSum, quad_arithmetic
-from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, addition_cost, resident_workgroups
+from quod.msm.gpu.sums import (
+    PRODUCTS_OF_ADDITION,
+    SumArithmetic,
+    addition_cost,
+    resident_workgroups,
+)
 
-# Lines of more points than 2**_SHORT are cut into rows and columns.
-_SHORT = 5
+# Lines of more points than two to this are cut into rows and columns: where the host weighs them,
+# and where the device does, for which each addition of a chain takes long.
+_SHORT, _SHORT_ON_DEVICE = 5, 1
 
 # The points of a line that eight quads should have: one of four times as many is cut into such
 # parts as far as there are lanes without work, and the next launch adds those up.
@@ -46,15 +52,13 @@ class Vector:
     place: int
     parts: int = 0
 
-    @property
-    def is_short(self) -> bool:
-        """Whether it is left to the host."""
-        return self.bits <= _SHORT and self.parts == 0
+    def is_short(self, short: int) -> bool:
+        """Whether it is left to whoever weighs 2**short points."""
+        return self.bits <= short and self.parts == 0
 
-    @property
-    def halves(self) -> tuple[Vector, ...]:
+    def halves(self, short: int) -> tuple[Vector, ...]:
         """Its row sums and its column sums; the sum of its parts, if it is short without them."""
-        if self.bits <= _SHORT:
+        if self.bits <= short:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
@@ -83,10 +87,10 @@ class Cut:
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
     """The launches that reduce all windows, in an order in which they can run."""
-    few = max(LANES, resident_lanes // 4)
+    few, short = max(LANES, resident_lanes // 4), short_bits(plan)
 
     def cut(source: Vector) -> Iterator[Cut]:
-        for half in source.halves:
+        for half in source.halves(short):
             lines = plan.all_windows << half.bits
             length = 1 << (source.bits + source.parts - half.bits)
             by_quads = lines * length <= few
@@ -101,14 +105,14 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
             lanes = QUAD * min(LANES // QUAD, length) if by_quads else 1
             target = replace(half, parts=parts)
             yield Cut(source, target, lines, length, by_quads, lanes)
-            if not target.is_short:
+            if not target.is_short(short):
                 yield from cut(target)
 
     yield from cut(Vector(plan.window_bits - 1, 0))
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """The points of one line, `length` of them; none if there is no such line."""
 
     number: Value
@@ -126,7 +130,7 @@ class _Line:
         number: Value,
         lines: Value,
         shape: tuple[Value, Value, Value, Value, Value],
-    ) -> _Line:
+    ) -> Line:
         bits, width, kept, parts, low = shape
         exists = number < lines
         one = k.constant(1, types.u32)
@@ -147,6 +151,28 @@ class _Line:
         number = self.first + place
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
+
+    def sum_of_lane(
+        self, k: Builder, law: SumArithmetic[Any], points: Value, first_unit: Value, lane: Value,
+        lanes: int, *, gathered: bool, source: Value | int = 0,
+    ) -> Any:  # fmt: skip
+        """The sum of every `lanes`-th point from point `lane` on.
+
+        The points of all lines begin at points[source]; `gathered` is as for `sum_lines`.
+        """
+        with k.range(lane, self.length, lanes, carry=law.neutral()) as loop:
+            place = source + self.point(loop.index)
+            if gathered:
+                first = first_unit[place]
+                with k.if_(first_unit[place + 1] != first) as branch:
+                    branch.give(law.add(loop.carried, law.load(points, first)))
+                with branch.otherwise():
+                    branch.give(loop.carried)
+                total = branch.results
+            else:
+                total = law.add(loop.carried, law.load(points, place))
+            loop.next(total)
+        return loop.results
 
 
 @kernel
@@ -175,21 +201,11 @@ def sum_lines(
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    line = _Line.of(k, k.global_id() // lanes_a_line, lines, (bits, width, kept, parts, low))
+    room = law.room_for_lanes(lanes_a_line)
+    line = Line.of(k, k.global_id() // lanes_a_line, lines, (bits, width, kept, parts, low))
     lane = k.local_id() % lanes_a_line
-    with k.range(lane, line.length, lanes_a_line, carry=law.neutral()) as loop:
-        number = line.point(loop.index)
-        if gathered:
-            first = first_unit[number]
-            with k.if_(first_unit[number + 1] != first) as branch:
-                branch.give(law.add(loop.carried, law.load(points, first)))
-            with branch.otherwise():
-                branch.give(loop.carried)
-            total = branch.results
-        else:
-            total = law.add(loop.carried, law.load(points, number))
-        loop.next(total)
-    total = law.sum_of_lanes(loop.results, lanes_a_line)
+    own = line.sum_of_lane(k, law, points, first_unit, lane, lanes_a_line, gathered=gathered)
+    total = law.sum_of_lanes(own, lanes_a_line, room)
     with k.if_(line.exists & (lane == 0)):
         law.store(out, line.number, total)
 
@@ -215,7 +231,7 @@ def sum_short_lines(
     """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
     law = quad_arithmetic(k, group, form)
     quad = k.global_id() // QUAD
-    line = _Line.of(k, quad // quads_a_line, lines, (bits, width, kept, parts, low))
+    line = Line.of(k, quad // quads_a_line, lines, (bits, width, kept, parts, low))
     number = quad % quads_a_line
     length = k.constant(1, types.u32) << (bits - kept - parts)
     rounds = (length + (quads_a_line - 1)) // quads_a_line
@@ -240,43 +256,58 @@ def sum_short_lines(
 def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     """The vectors that `record` leaves of each window, the greatest weights first."""
 
+    short = short_bits(plan)
+
     def cut(vector: Vector) -> tuple[Vector, ...]:
-        if vector.is_short:
+        if vector.is_short(short):
             return (vector,)
-        return tuple(short for half in vector.halves for short in cut(half))
+        return tuple(own for half in vector.halves(short) for own in cut(half))
 
     return cut(Vector(plan.window_bits - 1, 0))
 
 
+def short_bits(plan: GpuMsmPlan) -> int:
+    """Vectors of two to this points, or fewer, are what `record` leaves."""
+    return _SHORT_ON_DEVICE if plan.on_device else _SHORT
+
+
 def line_bytes(plan: GpuMsmPlan) -> int:
-    """What `record` leaves for the host."""
+    """What `record` leaves."""
     points = sum(1 << vector.bits for vector in vectors_of(plan))
     return 8 * plan.sum_words * plan.all_windows * points
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """Scratch memory that `record` needs."""
-    cuts = cuts_of(plan, device.resident_lanes)
-    return 8 * plan.sum_words * sum(cut.lines for cut in cuts if not cut.target.is_short)
+    """Scratch memory that `record` needs, also where the device makes the results."""
+    lines = 0
+    for on_device in (False, True):
+        own = replace(plan, on_device=on_device)
+        short, cuts = short_bits(own), cuts_of(own, device.resident_lanes)
+        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(short))
+        lines = max(lines, kept)
+    return 8 * plan.sum_words * lines
 
 
 def record(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    first_unit: Buffer,
+    first_unit: Buffer | None,
     sums: Buffer,
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """The vectors of `vectors_of` one after the other, each for all windows, in `lines`."""
+    """The vectors of `vectors_of` one after the other, each for all windows, in `lines`.
+
+    Without `first_unit` there is a sum for every bucket, zeros for an empty one.
+    """
     made: dict[Vector, Buffer] = {}
     used = {True: 0, False: 0}
     for cut in cuts_of(plan, device.resident_lanes):
-        short = cut.target.is_short
+        short = cut.target.is_short(short_bits(plan))
         start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
         used[short] = stop
-        gathered = cut.source not in made
+        gathered = cut.source not in made and first_unit is not None
         points = made.get(cut.source, sums)
         out = made[cut.target] = (lines if short else scratch).slice(start, stop)
         static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
@@ -291,7 +322,7 @@ def record(
         recording.launch(
             kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
             source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
-            points, first_unit, out, label="reduce",
+            points, points if first_unit is None else first_unit, out, label="reduce",
             bytes=8 * plan.sum_words * cut.lines * cut.length,
             modmuls=additions * products * plan.group.degree,
             multiply_adds=additions * addition_cost(plan.group, plan.form, products),

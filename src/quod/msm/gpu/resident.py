@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,15 @@ from quod.errors import DeviceError, InputError
 from quod.msm.gpu import precompute
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.edwards import edwards_form
+from quod.msm.gpu.finish_on_device import record_finish
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.marks import find_marks
-from quod.msm.gpu.parts import Part, PartMemory, record_parts
-from quod.msm.gpu.pending import PendingMsm, record_buckets, record_result
+from quod.msm.gpu.parts import Part, record_parts, record_parts_to_lines
+from quod.msm.gpu.pending import PendingMsm, record_buckets, record_lines, record_result
 from quod.msm.gpu.plan import largest_batch, plan_gpu_msm, with_batch
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.record import Scalars
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
 from quod.msm.options import MsmOptions
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +51,20 @@ def _form(
     return "edwards", "all bases are in the subgroup of prime order"
 
 
+@dataclass(frozen=True)
+class _Bases:
+    """`count` bases from number `start` on with their multiples, and which of them are infinite."""
+
+    start: int
+    count: int
+    memory: Buffer
+    marks: Buffer | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes + (self.marks.nbytes if self.marks else 0)
+
+
 class ResidentMsm:
     """Bases in device memory, and the recording of MSMs over them.
 
@@ -57,7 +73,8 @@ class ResidentMsm:
     `base_budget` bytes, by default a quarter of the device's memory budget; `options` may say
     otherwise. Bases of a curve with a twisted Edwards form are held in that, unless they are to
     have no multiples (a precompute factor of 1), or some are outside the subgroup of prime order,
-    where its additions are not complete: `form_reason` says what was chosen and why.
+    where its additions are not complete: `form_reason` says what was chosen and why. Bases of which
+    a kernel does not reach all lie in several buffers.
 
     Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
     """
@@ -80,14 +97,19 @@ class ResidentMsm:
         self._count = len(points)
         budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
         form, self.form_reason = _form(device, group, points, self.options)
+        self._processor = Processor.of(device)
         self._plan = plan_gpu_msm(
-            group, self._count, self.options, resident_lanes=device.resident_lanes,
-            base_budget=budget, form=form,
+            group, self._count, self.options, processor=self._processor, base_budget=budget,
+            form=form,
         )  # fmt: skip
-        if self._count:
-            self.bases = precompute.multiples(device, group, points, self._plan)
-            total = self._count * self._plan.copies
-            self.marks = find_marks(device, total, self._plan.base_words, self.bases)
+        self.parts: list[_Bases] = []
+        start = 0
+        for size in self._plan.part_counts if self._count else ():
+            memory = precompute.multiples(device, group, points[start : start + size], self._plan)
+            total = size * self._plan.copies
+            marks = find_marks(device, total, self._plan.base_words, memory)
+            self.parts.append(_Bases(start, size, memory, marks))
+            start += size
 
     def __len__(self) -> int:
         return self._count
@@ -95,9 +117,7 @@ class ResidentMsm:
     @property
     def nbytes(self) -> int:
         """Device memory of the bases, their multiples and marks."""
-        if not self._count:
-            return 0
-        return self.bases.nbytes + (self.marks.nbytes if self.marks else 0)
+        return sum(part.nbytes for part in self.parts)
 
     def plan(
         self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
@@ -110,14 +130,13 @@ class ResidentMsm:
         count = self._count if count is None else count
         if count > self._count:
             raise InputError(f"{count} scalars have only {self._count} bases")
-        lanes = self.device.resident_lanes
         if options is None or options == self.options:
-            plan = with_batch(self._plan, count, 1, lanes)
+            plan = with_batch(self._plan, count, 1)
             size = self.options.batch_size
         else:
             plan, size = self._other_plan(count, options), options.batch_size
         batch = largest_batch(plan, min(batch, size or batch))
-        return with_batch(plan, count, batch, lanes)
+        return with_batch(plan, count, batch)
 
     def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
         if (self.options.precompute_factor or 1) > 1:
@@ -130,13 +149,15 @@ class ResidentMsm:
             # The digits are the same, and the highest of them zero.
             narrower = plan_gpu_msm(
                 self.group, count, replace(options, window_bits=self._plan.window_bits),
-                resident_lanes=self.device.resident_lanes, base_budget=1 << 62,
+                processor=self._processor, base_budget=1 << 62,
             )  # fmt: skip
             return replace(self._plan, count=max(1, count), maximum=narrower.maximum)
-        return plan_gpu_msm(
-            self.group, count, replace(options, precompute_factor=1),
-            resident_lanes=self.device.resident_lanes, base_budget=1 << 62, form=self._plan.form,
+        other = plan_gpu_msm(
+            self.group, count, replace(options, precompute_factor=1), processor=self._processor,
+            base_budget=1 << 62, form=self._plan.form,
         )  # fmt: skip
+        # The bases are where they are.
+        return replace(other, part=self._plan.part)
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
         """The workspace that an MSM of the plan needs; by default one of a scalar for each base."""
@@ -159,6 +180,50 @@ class ResidentMsm:
         takes scalar indices[i] of its vector. The results are there once the recording was
         submitted and waited for.
         """
+        plan, stride = self._checked(scalars, plan, indices, stride)
+        if len(plan.part_counts) > 1:
+            parts = self._parts(plan, scalars, indices, stride)
+            return record_parts(recording, self.device, parts, workspace)
+        arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
+        return record_result(recording, self.device, plan, arrays, stride)
+
+    def record_finished(
+        self,
+        recording: RecordingStream,
+        scalars: Buffer,
+        out: Buffer,
+        flag: Buffer,
+        *,
+        workspace: Workspace,
+        plan: GpuMsmPlan | None = None,
+        indices: Buffer | None = None,
+        stride: int | None = None,
+    ) -> None:
+        """Records an MSM to its end on the device, with the arguments of `record`.
+
+        `out` becomes what `PendingMsm.finish` gives, in 8 * batch * group.point_words bytes. The
+        first word of `flag`, of 16 bytes, is zero afterwards if no scalar was too large.
+        """
+        plan, stride = self._checked(scalars, plan, indices, stride)
+        plan, device = replace(plan, on_device=True), self.device
+        recording.fill(flag, label="digits")
+        if len(plan.part_counts) > 1:
+            parts = self._parts(plan, scalars, indices, stride)
+            lines = record_parts_to_lines(recording, device, parts, workspace, flag)
+        else:
+            arrays = self._record_buckets(
+                recording, plan, scalars, indices, stride, workspace, flag
+            )  # fmt: skip
+            lines, first_unit = arrays.lines, arrays.units.first_unit
+            record_lines(
+                recording, device, plan, first_unit, arrays.sums, lines, arrays.scratch
+            )  # fmt: skip
+        record_finish(recording, device, plan, lines, out)
+
+    def _checked(
+        self, scalars: Buffer, plan: GpuMsmPlan | None, indices: Buffer | None, stride: int | None
+    ) -> tuple[GpuMsmPlan, int]:  # fmt: skip
+        """The plan and the stride; InputError or DeviceError if memory does not suit them."""
         if not self._count:
             raise InputError("there is nothing to record for an MSM over no bases")
         plan = plan or self.plan()
@@ -171,34 +236,57 @@ class ResidentMsm:
             )
         if indices is not None and indices.nbytes != 4 * count:
             raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
-        source = Scalars(scalars, stride, self._count, 0, indices, self.marks)
-        arrays = Arrays.of(self.device, plan, Carver(workspace.buffer))
-        record_buckets(recording, self.device, plan, source, self.bases, arrays)
-        return record_result(recording, self.device, plan, arrays, stride)
+        return plan, stride
+
+    def _record_buckets(
+        self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
+        indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
+    ) -> Arrays:  # fmt: skip
+        (own,) = self.parts[:1]
+        source = Scalars(scalars, stride, own.count, 0, indices, own.marks)
+        arrays = Arrays.of(self.device, plan, Carver(self.device, workspace))
+        arrays = arrays if flag is None else replace(arrays, too_large=flag)
+        record_buckets(recording, self.device, plan, source, own.memory, arrays)
+        return arrays
+
+    def _parts(
+        self, plan: GpuMsmPlan, scalars: Buffer, indices: Buffer | None, stride: int
+    ) -> Iterator[Part]:
+        """The MSM of each buffer of bases."""
+        for own, count in zip(self.parts, plan.part_counts):
+            start, stop = own.start, own.start + count
+            words, picked = scalars, indices
+            if indices is None:
+                words = scalars.slice(_SCALAR_BYTES * start, scalars.nbytes)
+            else:
+                picked = indices.slice(4 * start, 4 * stop)
+            source = Scalars(words, stride, own.count, 0, picked, own.marks)
+            first = start if indices is None else 0
+            yield Part(part_of(plan, count), first, source, own.memory)
 
     def record_in_parts(
         self,
         recording: RecordingStream,
         scalars: Array,
-        parts: Sequence[int],
-        plan: GpuMsmPlan,
+        plans: Sequence[GpuMsmPlan],
         room: Buffer,
-        memory: PartMemory,
+        workspace: Workspace,
     ) -> PendingMsm:
         """Records an MSM whose scalars come from the host while it works on those before.
 
-        `scalars` has shape (n, 8) and should be page-locked; `parts` are the sizes of the parts,
-        `plan` is for the largest of them, `room` holds all scalars on the device.
+        `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the parts, `room`
+        holds all scalars on the device, `workspace` is of `parts_bytes`.
         """
+        (bases,) = self.parts
 
         def uploaded() -> Iterator[Part]:
             start = 0
-            for size in parts:
-                stop = start + size
+            for plan in plans:
+                size, stop = plan.count, start + plan.count
                 words = room.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
                 recording.upload(scalars[start:stop], words, label="upload scalars")
-                own = Scalars(words, size, self._count, start, None, self.marks)
-                yield Part(size, own, self.bases)
+                own = Scalars(words, size, self._count, start, None, bases.marks)
+                yield Part(plan, start, own, bases.memory)
                 start = stop
 
-        return record_parts(recording, self.device, plan, uploaded(), memory)
+        return record_parts(recording, self.device, uploaded(), workspace)

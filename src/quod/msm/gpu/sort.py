@@ -17,17 +17,11 @@ from itertools import islice
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U16, U32, Pointer, Value
+from quod.kernel.value import U32, Pointer, Value
 from quod.msm.gpu.digits import Digits, DigitShape, Source
-from quod.msm.gpu.layout import SortTuning
 from quod.msm.gpu.partition import Item, Partition
+from quod.msm.gpu.processor import SortTuning
 from quod.msm.gpu.workgroup import Scan, Tally
-
-SCAN_LANES = 1024
-"""Instances of the one workgroup that adds up bins."""
-
-MOST_BINS = 8192
-"""Counters that fit the shared memory of every workgroup."""
 
 
 @kernel
@@ -100,6 +94,11 @@ def scan_bins(
         first_tile[bins] = tiles
 
 
+def _keys(keys: Value, tuning: SortTuning) -> Value:
+    """The keys' memory as what they are: numbers of 16 bits or of 32."""
+    return keys.cast(types.u16) if tuning.narrow_keys else keys
+
+
 @kernel
 def scatter_bins(
     k: Builder,
@@ -112,7 +111,7 @@ def scatter_bins(
     indices: Pointer[U32],
     marks: Pointer[U32],
     cursors: Pointer[U32],
-    keys: Pointer[U16],
+    keys: Pointer[U32],
     entries: Pointer[U32],
     *,
     shape: DigitShape,
@@ -128,10 +127,12 @@ def scatter_bins(
         staged=tuning.staged and shape.low_bits > 0,
     )  # fmt: skip
 
+    own_keys = _keys(keys, tuning)
+
     def write(place: Value, bucket: Value, entry: Value) -> None:
         entries[place] = entry
         if shape.low_bits:
-            keys[place] = bucket & ((1 << shape.low_bits) - 1)
+            own_keys[place] = bucket & ((1 << shape.low_bits) - 1)
 
     digits = iter(Digits(k, shape, source, k.global_id()))
     for _ in range(rounds):
@@ -177,7 +178,7 @@ def count_buckets(
     k: Builder,
     bin_starts: Pointer[U32],
     first_tile: Pointer[U32],
-    keys: Pointer[U16],
+    keys: Pointer[U32],
     bucket_counts: Pointer[U32],
     *,
     bins: int,
@@ -189,7 +190,7 @@ def count_buckets(
     A workgroup takes neighbouring tiles, and adds what it counted when the bin changes.
     """
     k.resident_workgroups(tuning.resident)
-    tally = Tally(k, 1 << low_bits)
+    tally, own_keys = Tally(k, 1 << low_bits), _keys(keys, tuning)
 
     def flush(bin_: Value) -> None:
         k.barrier()
@@ -207,7 +208,7 @@ def count_buckets(
     k.barrier()
     with k.range(begin, k.minimum(begin + each, tiles), carry=k.constant(0, types.u32)) as loop:
         tile = _Tile(k, loop.index, first_tile, bin_starts, bins, tuning)
-        found = tile.load(keys)
+        found = tile.load(own_keys)
         bin_ = k.uniform(tile.bin)
         with k.if_(bin_ != k.uniform(loop.carried)):
             flush(loop.carried)
@@ -222,7 +223,7 @@ def scatter_buckets(
     k: Builder,
     bin_starts: Pointer[U32],
     first_tile: Pointer[U32],
-    keys: Pointer[U16],
+    keys: Pointer[U32],
     binned: Pointer[U32],
     cursors: Pointer[U32],
     entries: Pointer[U32],
@@ -247,7 +248,8 @@ def scatter_buckets(
     with k.if_(k.workgroup_id() < k.uniform(first_tile[bins])):
         tile = _Tile(k, k.workgroup_id(), first_tile, bin_starts, bins, tuning)
         partition.clear()
-        loaded = zip(tile.exists(), tile.load(keys), tile.load(binned), strict=True)
+        found = tile.load(_keys(keys, tuning))
+        loaded = zip(tile.exists(), found, tile.load(binned), strict=True)
         items = [Item(exists, key, entry) for exists, key, entry in loaded]
         k.barrier()
         partition.move(items, cursors, tile.bin << low_bits, write)

@@ -21,10 +21,12 @@ from quod.errors import InputError
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.marks import mark_bytes, record_marks
-from quod.msm.gpu.parts import Part, PartMemory, record_parts
+from quod.msm.gpu.parts import Part, record_parts
 from quod.msm.gpu.pending import PendingMsm
 from quod.msm.gpu.plan import additions, fits, plan_gpu_msm, with_batch
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.record import Scalars
+from quod.msm.gpu.workspace import Workspace, parts_bytes
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +53,16 @@ class StreamPlan:
         return -(-self.count // self.slice.count)
 
     @property
+    def part_counts(self) -> tuple[int, ...]:
+        """The sizes of the slices."""
+        return replace(self.slice, count=self.count, part=self.slice.count).part_counts
+
+    @property
+    def plans(self) -> list[GpuMsmPlan]:
+        """The plan of each slice."""
+        return [with_batch(self.slice, count, 1) for count in self.part_counts]
+
+    @property
     def base_bytes(self) -> int:
         """Memory of a slice's bases."""
         return 8 * self.slice.base_words * self.slice.count
@@ -58,7 +70,12 @@ class StreamPlan:
     def peak_bytes(self, device: AnyDevice) -> int:
         """Device memory of the whole MSM."""
         slots = self.base_bytes + mark_bytes(self.slice.count) + 16
-        return _SCALAR_BYTES * self.count + 2 * slots + PartMemory.bytes(device, self.slice)
+        return _SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
+
+    def workspace_bytes(self, device: AnyDevice) -> int:
+        """What the slices are worked on in."""
+        counts = {*self.part_counts}
+        return parts_bytes(device, [with_batch(self.slice, count, 1) for count in counts])
 
     @property
     def additions(self) -> float:
@@ -76,28 +93,39 @@ def plan_streamed(
     """
     if (options.precompute_factor or 1) > 1:
         raise InputError("bases that are streamed have no precomputed multiples")
-    size = min(_LARGEST_SLICE, max(_SMALLEST_SLICE, -(-count // 2)))
+    reach = device.largest_buffer // (8 * group.point_words)
+    size = min(_LARGEST_SLICE, reach, max(_SMALLEST_SLICE, -(-count // 2)))
     while True:
         plan = _plan_of_slices(device, group, count, size, options)
-        if size <= _SMALLEST_SLICE or plan.peak_bytes(device) <= budget:
+        enough = plan is not None and plan.peak_bytes(device) <= budget
+        if plan is not None and (enough or size <= _SMALLEST_SLICE):
             return plan
+        if size <= _SMALLEST_SLICE:
+            raise InputError(
+                f"with these options slices of {size} bases of {group.name} do not fit the device"
+            )
         size = max(_SMALLEST_SLICE, size // 2)
 
 
 def _plan_of_slices(
     device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
-) -> StreamPlan:
+) -> StreamPlan | None:
+    """The fastest with slices of that size, if there is one that fits."""
+    processor = Processor.of(device)
+
     def plan(window_bits: int) -> StreamPlan:
         single = plan_gpu_msm(
             group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
-            resident_lanes=device.resident_lanes, base_budget=1 << 62,
+            processor=processor, base_budget=1 << 62,
         )  # fmt: skip
         return StreamPlan(count, single)
 
+    widths = range(3, MAX_GPU_WINDOW_BITS + 1)
     if options.window_bits is not None:
-        return plan(options.window_bits)
-    plans = (plan(width) for width in range(3, MAX_GPU_WINDOW_BITS + 1))
-    return min((one for one in plans if fits(one.slice)), key=lambda one: one.additions)
+        widths = range(options.window_bits, options.window_bits + 1)
+    plans = (plan(width) for width in widths)
+    fitting = (one for one in plans if len(one.slice.part_counts) == 1 and fits(one.slice))
+    return min(fitting, key=lambda one: one.additions, default=None)
 
 
 class StreamedMsm:
@@ -120,13 +148,11 @@ class StreamedMsm:
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
         marks = [device.allocate(mark_bytes(full.count), zero=False) for _ in range(2)]
         some = [device.allocate(16, zero=False) for _ in range(2)]
-        largest = with_batch(full, min(full.count, plan.count), 1, device.resident_lanes)
 
         def slices() -> Iterator[Part]:
-            for number in range(plan.slice_count):
-                start = number * full.count
-                stop = min(start + full.count, plan.count)
-                count, which = stop - start, number % 2
+            for number, single in enumerate(plan.plans):
+                start, count = number * full.count, single.count
+                stop, which = start + count, number % 2
                 bases = slots[which].slice(0, count * size)
                 recording.upload(
                     self._words[start * size : stop * size], bases, label="upload bases"
@@ -135,6 +161,8 @@ class StreamedMsm:
                     recording, device, count, full.base_words, bases, marks[which], some[which]
                 )  # fmt: skip
                 own = scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
-                yield Part(count, Scalars(own, count, count, 0, None, marks[which]), bases)
+                source = Scalars(own, count, count, 0, None, marks[which])
+                yield Part(single, start, source, bases)
 
-        return record_parts(recording, device, largest, slices(), PartMemory(device, largest))
+        workspace = Workspace(device, plan.workspace_bytes(device))
+        return record_parts(recording, device, slices(), workspace)

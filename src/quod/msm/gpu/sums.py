@@ -19,6 +19,7 @@ from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.structure import flatten
 from quod.kernel.value import Operand, Value
+from quod.msm.gpu import steps
 from quod.msm.gpu.layout import INDEX_MASK, SIGN_BIT, Form
 
 Coordinates = tuple[CoordinateElement, ...]
@@ -142,7 +143,14 @@ class SumArithmetic(ABC, Generic[P]):
         result: P = rebuild(moved)
         return result
 
-    def sum_of_lanes(self, p: P, lanes: int) -> P:
+    def room_for_lanes(self, lanes: int) -> Value | None:
+        """The shared memory, if any, in which `sum_of_lanes` works; for the top of a kernel."""
+        k = self.k
+        if lanes == 1 or not k.machine.has("slow_subgroup"):
+            return None
+        return k.shared(types.u64, k.workgroup_size // 2 * self.sum_words)
+
+    def sum_of_lanes(self, p: P, lanes: int, room: Value | None) -> P:
         """In the first lane of every `lanes` neighbours, a power of two, the sum of their sums.
 
         Legal where control flow is uniform over the workgroup, as shuffles are.
@@ -150,6 +158,8 @@ class SumArithmetic(ABC, Generic[P]):
         k = self.k
         if lanes == 1:
             return p
+        if room is not None:
+            return self._sum_through_memory(p, lanes, room)
         if lanes > k.subgroup_size:
             raise TraceError(f"{lanes} lanes are more than a subgroup of {k.subgroup_size} has")
         rounds = lanes.bit_length() - 1
@@ -161,6 +171,26 @@ class SumArithmetic(ABC, Generic[P]):
                 branch.give(self.add(loop.carried, other))
             with branch.otherwise():
                 branch.give(loop.carried)
+            loop.next(branch.results)
+        result: P = loop.results
+        return result
+
+    def _sum_through_memory(self, p: P, lanes: int, room: Value) -> P:
+        """What `sum_of_lanes` does, of up to a workgroup's lanes: the upper half gives its sums
+        to the lower one, until one lane is left."""
+        k, half = self.k, lanes // 2
+        own = k.local_id() % lanes
+        first = k.local_id() // lanes * half
+        with k.range(0, lanes.bit_length() - 1, carry=p) as loop:
+            distance = k.constant(half, types.u32) >> loop.index
+            with k.if_((own >= distance) & (own < distance * 2)):
+                self.store(room, first + (own - distance), loop.carried)
+            k.barrier()
+            with k.if_(own < distance) as branch:
+                branch.give(self.add(loop.carried, self.load(room, first + own)))
+            with branch.otherwise():
+                branch.give(loop.carried)
+            k.barrier()
             loop.next(branch.results)
         result: P = loop.results
         return result
@@ -198,6 +228,8 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
 
     def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
         f = self.field
+        if steps.suit(self.k):
+            return steps.add_base(self.k, f, total, base.x, base.y)
         x, y, zz, zzz = total
         run = base.x * zz - x
         rise = base.y * zzz - y
@@ -225,7 +257,18 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         return self.points.carried(self.points.add_affine(total, base))
 
     def double(self, p: ExtendedPoint) -> ExtendedPoint:
+        if steps.suit_doubling(self.k, self.group):
+            result: ExtendedPoint = self.k.call(
+                f"double_sum.{self.group.name}", self._double_in_steps, self.points.carried(p)
+            )
+            return result
         return self.points.carried(self.points.double(p))
+
+    def _double_in_steps(self, k: Builder, p: ExtendedPoint) -> ExtendedPoint:
+        x, y, zz, zzz = steps.double(k, self.field, (p.x, p.y, p.zz, p.zzz))
+        # One of order two has y = 0, and so has its double ZZ = 0.
+        infinity = p.infinity | self.field.is_zero(zz)
+        return ExtendedPoint(x, y, zz, zzz, infinity)
 
     def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
         return self.points.to_affine_words(p)
@@ -239,9 +282,30 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         """add-2008-s where it holds; what it does not take leaves the straight way."""
         points = self.points
+        body = self._add_in_steps if steps.suit(self.k) else self._add
         result: ExtendedPoint = self.k.call(
-            f"add_sums.{self.group.name}", self._add, points.carried(p), points.carried(q)
+            f"add_sums.{self.group.name}", body, points.carried(p), points.carried(q)
         )
+        return result
+
+    def _add_in_steps(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
+        """`_add` with its products in a loop."""
+        f, points = self.field, self.points
+        with k.if_(p.infinity | q.infinity) as some_infinite:
+            some_infinite.give(points.select(p.infinity, q, p))
+        with some_infinite.otherwise():
+            (x, y, zz, zzz), rise = steps.add(
+                k, f, (p.x, p.y, p.zz, p.zzz), (q.x, q.y, q.zz, q.zzz)
+            )  # fmt: skip
+            never = k.constant(False, types.bool_)
+            with k.if_(f.is_zero(zz)) as same_x:
+                doubled = points.carried(self.double(p))
+                is_opposite = ~f.is_zero(rise)
+                same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
+            with same_x.otherwise():
+                same_x.give(ExtendedPoint(x, y, zz, zzz, never))
+            some_infinite.give(same_x.results)
+        result: ExtendedPoint = some_infinite.results
         return result
 
     def _add(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:

@@ -193,6 +193,18 @@ class _Bucket:
         ]  # fmt: skip
 
 
+def _write_own(
+    k: Builder, mine: _Bucket, most: int, tables: tuple[Value, Value, Value]
+) -> None:  # fmt: skip
+    """Writes the units of an instance's bucket, if they are at most so many."""
+    if most == 1:
+        with k.if_(mine.pieces == 1):
+            mine.write(k, k.constant(0, types.u32), tables)
+        return
+    with k.range(0, k.select(mine.pieces <= most, mine.pieces, 0)) as loop:
+        mine.write(k, loop.index, tables)
+
+
 @kernel
 def make_units(
     k: Builder,
@@ -207,9 +219,15 @@ def make_units(
     first_unit: Pointer[U32],
     *,
     chunk_bits: int,
+    own_units: int = 1,
 ) -> None:
-    """The units of a chunk's buckets, one workgroup a chunk; see `layout.Units`."""
+    """The units of a chunk's buckets, one workgroup a chunk; see `layout.Units`.
+
+    An instance writes those of its own bucket if they are at most `own_units`.
+    """
     tables = (starts, lengths, numbers)
+    by_subgroups = not k.machine.has("slow_subgroup")
+    most_of_subgroup = _MANY_UNITS if by_subgroups else own_units
     tally = k.shared(types.u32, LENGTHS)
     slots = _Slots(k, 7)
     many = k.shared(types.u32, k.workgroup_size)
@@ -236,20 +254,21 @@ def make_units(
         )  # fmt: skip
         with k.if_(exists):
             first_unit[bucket] = mine.unit
-        with k.if_(cut.pieces == 1):
-            mine.write(k, k.constant(0, types.u32), tables)
+        _write_own(k, mine, own_units, tables)
         slots.put(mine.values())
-        with k.if_(cut.pieces > _MANY_UNITS):
+        with k.if_(cut.pieces > most_of_subgroup):
             many[k.atomic_add(many_count, 0, 1)] = k.local_id()
-        waiting = k.ballot((cut.pieces > 1) & (cut.pieces <= _MANY_UNITS))
+        if by_subgroups:
+            waiting = k.ballot((cut.pieces > own_units) & (cut.pieces <= most_of_subgroup))
         k.barrier()
-        first_slot = k.local_id() - k.lane_id()
-        with k.while_(waiting) as several:
-            several.check(several.carried != 0)
-            other = _Bucket(*slots.get(first_slot + k.emit("ctz", (several.carried,))))
-            with k.range(k.lane_id(), other.pieces, k.subgroup_size) as loop:
-                other.write(k, loop.index, tables)
-            several.next(several.carried & (several.carried - 1))
+        if by_subgroups:
+            first_slot = k.local_id() - k.lane_id()
+            with k.while_(waiting) as several:
+                several.check(several.carried != 0)
+                other = _Bucket(*slots.get(first_slot + k.emit("ctz", (several.carried,))))
+                with k.range(k.lane_id(), other.pieces, k.subgroup_size) as loop:
+                    other.write(k, loop.index, tables)
+                several.next(several.carried & (several.carried - 1))
         with k.range(0, many_count[0]) as large:
             other = _Bucket(*slots.get(many[large.index]))
             with k.range(k.local_id(), other.pieces, k.workgroup_size) as loop:

@@ -8,6 +8,9 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
+# Values that one instance adds up where there are no shuffles.
+_RUN = 16
+
 NOTHING = 0xFFFFFFFF
 """No key, rank or place: all of them are less."""
 
@@ -23,19 +26,24 @@ class Tally:
 
     One instance of a subgroup, `voter`, adds for all that hit the same counter as it does, so that
     many equal scalars are no queue for one place of memory. Callers that count several keys an
-    instance choose another voter for each.
+    instance choose another voter for each. Where votes are slow there are none: they would take
+    longer than the queue.
     """
 
     def __init__(self, k: Builder, size: int) -> None:
         self._k = k
         self.size = size
         self.table = k.shared(types.u32, size)
+        self._votes = not k.machine.has("slow_subgroup")
 
     def clear(self) -> None:
         clear(self._k, self.table, self.size)
 
     def count(self, key: Value, active: Value, voter: int) -> None:
         """Adds one to counter `key` where active. All instances of the workgroup come here."""
+        if not self._votes:
+            self._add_own(key, active)
+            return
         self._add(key, active, voter % self._k.subgroup_size)
 
     def rank(self, key: Value, active: Value, voter: int) -> Value:
@@ -43,11 +51,23 @@ class Tally:
 
         The result means nothing where not active.
         """
+        if not self._votes:
+            return self._add_own(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
         found, together, mask = self._add(key, active, voter)
         lower = mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
         shared = k.shuffle(found, voter) + k.emit("popcount", (lower,))
         return k.select(together, shared, found)
+
+    def _add_own(self, key: Value, active: Value) -> Value:
+        """What an instance's own addition found."""
+        k = self._k
+        with k.if_(active) as branch:
+            branch.give(k.atomic_add(self.table, key, 1))
+        with branch.otherwise():
+            branch.give(k.constant(0, types.u32))
+        found: Value = branch.results
+        return found
 
     def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
         """What an instance's own addition found, whether the voter adds for it, and for whom."""
@@ -70,34 +90,61 @@ class Scan:
 
     def __init__(self, k: Builder) -> None:
         self._k = k
-        self._subgroups = -(-k.workgroup_size // k.subgroup_size)
-        self._sums = k.shared(types.u32, self._subgroups)
+        self._shuffles = not k.machine.has("slow_subgroup")
+        self._run = min(k.workgroup_size, k.subgroup_size if self._shuffles else _RUN)
+        self._runs = -(-k.workgroup_size // self._run)
+        self._sums = k.shared(types.u32, self._runs)
+        if not self._shuffles:
+            self._values = k.shared(types.u32, k.workgroup_size)
 
     def exclusive(self, value: Value) -> tuple[Value, Value]:
         """(the sum of the values of all instances before this one, the sum of all).
 
-        All instances come here; it holds two barriers.
+        All instances come here; it holds barriers.
         """
+        if not self._shuffles:
+            return self._exclusive_through_memory(value)
         k, lane = self._k, self._k.lane_id()
         total = value
         distance = 1
-        while distance < min(k.subgroup_size, k.workgroup_size):
+        while distance < self._run:
             reaches = lane >= distance
             other = k.shuffle(total, k.select(reaches, lane - distance, lane))
             total = total + k.select(reaches, other, 0)
             distance *= 2
-        last = min(k.subgroup_size, k.workgroup_size) - 1
+        last = self._run - 1
         k.barrier()
         with k.if_(lane == last):
             self._sums[k.subgroup_id()] = total
         k.barrier()
-        before, everything = total - value, k.constant(0, types.u32)
-        mine = k.subgroup_id()
-        for subgroup in range(self._subgroups):
-            part = self._sums[subgroup]
-            before = before + k.select(mine > subgroup, part, 0)
+        return self._with_runs_before(total - value, k.subgroup_id())
+
+    def _with_runs_before(self, before: Value, mine: Value) -> tuple[Value, Value]:
+        """Sums within a run to those over all, and the sum of all."""
+        k = self._k
+        everything = k.constant(0, types.u32)
+        for run in range(self._runs):
+            part = self._sums[run]
+            before = before + k.select(mine > run, part, 0)
             everything = everything + part
         return before, everything
+
+    def _exclusive_through_memory(self, value: Value) -> tuple[Value, Value]:
+        """The first instances add up a run of values each."""
+        k, lane = self._k, self._k.local_id()
+        k.barrier()
+        self._values[lane] = value
+        k.barrier()
+        with k.if_(lane < self._runs):
+            first = lane * self._run
+            last = k.minimum(first + self._run, k.workgroup_size)
+            with k.range(first, last, carry=k.constant(0, types.u32)) as loop:
+                own = self._values[loop.index]
+                self._values[loop.index] = loop.carried
+                loop.next(loop.carried + own)
+            self._sums[lane] = loop.results
+        k.barrier()
+        return self._with_runs_before(self._values[lane], lane // self._run)
 
     def array(
         self, size: int, load: Callable[[Value], Value], store: Callable[[Value, Value], None]

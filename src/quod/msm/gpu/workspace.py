@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
-from quod.msm.gpu import accumulate, merge, reduce
+from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.layout import GpuMsmPlan, Units
-from quod.msm.gpu.plan import SortShape
+from quod.msm.gpu.plan import SortShape, with_batch
 from quod.msm.gpu.units import LENGTHS
 
 _ALIGNMENT = 256
@@ -23,25 +24,37 @@ class Workspace:
     """
 
     def __init__(self, device: AnyDevice, nbytes: int) -> None:
-        self.buffer = device.allocate(max(nbytes, _ALIGNMENT), zero=False)
+        self.nbytes = max(nbytes, _ALIGNMENT)
+        page = page_bytes(device)
+        self.pages = [
+            device.allocate(min(page, self.nbytes - start), zero=False)
+            for start in range(0, self.nbytes, page)
+        ]
 
-    @property
-    def nbytes(self) -> int:
-        return self.buffer.nbytes
+
+def page_bytes(device: AnyDevice) -> int:
+    """The most that a buffer may have; a workspace of more is several."""
+    return 2 * device.largest_buffer
 
 
 class Carver:
-    """Cuts memory into aligned pieces, one after the other; without memory it only counts."""
+    """Cuts memory into aligned pieces, one after the other; without memory it only counts.
 
-    def __init__(self, memory: Buffer | None) -> None:
+    No piece lies across two pages of the device.
+    """
+
+    def __init__(self, device: AnyDevice, memory: Workspace | None = None) -> None:
         self._memory = memory
+        self._page = page_bytes(device)
         self._empty = Buffer.zeros(0)
         self.used = 0
         self.peak = 0
 
     def take(self, nbytes: int) -> Buffer:
         """The next piece; DeviceError if there is no room for it."""
-        start = self.used
+        start, page = self.used, self._page
+        if start // page != (start + max(0, nbytes - 1)) // page:
+            start = -(-start // page) * page
         self.used = -(-(start + nbytes) // _ALIGNMENT) * _ALIGNMENT
         self.peak = max(self.peak, self.used)
         if self._memory is None:
@@ -51,7 +64,10 @@ class Carver:
                 f"a workspace of {self._memory.nbytes} bytes is too small for this MSM; make it of "
                 "ResidentMsm.workspace_bytes"
             )
-        return self._memory.slice(start, start + nbytes)
+        if not nbytes:
+            return self._memory.pages[0].slice(0, 0)
+        number, place = divmod(start, page)
+        return self._memory.pages[number].slice(place, place + nbytes)
 
     def back_to(self, mark: int) -> None:
         """Goes back to where `used` was `mark`: what follows lies over what was taken since."""
@@ -129,14 +145,16 @@ class Arrays:
         mark = carver.used
         # The last tile reads on where it ends.
         binned_room = 0 if sort.direct else plan.entry_room + plan.sort.tile
-        binned, keys = take(4 * binned_room), take(2 * binned_room)
+        binned, keys = take(4 * binned_room), take(plan.sort.key_bytes * binned_room)
         carver.back_to(mark)
         sums = take(8 * plan.sum_words * plan.unit_room)
         scratch = take(
             max(
                 accumulate.scratch_bytes(device, plan),
                 merge.scratch_bytes(device, plan),
-                reduce.scratch_bytes(device, plan),
+                reduce.scratch_bytes(device, plan)
+                if plan.processor.shuffles
+                else levels.scratch_bytes(plan),
             )
         )
         return cls(
@@ -148,6 +166,30 @@ class Arrays:
 
 def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """The size of a workspace for the plan."""
-    carver = Carver(None)
+    counts = plan.part_counts
+    if len(counts) > 1:
+        return parts_bytes(device, [part_of(plan, count) for count in {*counts}])
+    carver = Carver(device)
     Arrays.of(device, plan, carver)
     return carver.peak
+
+
+def part_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
+    """The plan of a part of so many bases."""
+    return with_batch(replace(plan, part=None), count, plan.batch)
+
+
+def carried_bytes(plan: GpuMsmPlan) -> int:
+    """The sums of buckets that an MSM in parts carries from one to the next."""
+    return 8 * plan.sum_words * plan.all_buckets
+
+
+def parts_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
+    """The size of a workspace for an MSM in parts of these plans."""
+    carver, peak = Carver(device), 0
+    for plan in plans:
+        carver.back_to(0)
+        carver.take(carried_bytes(plan))
+        Arrays.of(device, plan, carver)
+        peak = max(peak, carver.peak)
+    return peak

@@ -26,6 +26,10 @@ class Butterflies:
         self.limit = max(self.half, 2 * f.p)
         """The most that an element may be between steps: what a product leaves, or more."""
 
+    def restrict(self, most: int) -> None:
+        """Elements between steps are below `most`, which is at least twice the modulus."""
+        self.limit = min(self.limit, most // self.f.p * self.f.p)
+
     def transform(self, elements: Sequence[Element], levels: int) -> list[Element]:
         """The transform of 2**levels elements, unscaled."""
         rows = list(elements)

@@ -25,8 +25,7 @@ def product_less(
     """out[i] = a[i] * b[i] - c[i], of elements in Montgomery form to integers below p."""
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)
-    # The integer 1 stands for the inverse of the radix.
-    plain = f.raw_constant(1)
+    plain = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
     with k.if_(i < count):
         difference = f.load(a, i) * f.load(b, i) - f.load(c, i)
         f.store(out, i, difference * plain)

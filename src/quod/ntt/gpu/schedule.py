@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from quod.ntt.gpu.layout import Tile
+from quod.device.protocol import AnyDevice
+from quod.field.moduli import Modulus
+from quod.ntt.gpu.layout import Tile, padded
 
 MOST_LOG_SIZE = 32
 
@@ -37,6 +39,11 @@ class Tuning:
                     f"tiles of 2^{self.log_tile} elements cannot have passes of "
                     f"{', '.join(map(str, levels))} levels"
                 )
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 1 << (self.log_tile - self.log_elements)
 
     def split(self, log_size: int) -> list[int]:
         """The levels of each pass, lowest first."""
@@ -73,3 +80,20 @@ def _whole_steps(log_size: int, most: int, levels: int) -> list[int]:
 
 
 DEFAULT_TUNING = Tuning()
+
+
+def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
+    """The default sizes, with tiles that fit the workgroup memory of the device.
+
+    Where products are loops, which is for compilers that take long, the steps of a pass are one
+    too: there are as few places as can be from which products are called, all of them inlined.
+    """
+    tuning = DEFAULT_TUNING
+    machine = device.machine(tuning.lanes)
+    limit = machine.shared_bytes_limit
+    if machine.limbs.endswith(":rolled"):
+        tuning = replace(tuning, log_tile=8, log_elements=1, rolled=True)
+    while modulus.bytes * (padded((1 << tuning.log_tile) - 1) + 1) > limit:
+        log_tile = tuning.log_tile - 1
+        tuning = replace(tuning, log_tile=log_tile, most_levels=min(log_tile, tuning.most_levels))
+    return tuning

@@ -49,7 +49,8 @@ class PassTables:
 def inner_kind(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> Inner:
     """What table the inner factors of a pass above the lowest come from."""
     full = element_bytes << (log_rows + log_stride)
-    return "full" if full <= device.memory_budget // _FULL_SHARE else "split"
+    most = min(device.memory_budget // _FULL_SHARE, device.largest_buffer)
+    return "full" if full <= most else "split"
 
 
 def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> int:

@@ -22,6 +22,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 from quod.ntt.gpu.butterflies import Butterflies
+from quod.ntt.gpu.exchange import exchange
 from quod.ntt.gpu.layout import (
     RolledStep,
     Step,
@@ -44,8 +45,6 @@ Reversed = Literal["none", "reads", "writes"]
 Inner = Literal["none", "rows", "full", "split"]
 """The table of the inner factors: none, one a row, one for each row and column, or two tables, for
 the low and the high bits of the column."""
-
-_CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,9 @@ class _Pass:
         self.local = self.k.local_id()
         self.group = self.k.workgroup_id()
         self.first_column = self.group << self.tile.log_columns
-        self._declare_shared()
+        self.shared = exchange(self.k, self.f, self.tile.log_size)
+        if self.shared.most is not None:
+            self.butterflies.restrict(self.shared.most)
         read, write = self._sides()
         if self.shape.rolled:
             self._run_rolled(read, write)
@@ -202,8 +203,8 @@ class _Pass:
 
     def _rolled_step(self, step: RolledStep, form: RowForm) -> None:
         numbers = range(1 << self.tile.log_elements)
-        places = [step.place(number) * self.chunk for number in numbers]
-        elements = [self._load_chunks(place, form) for place in places]
+        places = [step.place(number) for number in numbers]
+        elements = [self.shared.load(place, form) for place in places]
         if self.descending:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
         with self.k.if_(step.first != 0) as branch:
@@ -220,7 +221,7 @@ class _Pass:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
             elements = self.butterflies.bounded(elements)
         for place, element in zip(places, elements, strict=True):
-            self._store_chunks(place, element)
+            self.shared.store(place, element)
 
     # --- steps
 
@@ -428,42 +429,21 @@ class _Pass:
 
     # --- shared memory
 
-    def _declare_shared(self) -> None:
-        """Shared memory: for each 16 bytes of an element, those of all elements of the tile."""
-        f = self.f
-        limb = types.u32 if f.limb_bits == 32 else types.u64
-        self.chunk = _CHUNK_BYTES // limb.bytes
-        places = padded((1 << self.tile.log_size) - 1) + 1
-        self.plane = places * self.chunk
-        self.shared = self.k.shared(limb, self.plane * (f.limb_count // self.chunk))
-
     def _place_of(self, step: Step, number: int) -> Value:
-        """Where the first chunk of an element is."""
+        """Where an element is."""
 
         def weigh(bit: int) -> int:
             return padded(1 << bit)
 
-        return self._place(step, number, weigh) * self.chunk
+        return self._place(step, number, weigh)
 
     def _store_shared(self, step: Step, elements: Sequence[Element]) -> None:
         for number, element in enumerate(elements):
-            self._store_chunks(self._place_of(step, number), element)
+            self.shared.store(self._place_of(step, number), element)
 
     def _load_shared(self, step: Step, form: RowForm) -> list[Element]:
         numbers = range(1 << self.tile.log_elements)
-        return [self._load_chunks(self._place_of(step, number), form) for number in numbers]
-
-    def _store_chunks(self, place: Value, element: Element) -> None:
-        for start in range(0, self.f.limb_count, self.chunk):
-            limbs = element.limbs[start : start + self.chunk]
-            self.k.store(self.shared, place + self.plane * (start // self.chunk), *limbs)
-
-    def _load_chunks(self, place: Value, form: RowForm) -> Element:
-        limbs: list[Value] = []
-        for start in range(0, self.f.limb_count, self.chunk):
-            at = place + self.plane * (start // self.chunk)
-            limbs += self.k.load(self.shared, at, self.chunk)
-        return Element(self.f, tuple(limbs), form.bound, form.maxima, form.exponent)
+        return [self.shared.load(self._place_of(step, number), form) for number in numbers]
 
 
 def _backwards(number: int, bits: int) -> int:

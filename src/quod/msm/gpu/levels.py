@@ -1,0 +1,201 @@
+"""From bucket sums to lines where lanes cannot read each other's registers.
+
+The sums of `reduce`, level by level: all vectors of a level, rows and columns, are one launch,
+whose table says which lines each of its workgroups takes. Lanes that share a line join their sums
+through shared memory, one addition a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.value import U32, U64, Pointer
+from quod.msm.gpu.forms import sum_arithmetic
+from quod.msm.gpu.layout import Form, GpuMsmPlan
+from quod.msm.gpu.reduce import Cut, Line, Vector, short_bits, vectors_of
+from quod.msm.gpu.sums import PRODUCTS_OF_ADDITION, addition_cost, resident_workgroups
+
+LANES = 64
+"""Instances a workgroup."""
+
+# The points that a lane adds up at least where there are enough of them for all lanes.
+_LANE_LENGTH = 16
+
+_FIELDS = 10
+"""Words of a job in the table: see `Job`."""
+
+_ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cut of a launch: its first workgroup, and which point its sources and sums begin at."""
+
+    cut: Cut
+    first_group: int
+    source: int
+    target: int
+    is_short: bool
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        source, target = self.cut.source, self.cut.target
+        return (
+            self.first_group, self.cut.lines, source.bits + source.parts, source.bits, target.bits,
+            target.parts, int(self.cut.is_low), self.source, self.target, int(self.is_short),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Level:
+    """One launch: `groups` workgroups of LANES, `lanes` to a line; it leaves `points` sums for the
+    next one."""
+
+    jobs: tuple[Job, ...]
+    lanes: int
+    groups: int
+    points: int
+
+    @property
+    def additions(self) -> int:
+        return sum(job.cut.lines * job.cut.length for job in self.jobs)
+
+
+def levels_of(plan: GpuMsmPlan) -> Iterator[Level]:
+    """The launches that reduce all windows, one after the other."""
+    short, windows = short_bits(plan), plan.all_windows
+    kept = vectors_of(plan)
+    sizes = accumulate((windows << vector.bits for vector in kept), initial=0)
+    places = dict(zip(kept, sizes))
+    sources = {Vector(plan.window_bits - 1, 0): 0}
+    while sources:
+        level = _level(plan, sources, short, places)
+        yield level
+        sources = {job.cut.target: job.target for job in level.jobs if not job.is_short}
+
+
+def _level(
+    plan: GpuMsmPlan, sources: dict[Vector, int], short: int, places: dict[Vector, int]
+) -> Level:  # fmt: skip
+    windows, resident = plan.all_windows, plan.processor.resident_lanes
+    pairs = [(source, half) for source in sources for half in source.halves(short)]
+    lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
+    points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
+    lanes, own = min(LANES, *lengths), 0
+    if points > resident:
+        # Enough for all lanes: none of them waits in a tree.
+        lanes, own = 1, max(_LANE_LENGTH, 2 * points // resident)
+    jobs: list[Job] = []
+    group = kept = 0
+    for (source, half), length in zip(pairs, lengths):
+        parts = max(0, length.bit_length() - own.bit_length()) if own else 0
+        target = replace(half, parts=parts)
+        lines = windows << (half.bits + parts)
+        cut = Cut(source, target, lines, length >> parts, False, lanes)
+        is_short = target.is_short(short)
+        jobs.append(
+            Job(cut, group, sources[source], places[target] if is_short else kept, is_short)
+        )  # fmt: skip
+        group += -(-lines * lanes // LANES)
+        kept += 0 if is_short else lines
+    return Level(tuple(jobs), lanes, group, kept)
+
+
+@kernel
+def sum_level(
+    k: Builder,
+    jobs: U32,
+    table: Pointer[U32],
+    points: Pointer[U64],
+    first_unit: Pointer[U32],
+    out: Pointer[U64],
+    lines: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+    gathered: bool,
+    lanes_a_line: int,
+) -> None:
+    """The lines of some jobs of one level; see `Job` and `reduce.sum_lines`.
+
+    Short vectors go to `lines`, others to `out`.
+    """
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    room = law.room_for_lanes(lanes_a_line)
+    # The last job whose first workgroup is not behind this one.
+    with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
+        begins = table[search.index * _FIELDS] <= k.workgroup_id()
+        search.next(k.select(begins, search.index, search.carried))
+    first_group, count, *shape, source, target, is_short = (
+        table[search.results * _FIELDS + field] for field in range(_FIELDS)
+    )
+    lane = k.local_id()
+    number = (k.workgroup_id() - first_group) * (k.workgroup_size // lanes_a_line)
+    bits, width, kept, parts, low = shape
+    line = Line.of(k, number + lane // lanes_a_line, count, (bits, width, kept, parts, low))
+    own = line.sum_of_lane(
+        k, law, points, first_unit, lane % lanes_a_line, lanes_a_line, gathered=gathered,
+        source=source,
+    )  # fmt: skip
+    total = law.sum_of_lanes(own, lanes_a_line, room)
+    with k.if_(line.exists & (lane % lanes_a_line == 0)):
+        with k.if_(is_short != 0) as short:
+            law.store(lines, target + line.number, total)
+        with short.otherwise():
+            law.store(out, target + line.number, total)
+
+
+def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
+    """Where in scratch memory each level leaves its sums."""
+    regions, start = [], 0
+    for level in levels_of(plan):
+        size = max(_ALIGNMENT, 8 * plan.sum_words * level.points)
+        regions.append((start, start + size))
+        start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
+    return regions
+
+
+def scratch_bytes(plan: GpuMsmPlan) -> int:
+    """Scratch memory that `record` needs, also where the device makes the results."""
+    return max(_regions(replace(plan, on_device=own))[-1][1] for own in (False, True))
+
+
+def record(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    first_unit: Buffer | None,
+    sums: Buffer,
+    lines: Buffer,
+    scratch: Buffer,
+) -> None:
+    """What `reduce.record` does."""
+    points, first_places = sums, first_unit
+    products = PRODUCTS_OF_ADDITION[plan.form]
+    for level, (start, stop) in zip(levels_of(plan), _regions(plan), strict=True):
+        table = device.upload(np.array([job.words for job in level.jobs], np.uint32))
+        compiled = device.compile(
+            sum_level, lanes=LANES, group=plan.group, form=plan.form,
+            gathered=first_places is not None, lanes_a_line=level.lanes,
+        )  # fmt: skip
+        out = scratch.slice(start, stop)
+        recording.launch(
+            compiled, level.groups, len(level.jobs), table, points,
+            table if first_places is None else first_places, out, lines, label="reduce",
+            bytes=8 * plan.sum_words * level.additions,
+            modmuls=level.additions * products * plan.group.degree,
+            multiply_adds=level.additions * addition_cost(plan.group, plan.form, products),
+        )  # fmt: skip
+        points, first_places = out, None

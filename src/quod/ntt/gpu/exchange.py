@@ -1,0 +1,134 @@
+"""Elements in workgroup memory, on their way from one instance to another.
+
+Where limbs fill their words, an element's limbs are written as they are, 16 bytes at a time. Lazy
+limbs would take up to three times the memory of the integer that they stand for: there its bits are
+packed into 32-bit words, each of which has a plane of its own, so that neighbouring instances use
+banks of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from quod.field.element import Element
+from quod.field.strategy import PrimeField
+from quod.kernel import Builder, types
+from quod.kernel.value import Value
+from quod.ntt.gpu.layout import padded
+from quod.ntt.rows import RowForm
+
+_CHUNK_BYTES = 16
+_WORD_BITS = 32
+
+
+class Exchange(Protocol):
+    """Places for the elements of a tile. A place is one of `padded`."""
+
+    @property
+    def most(self) -> int | None:
+        """What the integer of an element that is stored must be below, if not only its limbs."""
+
+    def store(self, place: Value, element: Element) -> None: ...
+
+    def load(self, place: Value, form: RowForm) -> Element:
+        """An element that was stored when it had a form."""
+
+
+def is_packed(f: PrimeField) -> bool:
+    """Whether the words of limbs take more memory than the integer."""
+    return f.limb_type.bytes * f.limb_count > 8 * f.word_count
+
+
+def exchange(k: Builder, f: PrimeField, log_size: int) -> Exchange:
+    """Declares room for 2**log_size elements."""
+    return Packed(k, f, log_size) if is_packed(f) else Limbs(k, f, log_size)
+
+
+def places(log_size: int) -> int:
+    """Places that 2**log_size elements take."""
+    return padded((1 << log_size) - 1) + 1
+
+
+class Limbs:
+    """The limbs as they are."""
+
+    most = None
+
+    def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
+        self._k, self._f = k, f
+        limb = types.u32 if f.limb_bits == 32 else types.u64
+        self._chunk = _CHUNK_BYTES // limb.bytes
+        self._plane = places(log_size) * self._chunk
+        self._shared = k.shared(limb, self._plane * (f.limb_count // self._chunk))
+
+    def store(self, place: Value, element: Element) -> None:
+        place = place * self._chunk
+        for start in range(0, self._f.limb_count, self._chunk):
+            limbs = element.limbs[start : start + self._chunk]
+            self._k.store(self._shared, place + self._plane * (start // self._chunk), *limbs)
+
+    def load(self, place: Value, form: RowForm) -> Element:
+        place = place * self._chunk
+        limbs: list[Value] = []
+        for start in range(0, self._f.limb_count, self._chunk):
+            at = place + self._plane * (start // self._chunk)
+            limbs += self._k.load(self._shared, at, self._chunk)
+        return Element(self._f, tuple(limbs), form.bound, form.maxima, form.exponent)
+
+
+class Packed:
+    """The bits of the integer, in as many words as an element has in memory."""
+
+    def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
+        self._k, self._f = k, f
+        self._words = 2 * f.word_count
+        self._plane = places(log_size)
+        self._shared = k.shared(types.u32, self._plane * self._words)
+
+    @property
+    def most(self) -> int | None:
+        return 1 << (_WORD_BITS * self._words)
+
+    def store(self, place: Value, element: Element) -> None:
+        limbs = [limb.cast(types.u32) for limb in self._f.normalise(element).limbs]
+        for word in range(self._words):
+            parts = []
+            for j, limb in enumerate(limbs):
+                offset = self._f.limb_bits * j - _WORD_BITS * word
+                if -self._f.limb_bits < offset < _WORD_BITS:
+                    parts.append(limb << offset if offset >= 0 else limb >> -offset)
+            self._k.store(self._shared, place + self._plane * word, _union(parts))
+
+    def load(self, place: Value, form: RowForm) -> Element:
+        words = [self._shared[place + self._plane * word] for word in range(self._words)]
+        bits = self._f.limb_bits
+        limbs = []
+        for j in range(self._f.limb_count):
+            parts = []
+            for index, word in enumerate(words):
+                offset = _WORD_BITS * index - bits * j
+                if -_WORD_BITS < offset < bits:
+                    parts.append(word << offset if offset >= 0 else word >> -offset)
+            limb = _union(parts) if parts else self._k.constant(0, types.u32)
+            # The uppermost limb has what is left of the words.
+            whole = bits * j + bits >= _WORD_BITS * self._words
+            limbs.append((limb if whole else limb & ((1 << bits) - 1)).cast(self._f.limb_type))
+        # Stored elements were normalised.
+        maxima = _normal_maxima(self._f, form.bound)
+        return Element(self._f, tuple(limbs), form.bound, maxima, form.exponent)
+
+
+def _normal_maxima(f: PrimeField, bound: int) -> tuple[int, ...]:
+    """The greatest limbs of a normalised integer below `bound`."""
+    mask = (1 << f.limb_bits) - 1
+    return tuple(
+        min(mask, (bound - 1) >> (f.limb_bits * j)) for j in range(f.limb_count)
+    )  # fmt: skip
+
+
+def _union(parts: Sequence[Value]) -> Value:
+    combined = parts[0]
+    for part in parts[1:]:
+        combined = combined | part
+    return combined
