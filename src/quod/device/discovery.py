@@ -4,7 +4,11 @@
 ``cpu``                         computes as suits the processor
 ``cpu:ifma``, ``cpu:scalar``    force how field elements are held
 ``cuda``, ``cuda:1``            the first NVIDIA GPU, or the one of that number
+``webgpu``, ``webgpu:1``        any GPU, through WebGPU: the best adapter, or the one of that number
+``webgpu:llvmpipe``             the adapter that has this in its name
+``webgpu:portable``             the same within what every browser has; also ``webgpu:1:portable``
 ``emulated``, ``emulated:ptx``  a GPU without a GPU, for tests: runs kernels, or their PTX, slowly
+``emulated:wgsl``               the same for kernels as they are traced for portable WGSL
 ==============================  ================================================================
 """
 
@@ -12,12 +16,21 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
 from quod.device.llvm_jit import host_processor
 from quod.device.protocol import AnyDevice
+from quod.device.webgpu_names import is_webgpu_name, parse_name
 from quod.errors import DeviceError, KernelError
+
+if TYPE_CHECKING:
+    from quod.device.emulated import Executor
+
+_EMULATED: dict[str, Executor] = {
+    "emulated": "ir", "emulated:ptx": "ptx", "emulated:wgsl": "wgsl",
+}  # fmt: skip
 
 DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
@@ -47,12 +60,40 @@ class DeviceInfo:
 def devices() -> list[DeviceInfo]:
     """The devices of this machine; the first is the one to take without a reason for another."""
     gpus, _ = _gpus()
-    return _processors() + gpus
+    adapters, _ = _adapters()
+    return _processors() + gpus + adapters
 
 
 def why_no_gpu() -> str | None:
     """What keeps this machine from computing on a GPU; None where it does."""
     return _gpus()[1]
+
+
+def why_no_webgpu() -> str | None:
+    """What keeps this machine from computing through WebGPU; None where it does."""
+    return _adapters()[1]
+
+
+def _adapters() -> tuple[list[DeviceInfo], str | None]:
+    from quod.device.webgpu_adapter import list_adapters
+    from quod.device.webgpu_native import open_native
+
+    try:
+        found = list_adapters(open_native())
+    except DeviceError as error:
+        return [], str(error)
+    rows = [
+        DeviceInfo(
+            name=f"webgpu:{adapter.number}",
+            kind="webgpu",
+            description=adapter.description,
+            features=adapter.telling_features(),
+            threads=adapter.resident_lanes,
+            memory_bytes=0,
+        )
+        for adapter, _ in found
+    ]
+    return rows, None
 
 
 def _gpus() -> tuple[list[DeviceInfo], str | None]:
@@ -116,8 +157,10 @@ def open_device(
             raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
         return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
     is_cuda = kind == "cuda" and ((way.isascii() and way.isdecimal()) or not colon)
-    if not is_cuda and name not in ("emulated", "emulated:ptx"):
-        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cuda", "cuda:0", "emulated:ptx"]
+    is_webgpu = is_webgpu_name(name)
+    if not is_cuda and not is_webgpu and name not in _EMULATED:
+        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cuda", "cuda:0"]
+        names += ["webgpu", "webgpu:0", *_EMULATED]
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else "`quod devices` lists those there are"
         raise DeviceError(f"there is no device {name!r}; {hint}")
@@ -127,9 +170,14 @@ def open_device(
         from quod.device.cuda import CudaDevice
 
         return CudaDevice(int(way or 0), memory_budget=memory_budget)
+    if is_webgpu:
+        from quod.device.webgpu import WebGpuDevice
+
+        adapter, strength = parse_name(name)
+        return WebGpuDevice(adapter, strength=strength or "extended", memory_budget=memory_budget)
     from quod.device.emulated import EmulatedDevice
 
-    return EmulatedDevice(executor="ptx" if way else "ir", memory_budget=memory_budget)
+    return EmulatedDevice(executor=_EMULATED[name], memory_budget=memory_budget)
 
 
 def resolve_device(device: DeviceChoice) -> AnyDevice:

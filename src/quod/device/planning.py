@@ -1,0 +1,149 @@
+"""A device for recordings that run elsewhere, such as in a browser.
+
+Kernels are traced for portable WGSL, and what is recorded keeps to its limits. Nothing of that runs
+here. Memory is the host's, and what is launched at once, to bring data into the shape in which
+recordings read it, the processor runs. So memory is of two kinds: *constants*, which have data
+before a recording runs, and scratch memory, which has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer
+from quod.device.cpu import CpuDevice
+from quod.device.emulated import EmulatedDevice, EmulatedKernel
+from quod.device.emulated_memory import whole
+from quod.device.memory import check_reach
+from quod.device.recording import Memory
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel, Op, walk
+from quod.kernel.ops import TOGETHER
+from quod.target.wgsl_machine import DEFAULT_LIMBS, WgslTarget
+
+DEFAULT_RESIDENT_LANES = 1 << 15
+"""Instances that most GPUs are filled by; browsers do not say which one they have."""
+
+DEFAULT_MEMORY_BUDGET = 1 << 30
+
+
+class PlanningDevice(EmulatedDevice):
+    """Records for portable WGSL, with elements held as `limbs` says (see `kernel.Machine`).
+
+    Plans count on `resident_lanes` and `memory_budget`, the rest is as in `EmulatedDevice`.
+    """
+
+    kind = "planning"
+
+    def __init__(
+        self,
+        *,
+        limbs: str = DEFAULT_LIMBS,
+        resident_lanes: int = DEFAULT_RESIDENT_LANES,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        processor: CpuDevice | None = None,
+    ) -> None:
+        super().__init__(
+            executor="wgsl", resident_lanes=resident_lanes, memory_budget=memory_budget,
+            target=WgslTarget(limbs=limbs),
+        )  # fmt: skip
+        self.name = "planning"
+        self._processor = processor or CpuDevice()
+        self._definitions: dict[EmulatedKernel, KernelDefinition] = {}
+        self._constants: set[int] = set()
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> EmulatedKernel:
+        """The kernel as it is traced for WGSL; KernelError if it is wrong."""
+        compiled = super().compile(definition, lanes=lanes, **static)
+        self._definitions[compiled] = definition
+        return compiled
+
+    def definition_of(self, compiled: EmulatedKernel) -> KernelDefinition:
+        """What a kernel of this device was traced from."""
+        return self._definitions[compiled]
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the host; it is a constant if it is zeroed."""
+        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
+        buffer = self.memory.allocate(nbytes, zero=True)
+        if zero:
+            self._note(buffer)
+        return buffer
+
+    def is_constant(self, buffer: Buffer) -> bool:
+        """Whether the allocation that a buffer belongs to had data before a recording ran."""
+        return whole(buffer).address in self._constants
+
+    def whole(self, buffer: Buffer) -> Buffer:
+        """All of the allocation that a buffer belongs to."""
+        return whole(buffer)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data, which makes a constant of the memory that it goes to."""
+        buffer = super().upload(array, into=into)
+        self._note(buffer)
+        return buffer
+
+    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+        """A launch on the processor, with workgroups as they are in WGSL."""
+        definition, processor = self.definition_of(kernel), self._processor
+        lanes = kernel.lanes
+        if kernel.lanes % processor.lanes == 0 and counts_instances(kernel.traced):
+            # The processor has vectors of so many lanes, and the kernel does not see it.
+            groups, lanes = groups * (kernel.lanes // processor.lanes), processor.lanes
+        compiled = processor.compile(definition, lanes=lanes, **kernel.static)
+        given: list[Argument] = []
+        for index, argument in enumerate(arguments):
+            if not isinstance(argument, Buffer):
+                given.append(argument)
+                continue
+            check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
+            given.append(Buffer.wrap(self.bytes_of(argument)))
+            if index in kernel.stored:
+                self._note(argument)
+        processor.launch(compiled, groups, *given)
+
+    def wrote(self, target: Memory) -> None:
+        """A copy or a fill has been run: its target has data."""
+        if isinstance(target, Buffer) and target.space is self.space:
+            self._note(target)
+
+    def _note(self, buffer: Buffer) -> None:
+        if buffer.nbytes:
+            self._constants.add(whole(buffer).address)
+
+
+def counts_instances(kernel: Kernel) -> bool:
+    """Whether a kernel asks for nothing of workgroups but the number of an instance in the grid."""
+    users: dict[str, list[Op]] = {"local_id": [], "workgroup_id": [], "scaled": []}
+    kinds: dict[int, str] = {}
+    for block in (kernel.block, *(function.block for function in kernel.functions)):
+        for op in walk(block):
+            if op.name in (*TOGETHER, "num_workgroups", "shared"):
+                return False
+            for operand in op.operands:
+                if id(operand) in kinds:
+                    users[kinds[id(operand)]].append(op)
+            if op.name in users:
+                kinds[id(op.results[0])] = op.name
+            elif op.name == "mul" and any(
+                kinds.get(id(operand)) == "workgroup_id" for operand in op.operands
+            ):
+                kinds[id(op.results[0])] = "scaled"
+    sums = users["local_id"]
+    return (
+        len(sums) <= 1
+        and all(op.name == "add" for op in sums)
+        and sums == users["scaled"]
+        and all(kinds.get(id(op.results[0])) == "scaled" for op in users["workgroup_id"])
+    )
+
+
+if TYPE_CHECKING:
+    from quod.device.protocol import Device
+
+    _: Device[EmulatedKernel] = PlanningDevice()

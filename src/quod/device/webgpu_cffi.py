@@ -1,0 +1,56 @@
+"""The C types that WebGPU's package names while it works, parsed together.
+
+The package writes them as text at each call, and `cffi` parses a text it has not seen with the
+names of the whole header before it: 36 times 60 ms in the first seconds of a process. Here they
+are the fields of one structure. What is missing from the list is parsed as before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_POINTERS = (
+    "WGPUAdapterInfo", "WGPUBindGroupDescriptor", "WGPUBindGroupEntry",
+    "WGPUBindGroupLayoutDescriptor", "WGPUBindGroupLayoutEntry", "WGPUBufferBindingLayout",
+    "WGPUBufferDescriptor", "WGPUBufferMapCallbackInfo", "WGPUChainedStruct",
+    "WGPUCommandBufferDescriptor", "WGPUCommandEncoderDescriptor", "WGPUComputePassDescriptor",
+    "WGPUComputePipelineDescriptor", "WGPUComputeState", "WGPUDeviceDescriptor",
+    "WGPUDeviceExtras", "WGPUDeviceLostCallbackInfo", "WGPUInstanceDescriptor",
+    "WGPUInstanceExtras", "WGPULimits", "WGPUNativeLimits", "WGPUPassTimestampWrites",
+    "WGPUPipelineLayoutDescriptor", "WGPUQuerySetDescriptor", "WGPUQueueDescriptor",
+    "WGPURequestDeviceCallbackInfo", "WGPUShaderModuleDescriptor", "WGPUShaderSourceWGSL",
+    "WGPUStringView", "WGPUUncapturedErrorCallbackInfo",
+)  # fmt: skip
+_ARRAYS = (
+    "WGPUAdapter[]", "WGPUBindGroupEntry[]", "WGPUBindGroupLayoutEntry[]", "WGPUBindGroupLayout[]",
+    "WGPUCommandBuffer[]", "WGPUFeatureName[]", "char []", "char[]", "uint32_t []", "uint8_t []",
+)  # fmt: skip
+_PLAIN = ("char *", "uint8_t *", "void *", "uintptr_t", "WGPUChainedStruct * ")
+_FUNCTIONS = (
+    "void(WGPUDevice const *, WGPUDeviceLostReason, WGPUStringView, void *, void *)",
+    "void(WGPUDevice const *, WGPUErrorType, WGPUStringView, void *, void *)",
+    "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)",
+    "void(WGPURequestDeviceStatus, WGPUDevice, WGPUStringView, void *, void *)",
+)
+
+
+def parse_together(ffi: Any) -> None:
+    """Has `ffi` know the types; does nothing with a cffi that keeps them in another way."""
+    known = getattr(ffi, "_parsed_types", None)
+    new_array = getattr(getattr(ffi, "_backend", None), "new_array_type", None)
+    if not isinstance(known, dict) or new_array is None:
+        return
+    rows = [(f"{name} *", f"{name} * {{}}") for name in _POINTERS]
+    rows += [(text, f"{text} {{}}") for text in _PLAIN]
+    rows += [(text, f"{text.split('[')[0].strip()} * {{}}") for text in _ARRAYS]
+    rows += [(text, f"void (*{{}}){text.removeprefix('void')}") for text in _FUNCTIONS]
+    fields = " ".join(
+        declaration.format(f"field{number}") + ";" for number, (_, declaration) in enumerate(rows)
+    )
+    ffi.cdef(f"struct quod_types {{ {fields} }};")
+    found = dict(ffi.typeof("struct quod_types").fields)
+    for number, (text, _) in enumerate(rows):
+        ctype = found[f"field{number}"].type
+        if text in _ARRAYS:
+            ctype = new_array(ctype, None)
+        known.setdefault(text, (ctype, text in _FUNCTIONS))

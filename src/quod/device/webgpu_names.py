@@ -1,0 +1,33 @@
+"""What names of devices mean adapters of WebGPU.
+
+==========================  ======================================================================
+``webgpu``                  the best adapter
+``webgpu:1``                the one of that number in the list of `quod devices`
+``webgpu:llvmpipe``         the first whose name has that in it, in any case
+``webgpu:portable``         the best, within the limits that every implementation of WebGPU has
+``webgpu:1:portable``       another one, likewise
+==========================  ======================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Strength = Literal["portable", "extended"]
+STRENGTHS: tuple[Strength, ...] = ("portable", "extended")
+
+
+def is_webgpu_name(name: str) -> bool:
+    """Whether a device's name means an adapter of WebGPU, there or not."""
+    return name == "webgpu" or (name.startswith("webgpu:") and not name.endswith(":"))
+
+
+def parse_name(name: str) -> tuple[str, Strength | None]:
+    """Which adapter and which strength a name means; the strength is None if it says nothing."""
+    _, _, rest = name.partition(":")
+    for strength in STRENGTHS:
+        if rest == strength:
+            return "", strength
+        if rest.endswith(f":{strength}"):
+            return rest.removesuffix(f":{strength}"), strength
+    return rest, None
