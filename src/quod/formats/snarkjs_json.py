@@ -284,8 +284,12 @@ def _dump(value: object) -> bytes:
     return b"[\n]" if value == [] else json.dumps(value, indent=1).encode()
 
 
-def load_json(path: Path) -> Any:
-    """Parse a JSON file; `InputError` for whatever is not strict JSON of integers and strings."""
+def load_json(path: Path, *, integer: Callable[[str], Any] | None = None) -> Any:
+    """Parse a JSON file; `InputError` for whatever is not strict JSON of integers and strings.
+
+    `integer` makes what an integer is read as of its digits: an int, of 20 digits at most, if it is
+    left out.
+    """
     name = os.fspath(path)
 
     def refuse(message: str) -> NoReturn:
@@ -313,7 +317,7 @@ def load_json(path: Path) -> Any:
             object_pairs_hook=pairs,
             parse_constant=no("a value that is no number"),
             parse_float=no("a fraction"),
-            parse_int=count,
+            parse_int=integer or count,
         )
     except UnicodeDecodeError as error:
         raise InputError(

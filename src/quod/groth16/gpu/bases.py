@@ -16,10 +16,12 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.array import Words
+from quod.formats import Zkey
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.pending import PendingMsm, PendingMsms
 from quod.msm.gpu.plan import plan_gpu_msm
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.gpu.workspace import Workspace, workspace_bytes
@@ -62,6 +64,17 @@ class KeyBases:
         return cls(name, group, points, first, points[there], indices)
 
 
+def parts_of(zkey: Zkey, g1: Group, g2: Group) -> list[KeyBases]:
+    """The five MSMs of a proof."""
+    return [
+        KeyBases.of("B2", g2, zkey.b_g2),
+        KeyBases.of("A", g1, zkey.a),
+        KeyBases.of("B1", g1, zkey.b_g1),
+        KeyBases.of("C", g1, zkey.c, zkey.public + 1),
+        KeyBases.of("H", g1, zkey.h),
+    ]
+
+
 @dataclass(frozen=True)
 class MsmMemory:
     """What the MSMs of a key take in device memory.
@@ -78,16 +91,26 @@ class MsmMemory:
     streamed: dict[str, StreamPlan]
 
     @classmethod
-    def fitting(cls, device: AnyDevice, parts: Sequence[KeyBases], budget: int) -> MsmMemory:
+    def fitting(
+        cls,
+        device: AnyDevice,
+        parts: Sequence[KeyBases],
+        budget: int,
+        *,
+        workspaces: Sequence[int] = _WORKSPACES,
+        copies: Sequence[int | None] | None = None,
+    ) -> MsmMemory:
         """The fastest choice within `budget` bytes.
+
+        It is made of so many `workspaces`, and `copies` of the bases (None: as many as pay).
 
         Multiples of the bases are given up first, then workspaces of their own, then room for all
         bases. DeviceError, with what is needed, if all of that is not enough.
         """
         resident = (
-            cls._resident(device, parts, multiples, workspaces)
-            for workspaces in _WORKSPACES
-            for multiples in _MULTIPLES
+            cls._resident(device, parts, multiples, count)
+            for count in workspaces
+            for multiples in copies or _MULTIPLES
         )
         parts = [part for part in parts if len(part.points)]
         largest_first = sorted(parts, key=lambda part: part.finite.nbytes, reverse=True)
@@ -153,7 +176,7 @@ def _plan(device: AnyDevice, part: KeyBases, multiples: int | None) -> GpuMsmPla
         part.group,
         len(part.finite),
         MsmOptions(precompute_factor=multiples),
-        resident_lanes=device.resident_lanes,
+        processor=Processor.of(device),
         base_budget=_ANY_BYTES,
     )
 
@@ -191,13 +214,40 @@ class GpuBases:
         workspace = self._workspaces.get(name)
         return sum(other is workspace for other in self._workspaces.values()) <= 1
 
+    def has(self, name: str) -> bool:
+        """Whether any base of an MSM is finite, and resident."""
+        return name in self._resident
+
+    def record_finished(
+        self, recording: RecordingStream, name: str, scalars: Buffer, out: Buffer, flag: Buffer
+    ) -> None:
+        """Records one of the resident MSMs to its end on the device.
+
+        `out` becomes an affine point; the first word of `flag`, of 16 bytes, is 0 if all scalars
+        are below the group's order.
+        """
+        part = self._part(name)
+        indices = self._indices.get(name)
+        with recording.part(f"MSM {name}"):
+            self._resident[name].record_finished(
+                recording, scalars if indices is not None else self._own(part, scalars), out, flag,
+                workspace=self._workspaces[name], indices=indices,
+            )  # fmt: skip
+
+    def _part(self, name: str) -> KeyBases:
+        return next(part for part in self._parts if part.name == name)
+
+    def _own(self, part: KeyBases, scalars: Buffer) -> Buffer:
+        """The scalars from those of the first base on."""
+        return scalars.slice(part.first * part.group.scalars.bytes, scalars.nbytes)
+
     def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> PendingMsm | None:
         """Records one of the MSMs; `scalars` are all that there are, canonical.
 
         None if no base is finite: the result is infinity then.
         """
-        part = next(part for part in self._parts if part.name == name)
-        own = scalars.slice(part.first * part.group.scalars.bytes, scalars.nbytes)
+        part = self._part(name)
+        own = self._own(part, scalars)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]

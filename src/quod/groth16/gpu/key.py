@@ -19,23 +19,18 @@ from typing import Any
 
 from quod.curve.array import Point
 from quod.curve.groups import Group
-from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
-from quod.device.stream import RecordingStream, SubmittedStream
+from quod.device.stream import SubmittedStream
 from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
-from quod.field.cost import product_cost
-from quod.field.kernels import field_multiply
-from quod.field.spec import FieldSpec
+from quod.field.calibration import calibrate
 from quod.formats import Zkey
-from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory, PendingPoints
-from quod.groth16.gpu.rows import GpuRows
+from quod.groth16.gpu.bases import GpuBases, MsmMemory, PendingPoints, parts_of
+from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.witness import Copiers, WitnessBuffer
 from quod.groth16.resident import Tasks
-from quod.ntt import NttPlan
-from quod.ntt.quotient import record_coset_quotient
 
 # Proofs in progress: one computed, and one whose witness is copied or whose sums are finished.
 _SLOTS = 2
@@ -53,35 +48,18 @@ class GpuKey:
         self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline
     ) -> None:
         self._zkey, self._device = zkey, device
-        fr, n = zkey.fr, zkey.domain_size
-        nonzeros = len(zkey.coefficients)
-        device.check_budget(f"the matrices of {zkey.path}", GpuRows.peak_bytes(fr, nonzeros, 2 * n))
+        calibrate(device, timeline)
         with timeline.stage("matrices"):
-            self._rows = GpuRows.from_coefficients(device, fr, zkey.coefficients, n)
-            elements = max(3 * n, self._rows.elements)
-            self._products = device.allocate(elements * fr.bytes, zero=False)
+            self._quotient = Quotient(device, zkey)
         with timeline.stage("bases"):
-            self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
-            parts = [
-                KeyBases.of("B2", g2, zkey.b_g2),
-                KeyBases.of("A", g1, zkey.a),
-                KeyBases.of("B1", g1, zkey.b_g1),
-                KeyBases.of("C", g1, zkey.c, zkey.public + 1),
-                KeyBases.of("H", g1, zkey.h),
-            ]
-            taken = (
-                self._rows.nbytes
-                + self._products.nbytes
-                + self._domain.peak_bytes(batch=3, ordering="NR")
-                + _SLOTS * zkey.variables * fr.bytes
-            )
+            parts = parts_of(zkey, g1, g2)
+            taken = self._quotient.nbytes + _SLOTS * zkey.variables * zkey.fr.bytes
             memory = MsmMemory.fitting(device, parts, device.memory_budget - taken)
             self._names = [part.name for part in parts]
             self._bases = GpuBases(device, parts, memory)
             # Slices of bases that pass through belong to a slot.
             self._most_slots = 1 if memory.streamed else _SLOTS
         with timeline.stage("transforms"):
-            self._multiply = device.compile(field_multiply, spec=FieldSpec(fr))
             self._copiers = Copiers()
             self._slots = [_Slot(self)]
         self._free = list(self._slots)
@@ -118,20 +96,6 @@ class GpuKey:
             self._free.append(slot)
             self._changed.notify()
 
-    def _record_quotient(self, recording: RecordingStream, witness: Buffer) -> Buffer:
-        """The scalars of the H bases: A*B - C on the odd coset."""
-        fr, n = self._zkey.fr, self._zkey.domain_size
-        size = n * fr.bytes
-        self._rows.record(recording, witness, self._products)
-        evaluations = self._products.slice(0, 3 * size)
-        a, b, c = (evaluations.slice(start, start + size) for start in range(0, 3 * size, size))
-        recording.launch(
-            self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",
-            bytes=3 * size, modmuls=n, multiply_adds=n * product_cost(fr),
-        )  # fmt: skip
-        record_coset_quotient(recording, self._domain, evaluations, a)
-        return a
-
 
 class _Slot:
     """What a proof in progress has to itself.
@@ -148,7 +112,7 @@ class _Slot:
         first = self._device.stream("proof").record()
         # What uses one memory stays in one recording, which puts it in order.
         last = self._device.stream("proof").record() if bases.is_apart("H") else first
-        h = key._record_quotient(last, witness)
+        h = key._quotient.record(last, witness)
         self.of_witness = PendingPoints(
             {name: bases.record(first, name, witness) for name in key._names if name != "H"}
         )

@@ -10,6 +10,7 @@ Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +195,67 @@ class Layout:
         """Elements that the products need: the rows, then the sums of pieces."""
         return max(self.height, int(self.bounds[-1]))
 
+    def runs(self, most: int) -> Iterator[tuple[slice, slice, int]]:
+        """Runs of bundles whose entries, with what fills them up, are at most `most`.
+
+        Of each run the pieces, the bundles, and the entries that they have room for. A bundle has
+        at most PIECE * BUNDLE entries, and a run at least one bundle.
+        """
+        ends = np.append(self.bundles[1:], np.uint64(self.room)).astype(np.int64)
+        begin = 0
+        while begin < len(ends):
+            start = int(self.bundles[begin])
+            end = max(begin + 1, int(np.searchsorted(ends, start + most, side="right")))
+            pieces = slice(begin * BUNDLE, min(end * BUNDLE, len(self.lengths)))
+            yield pieces, slice(begin, end), int(ends[end - 1]) - start
+            begin = end
+
+
+class _Run:
+    """Pieces of rows in device memory."""
+
+    def __init__(
+        self,
+        device: AnyDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        layout: Layout,
+        run: tuple[slice, slice, int],
+        index_word: int,
+    ) -> None:
+        pieces, bundles, room = run
+        first, lengths = layout.first[pieces], layout.lengths[pieces]
+        self.count = len(lengths)
+        if self.count < len(layout.lengths):
+            # Only the entries of these pieces are brought to the device.
+            sizes = lengths.astype(np.int64)
+            own = np.cumsum(sizes) - sizes
+            places = np.arange(sizes.sum()) + np.repeat(first - own, sizes)
+            coefficients, first = taken(coefficients, places), own.astype(np.uint32)
+        starts = layout.bundles[bundles] - layout.bundles[bundles.start]
+        self.targets, self.lengths, self.bundles = (
+            device.upload(array) for array in (layout.targets[pieces], lengths, starts)
+        )
+        self.indices = device.allocate(4 * room, zero=False)
+        self.values = device.allocate(modulus.bytes * room, zero=False)
+        words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
+        device.launch(
+            device.compile(lay_out_rows, words=modulus.words, index=index_word),
+            -(-self.count // device.lanes),
+            self.count,
+            device.upload(first),
+            self.lengths,
+            self.bundles,
+            device.upload(np.require(words, requirements=("C", "A"))),
+            self.indices,
+            self.values,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        buffers = (self.targets, self.lengths, self.bundles, self.indices, self.values)
+        return sum(buffer.nbytes for buffer in buffers)
+
 
 class GpuRows:
     """Rows of one or more matrices over the same columns on a GPU, to be multiplied by a vector.
@@ -225,24 +287,13 @@ class GpuRows:
         layout = Layout.of_rows(height, row[start], start, length)
         self.elements = layout.elements
         self._pieces, self._cut = len(layout.lengths), len(layout.cut)
-        self._targets, self._lengths, self._bundles = (
-            device.upload(array) for array in (layout.targets, layout.lengths, layout.bundles)
-        )
         self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
-        self._indices = device.allocate(4 * layout.room, zero=False)
-        self._values = device.allocate(modulus.bytes * layout.room, zero=False)
-        words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
-        device.launch(
-            device.compile(lay_out_rows, words=modulus.words, index=index_word),
-            -(-self._pieces // device.lanes),
-            self._pieces,
-            device.upload(layout.first),
-            self._lengths,
-            self._bundles,
-            device.upload(np.require(words, requirements=("C", "A"))),
-            self._indices,
-            self._values,
-        )
+        # What a kernel reaches of the entries as they are in the file.
+        most = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
+        self._runs = [
+            _Run(device, modulus, coefficients, layout, run, index_word)
+            for run in layout.runs(most)
+        ]
         self._multiply = device.compile(multiply_pieces, modulus=modulus)
         self._add = device.compile(add_pieces, modulus=modulus)
 
@@ -281,8 +332,8 @@ class GpuRows:
     @property
     def nbytes(self) -> int:
         """Device memory that the rows keep."""
-        kept = (self._targets, self._lengths, self._bundles, self._cut_rows, self._bounds)
-        return sum(buffer.nbytes for buffer in (*kept, self._indices, self._values))
+        kept = sum(run.nbytes for run in self._runs)
+        return kept + self._cut_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
         """Put the products with a host array into another, shape (height, words), and wait.
@@ -303,22 +354,25 @@ class GpuRows:
         `out` has room for `elements` elements and may hold anything.
         """
         lanes, size = self._device.lanes, self._modulus.bytes
-        recording.launch(
-            self._multiply,
-            -(-self._pieces // lanes),
-            self._pieces,
-            self._targets,
-            self._lengths,
-            self._bundles,
-            self._indices,
-            self._values,
-            vector,
-            out,
-            label="A·w, B·w",
-            bytes=self.nonzeros * (4 + 2 * size) + self._pieces * size,
-            modmuls=self.nonzeros,
-            multiply_adds=self.nonzeros * product_cost(self._modulus),
-        )
+        for run in self._runs:
+            share = run.count / self._pieces
+            nonzeros = round(share * self.nonzeros)
+            recording.launch(
+                self._multiply,
+                -(-run.count // lanes),
+                run.count,
+                run.targets,
+                run.lengths,
+                run.bundles,
+                run.indices,
+                run.values,
+                vector,
+                out,
+                label="A·w, B·w",
+                bytes=nonzeros * (4 + 2 * size) + run.count * size,
+                modmuls=nonzeros,
+                multiply_adds=nonzeros * product_cost(self._modulus),
+            )
         if self._cut:
             recording.launch(
                 self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"

@@ -1,0 +1,134 @@
+"""The sums of a proof as recordings for a device that is somewhere else, such as in a browser.
+
+What a resident key does on a GPU that is here (see `quod.groth16.gpu.key`), the browser's runtime
+does with what is recorded on a `PlanningDevice`: kernels in portable WGSL, the key's data as
+constants, and nothing that the host is asked for between the witness and five points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.planning import PlanningDevice
+from quod.device.recording import Copy, Fill, Launch, Recording
+from quod.device.stream import RecordingStream
+from quod.errors import DeviceError
+from quod.formats import Zkey
+from quod.groth16.gpu.bases import GpuBases, MsmMemory, parts_of
+from quod.groth16.gpu.quotient import Quotient
+
+# The MSMs as they follow the transforms.
+_ORDER = ("H", "A", "B1", "C", "B2")
+
+
+@dataclass(frozen=True)
+class GraphStage:
+    """Work that a progress bar shows as one: launches, fills, and copies on the device."""
+
+    name: str
+    recording: Recording
+
+
+@dataclass(frozen=True)
+class ProofGraph:
+    """The way from a witness to the sums of a proof.
+
+    `witness` has room for `variables` canonical integers of 32 bytes, the constant 1 first and then
+    `public` public inputs. `stages` are run one after the other. `results` are the sums A, B1, B2,
+    C and H: an affine point each in Montgomery form, as a zkey has them, zeros for infinity; None
+    for a sum that is infinity whatever the witness. The first word of each of `flags`, by the same
+    names, is 0 afterwards unless a scalar was not below the order of the curve. `constants` are
+    whole allocations with the key's data; all others are scratch memory, which takes
+    `scratch_bytes`, the witness and the results among it. A graph may be run again as it is.
+    """
+
+    device: PlanningDevice
+    curve: str
+    variables: int
+    public: int
+    witness: Buffer
+    stages: tuple[GraphStage, ...]
+    results: Mapping[str, Buffer | None]
+    flags: Mapping[str, Buffer]
+    constants: tuple[Buffer, ...]
+    scratch_bytes: int
+
+
+def record_proof(zkey: Zkey, device: PlanningDevice | None = None) -> ProofGraph:
+    """Records the proofs of a key.
+
+    DeviceError if they do not fit the memory budget of the device, or its limits.
+    """
+    device = device or PlanningDevice()
+    g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
+    quotient = Quotient(device, zkey)
+    witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
+    parts = parts_of(zkey, g1, g2)
+    left = device.memory_budget - quotient.nbytes - witness.nbytes
+    # Everything runs in order, so that one workspace does. Multiples would have to be fetched.
+    memory = MsmMemory.fitting(device, parts, left, workspaces=(1,), copies=(1,))
+    if memory.streamed:
+        raise DeviceError(
+            f"the bases of {zkey.path} do not fit a memory budget of {device.memory_budget} bytes, "
+            "and a recorded proof cannot fetch them piece by piece; allow it more memory"
+        )
+    bases = GpuBases(device, parts, memory)
+    stages: list[GraphStage] = []
+
+    def stage(name: str, work: Callable[[RecordingStream], None]) -> None:
+        recording = device.stream(name).record()
+        work(recording)
+        stages.append(GraphStage(name, recording.finish().recording))
+
+    scalars: list[Buffer] = []
+    stage("A·w, B·w", lambda recording: quotient.record_products(recording, witness))
+    stage("quotient", lambda recording: scalars.append(quotient.record_transforms(recording)))
+    results: dict[str, Buffer | None] = {}
+    flags: dict[str, Buffer] = {}
+    for part in sorted(parts, key=lambda part: _ORDER.index(part.name)):
+        name, group = part.name, part.group
+        if not bases.has(name):
+            results[name] = None
+            continue
+        point = results[name] = device.allocate(8 * group.point_words, zero=False)
+        flag = flags[name] = device.allocate(16, zero=False)
+        source = scalars[0] if name == "H" else witness
+
+        def work(
+            recording: RecordingStream, name: str = name, source: Buffer = source,
+            point: Buffer = point, flag: Buffer = flag,
+        ) -> None:  # fmt: skip
+            bases.record_finished(recording, name, source, point, flag)
+
+        stage(f"MSM {name}", work)
+    constants, scratch_bytes = _memory(device, stages)
+    return ProofGraph(
+        device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), results, flags,
+        constants, scratch_bytes,
+    )  # fmt: skip
+
+
+def _memory(device: PlanningDevice, stages: list[GraphStage]) -> tuple[tuple[Buffer, ...], int]:
+    """The constants that the stages use, and the bytes of what else they use."""
+    used: dict[int, Buffer] = {}
+    for stage in stages:
+        for step in stage.recording.steps:
+            match step:
+                case Launch():
+                    memory = list(step.arguments)
+                case Copy(direction="copy"):
+                    memory = [step.source, step.target]
+                case Fill():
+                    memory = [step.target]
+                case _:
+                    raise DeviceError(f"{stage.name} has a step for the host: {step.label}")
+            for own in memory:
+                if isinstance(own, Buffer):
+                    found = device.whole(own)
+                    used[found.address] = found
+    everything = [used[address] for address in sorted(used)]
+    constants = tuple(own for own in everything if device.is_constant(own))
+    return constants, sum(own.nbytes for own in everything if not device.is_constant(own))

@@ -1,0 +1,76 @@
+"""From a witness to the scalars of the H bases, on a GPU."""
+
+from __future__ import annotations
+
+from quod.device.buffer import Buffer
+from quod.device.memory import bytes_text
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import DeviceError
+from quod.field.cost import product_cost
+from quod.field.kernels import field_multiply
+from quod.field.spec import FieldSpec
+from quod.formats import Zkey
+from quod.groth16.gpu.rows import GpuRows
+from quod.ntt import NttPlan
+from quod.ntt.quotient import record_coset_quotient
+
+
+class Quotient:
+    """The matrices of a key, laid out, and room for their products with a witness.
+
+    DeviceError if there is too little memory, or if a kernel of the device does not reach all
+    elements of a vector.
+    """
+
+    def __init__(self, device: AnyDevice, zkey: Zkey) -> None:
+        self._device, self._fr = device, zkey.fr
+        self._size = zkey.domain_size
+        fr, n = zkey.fr, zkey.domain_size
+        vector, reach = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
+        if vector > reach:
+            raise DeviceError(
+                f"{zkey.path} has {zkey.constraints} constraints over {zkey.variables} variables, "
+                f"whose vectors take {bytes_text(vector)}, and a kernel of this device reaches "
+                f"{bytes_text(reach)}; prove on one that reaches more, or with --device cpu"
+            )
+        needed = GpuRows.peak_bytes(fr, len(zkey.coefficients), 2 * n)
+        device.check_budget(f"the matrices of {zkey.path}", needed)
+        self._rows = GpuRows.from_coefficients(device, fr, zkey.coefficients, n)
+        elements = max(3 * n, self._rows.elements)
+        self._products = device.allocate(elements * fr.bytes, zero=False)
+        self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
+        self._multiply = device.compile(field_multiply, spec=FieldSpec(fr))
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory that it takes, the tables of the transforms among it."""
+        tables = self._domain.peak_bytes(batch=3, ordering="NR")
+        return self._rows.nbytes + self._products.nbytes + tables
+
+    def record(self, recording: RecordingStream, witness: Buffer) -> Buffer:
+        """Records all of it: A*B - C on the odd coset, canonical integers."""
+        self.record_products(recording, witness)
+        return self.record_transforms(recording)
+
+    def record_products(self, recording: RecordingStream, witness: Buffer) -> None:
+        """Records A*w, B*w and their product; `witness` holds canonical integers."""
+        fr, n = self._fr, self._size
+        self._rows.record(recording, witness, self._products)
+        a, b, c = self._thirds()
+        recording.launch(
+            self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",
+            bytes=3 * a.nbytes, modmuls=n, multiply_adds=n * product_cost(fr),
+        )  # fmt: skip
+
+    def record_transforms(self, recording: RecordingStream) -> Buffer:
+        """Records what follows, and gives the scalars."""
+        a, _, c = self._thirds()
+        evaluations = self._products.slice(0, 3 * c.nbytes)
+        record_coset_quotient(recording, self._domain, evaluations, a)
+        return a
+
+    def _thirds(self) -> tuple[Buffer, Buffer, Buffer]:
+        size = self._size * self._fr.bytes
+        a, b, c = (self._products.slice(at, at + size) for at in range(0, 3 * size, size))
+        return a, b, c
