@@ -17,7 +17,7 @@ cp "$here/membership.circom" "$work"
 python3 "$here/make_input.py" "$work/input.json"
 cd "$work"
 
-"$tools/circom2" membership.circom --r1cs --wasm --O2
+"$tools/circom2" membership.circom --r1cs --wasm --sym --O2
 "$tools/snarkjs" wtns calculate membership_js/membership.wasm input.json witness.wtns
 
 random() { head -c 64 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
@@ -28,5 +28,7 @@ random() { head -c 64 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
 "$tools/snarkjs" zkey contribute circuit0.zkey circuit.zkey --name=example -e="$(random)"
 "$tools/snarkjs" zkey export verificationkey circuit.zkey verification_key.json
 
-cp input.json witness.wtns circuit.zkey verification_key.json "$here"
+cp membership_js/membership.wasm circuit.wasm
+cp membership.sym circuit.sym
+cp input.json witness.wtns circuit.zkey circuit.wasm circuit.sym verification_key.json "$here"
 ls -l "$here"

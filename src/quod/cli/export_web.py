@@ -1,0 +1,96 @@
+"""quod export-web: a static site that proves a circuit in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from quod.cli.options import Quiet, Timings
+from quod.cli.terminal import note, show, show_timings, warn
+
+
+def export_web(
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    wasm: Annotated[
+        Path,
+        typer.Option("--wasm", metavar="FILE", help="The witness calculator that circom made."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the site goes.")
+    ],
+    sym: Annotated[
+        Path | None,
+        typer.Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
+    ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="An input to offer as an example. It is published with the site.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="What the page calls the circuit.")
+    ] = None,
+    limbs: Annotated[
+        str,
+        typer.Option("--limbs", metavar="NAME", help="How field elements are held; see web.md."),
+    ] = "",
+    memory: Annotated[
+        int,
+        typer.Option("--memory", metavar="MIB", help="Memory of the GPU that a proof may take."),
+    ] = 1024,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the site on this machine until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port for --serve.")] = 8000,
+    timings: Timings = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a static site on which anyone can prove the circuit in their own browser.
+
+    The site needs no server but one for files, and nothing of what is entered leaves the page.
+    """
+    from quod.cli.progress import followed_timeline
+    from quod.field.lazy_limbs import LimbChoice
+    from quod.target.wgsl_machine import DEFAULT_LIMBS
+    from quod.web.site import export_site
+
+    if memory < 1:
+        raise typer.BadParameter("--memory is at least 1 MiB")
+    try:
+        LimbChoice.parse(limbs or DEFAULT_LIMBS)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        site = export_site(
+            zkey, wasm, out,
+            name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
+            memory_budget=memory << 20, timeline=timeline,
+        )  # fmt: skip
+    if timings:
+        show_timings(timeline)
+    if sym is None and example is None:
+        warn("without --sym or --input the page has no form, only a field for the input as JSON")
+    note(
+        f"Wrote {site.files} files to {out} in {perf_counter() - begin:.1f} s: runtime "
+        f"{site.runtime / 1000:.1f} kB, {site.kernels} kernels and their graph "
+        f"{site.graph / 1000:.0f} kB, key {site.data / 1e6:.1f} MB. A proof takes "
+        f"{site.memory / 1e6:.0f} MB on the GPU.",
+        quiet=quiet,
+    )
+    if serve:
+        _serve(out, port)
+
+
+def _serve(folder: Path, port: int) -> None:
+    from quod.web.serve import site_server
+
+    with site_server(folder, port) as server:
+        show(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+        server.serve_forever()

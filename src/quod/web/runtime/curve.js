@@ -1,0 +1,292 @@
+/** The curves, their two groups, and points as snarkjs and zkey files write them. */
+import { InputError } from "./errors.js";
+import { Tower, inverse, primeField } from "./field.js";
+
+/** @typedef {import("./field.js").Fq2} Fq2 */
+/**
+ * @template T
+ * @typedef {[T, T] | null} Point Affine; null is the point at infinity.
+ */
+/** @typedef {ReturnType<typeof makeCurve>} Curve */
+
+/**
+ * The group of y^2 = x^3 + b over a field.
+ * @template T
+ */
+export class Group {
+  /**
+   * @param {import("./field.js").Field<T>} field
+   * @param {T} b
+   */
+  constructor(field, b) {
+    this.field = field;
+    this.b = b;
+  }
+
+  /** @param {Point<T>} p */
+  contains(p) {
+    const { add, mul, eq } = this.field;
+    return p === null || eq(mul(p[1], p[1]), add(mul(p[0], mul(p[0], p[0])), this.b));
+  }
+
+  /**
+   * @param {Point<T>} p
+   * @param {Point<T>} q
+   */
+  equal(p, q) {
+    return p === null || q === null ? p === q : this.field.eq(p[0], q[0]) && this.field.eq(p[1], q[1]);
+  }
+
+  /**
+   * @param {Point<T>} p
+   * @returns {Point<T>}
+   */
+  neg(p) {
+    return p && [p[0], this.field.neg(p[1])];
+  }
+
+  /**
+   * The slope of the line through two points, the tangent if they are equal.
+   * @param {[T, T]} p
+   * @param {[T, T]} q Not -p.
+   */
+  slope([x1, y1], [x2, y2]) {
+    const { add, sub, mul, inv, eq } = this.field;
+    if (!eq(x1, x2)) return mul(sub(y2, y1), inv(sub(x2, x1)));
+    const square = mul(x1, x1);
+    return mul(add(square, add(square, square)), inv(add(y1, y1)));
+  }
+
+  /**
+   * The sum of two points with that slope between them.
+   * @param {[T, T]} p
+   * @param {[T, T]} q
+   * @param {T} slope
+   * @returns {[T, T]}
+   */
+  addAlong([x1, y1], [x2], slope) {
+    const { sub, mul } = this.field;
+    const x = sub(sub(mul(slope, slope), x1), x2);
+    return [x, sub(mul(slope, sub(x1, x)), y1)];
+  }
+
+  /**
+   * @param {Point<T>} p
+   * @param {Point<T>} q
+   * @returns {Point<T>}
+   */
+  add(p, q) {
+    const { add, eq, isZero } = this.field;
+    if (p === null || q === null) return p ?? q;
+    if (eq(p[0], q[0]) && isZero(add(p[1], q[1]))) return null;
+    return this.addAlong(p, q, this.slope(p, q));
+  }
+
+  /**
+   * scalar * p, in Jacobian coordinates (Bernstein and Lange, EFD: dbl-2009-l, madd).
+   * @param {bigint} scalar Not negative.
+   * @param {Point<T>} p
+   * @returns {Point<T>}
+   */
+  mul(scalar, p) {
+    if (p === null || scalar === 0n) return null;
+    const { add, sub, mul, inv, isZero, one, zero } = this.field;
+    const twice = (/** @type {T} */ a) => add(a, a);
+    let [x, y, z] = [one, one, zero];
+    const double = () => {
+      const a = mul(x, x);
+      const b = mul(y, y);
+      const c = mul(b, b);
+      const d = twice(sub(sub(mul(add(x, b), add(x, b)), a), c));
+      const e = add(a, twice(a));
+      z = twice(mul(y, z));
+      x = sub(mul(e, e), twice(d));
+      y = sub(mul(e, sub(d, x)), twice(twice(twice(c))));
+    };
+    for (const bit of scalar.toString(2)) {
+      double();
+      if (bit === "0") continue;
+      if (isZero(z)) {
+        [x, y, z] = [p[0], p[1], one];
+        continue;
+      }
+      const zz = mul(z, z);
+      const h = sub(mul(p[0], zz), x);
+      const r = sub(mul(p[1], mul(z, zz)), y);
+      if (isZero(h)) {
+        if (isZero(r)) double();
+        else z = zero;
+        continue;
+      }
+      const hh = mul(h, h);
+      const hhh = mul(h, hh);
+      const v = mul(x, hh);
+      z = mul(z, h);
+      x = sub(sub(mul(r, r), hhh), twice(v));
+      y = sub(mul(r, sub(v, x)), mul(y, hhh));
+    }
+    if (isZero(z)) return null;
+    const i = inv(z);
+    const ii = mul(i, i);
+    return [mul(x, ii), mul(y, mul(i, ii))];
+  }
+}
+
+/**
+ * @param {object} of
+ * @param {string} of.snarkjs Its name in proofs and keys of snarkjs.
+ * @param {"bn" | "bls12"} of.family
+ * @param {bigint} of.q
+ * @param {bigint} of.r
+ * @param {bigint} of.x The parameter of the family.
+ * @param {Fq2} of.xi
+ * @param {bigint} of.b
+ * @param {number} of.bytes Of a coordinate in a file.
+ */
+function makeCurve({ snarkjs, family, q, r, x, xi, b, bytes }) {
+  const tower = new Tower(q, xi);
+  const { mul, inv } = tower.fq2;
+  const bn = family === "bn";
+  const g1 = new Group(primeField(q), b);
+  // BN254 has a twist of type D (b / xi), BLS12-381 one of type M (b * xi).
+  const g2 = new Group(tower.fq2, mul([b, 0n], bn ? inv(xi) : xi));
+  const psi = [tower.frobenius1[2], tower.frobenius1[3]].map((c) => (bn ? c : inv(c)));
+  return {
+    snarkjs, bn, q, r, x, tower, g1, g2, bytes,
+    radix: 1n << BigInt(8 * bytes),
+    /**
+     * Untwist, Frobenius, twist; q times the point on G2.
+     * @param {[Fq2, Fq2]} p
+     * @returns {[Fq2, Fq2]}
+     */
+    psi: (p) => [mul([p[0][0], (q - p[0][1]) % q], psi[0]), mul([p[1][0], (q - p[1][1]) % q], psi[1])],
+  };
+}
+
+const sources = {
+  bn254: {
+    snarkjs: "bn128",
+    family: /** @type {const} */ ("bn"),
+    q: 0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n,
+    r: 0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001n,
+    x: 4965661367192848881n,
+    xi: /** @type {Fq2} */ ([9n, 1n]),
+    b: 3n,
+    bytes: 32,
+  },
+  bls12_381: {
+    snarkjs: "bls12381",
+    family: /** @type {const} */ ("bls12"),
+    q: 0x1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaabn,
+    r: 0x73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001n,
+    x: -0xd201000000010000n,
+    xi: /** @type {Fq2} */ ([1n, 1n]),
+    b: 4n,
+    bytes: 48,
+  },
+};
+
+/** @type {Map<string, Curve>} */
+const made = new Map();
+
+/**
+ * A curve by Quod's name or snarkjs's. InputError for another.
+ * @param {string} name
+ */
+export function curveOf(name) {
+  const found = Object.entries(sources).find(([key, source]) => key === name || source.snarkjs === name);
+  if (!found) throw new InputError(`curve ${JSON.stringify(name)} is neither bn128 nor bls12381`);
+  const [key, source] = found;
+  if (!made.has(key)) made.set(key, makeCurve(source));
+  return /** @type {Curve} */ (made.get(key));
+}
+
+// --- points as files have them
+
+/** @param {Point<bigint>} p */
+export const g1ToJson = (p) => (p ? [...p.map(String), "1"] : ["0", "1", "0"]);
+
+/** @param {Point<Fq2>} p */
+export const g2ToJson = (p) =>
+  p ? [...p.map((c) => c.map(String)), ["1", "0"]] : [["0", "0"], ["1", "0"], ["0", "0"]];
+
+/**
+ * A whole number, not negative, below a modulus.
+ * @param {unknown} value
+ * @param {bigint} modulus
+ * @param {string} what
+ */
+export function below(value, modulus, what) {
+  if (typeof value !== "string" || !/^\d{1,200}$/.test(value))
+    throw new InputError(`${what} is not a decimal number in quotes`);
+  const number = BigInt(value);
+  if (number >= modulus) throw new InputError(`${what} is not below the modulus of the field`);
+  return number;
+}
+
+/**
+ * A point of the curve as snarkjs writes it: affine, with a last coordinate of 1, or 0 at infinity.
+ * @param {Curve} curve
+ * @param {unknown} value
+ * @param {string} what
+ * @returns {Point<bigint>}
+ */
+export function g1FromJson(curve, value, what) {
+  if (!Array.isArray(value) || value.length !== 3) throw new InputError(`${what} has no three coordinates`);
+  const [x, y, z] = value.map((v, i) => below(v, curve.q, `${what}[${i}]`));
+  return checked(curve.g1, z === 1n ? [x, y] : z === 0n ? null : undefined, what);
+}
+
+/**
+ * @param {Curve} curve
+ * @param {unknown} value
+ * @param {string} what
+ * @returns {Point<Fq2>}
+ */
+export function g2FromJson(curve, value, what) {
+  if (!Array.isArray(value) || value.length !== 3 || !value.every((c) => Array.isArray(c) && c.length === 2))
+    throw new InputError(`${what} has no three coordinates of two numbers`);
+  const [x, y, z] = value.map((c, i) =>
+    c.map((/** @type {unknown} */ v, /** @type {number} */ j) => below(v, curve.q, `${what}[${i}][${j}]`)));
+  return checked(curve.g2, z[1] === 0n && z[0] <= 1n ? (z[0] ? [x, y] : null) : undefined, what);
+}
+
+/**
+ * @template T
+ * @param {Group<T>} group
+ * @param {Point<T> | undefined} point
+ * @param {string} what
+ * @returns {Point<T>}
+ */
+function checked(group, point, what) {
+  if (point === undefined) throw new InputError(`${what} is not affine: its last coordinate is neither 1 nor 0`);
+  if (!group.contains(point)) throw new InputError(`${what} is not on the curve`);
+  return point;
+}
+
+/**
+ * A point as a GPU leaves it: words of the Montgomery form, all zero at infinity.
+ * @param {Curve} curve
+ * @param {1 | 2} degree
+ * @param {Uint8Array} bytes
+ * @returns {any}
+ */
+export function pointFromWords(curve, degree, bytes) {
+  if (bytes.length !== 2 * degree * curve.bytes) throw new InputError(`a point of G${degree} has no ${bytes.length} bytes`);
+  if (bytes.every((byte) => byte === 0)) return null;
+  const unit = inverse(curve.radix, curve.q);
+  const values = [];
+  for (let at = 0; at < bytes.length; at += curve.bytes)
+    values.push((integerOf(bytes.subarray(at, at + curve.bytes)) * unit) % curve.q);
+  return degree === 1 ? values : [values.slice(0, 2), values.slice(2)];
+}
+
+/**
+ * The number that little-endian bytes stand for.
+ * @param {Uint8Array} bytes
+ */
+export function integerOf(bytes) {
+  let digits = "";
+  for (let i = bytes.length; i--; ) digits += bytes[i].toString(16).padStart(2, "0");
+  return BigInt("0x" + digits);
+}

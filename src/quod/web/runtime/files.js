@@ -1,0 +1,86 @@
+/** The files of a site: fetched with progress, and taken only in the size and with the hash that is listed. */
+import { InputError } from "./errors.js";
+
+/** @typedef {Record<string, { bytes: number, sha256: string }>} FileTable */
+/** @typedef {(name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>} Read */
+
+/**
+ * Reads files of a folder. InputError for one that is missing or not as long as the server says.
+ * @param {string | URL} folder
+ * @returns {Read}
+ */
+export const reader = (folder) => async (name, onBytes) => {
+  const url = new URL(name, new URL(folder, globalThis.location?.href));
+  let response;
+  try {
+    response = await fetch(url);
+  } catch {
+    throw new InputError(`${name} could not be fetched: the server does not answer, or there is no connection`);
+  }
+  if (!response.ok) throw new InputError(`${name} could not be fetched: the server says ${response.status}`);
+  const chunks = [];
+  let total = 0;
+  try {
+    for (const stream = response.body?.getReader(); stream; ) {
+      const { done, value } = await stream.read();
+      if (done) break;
+      chunks.push(value);
+      total += value.length;
+      onBytes?.(value.length);
+    }
+  } catch {
+    throw new InputError(`${name} broke off after ${total} bytes; load the page again`);
+  }
+  const bytes = new Uint8Array(total);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+};
+
+/**
+ * A file that the table lists; InputError unless it has the listed size and SHA-256.
+ * @param {Read} read
+ * @param {FileTable} table
+ * @param {string} name
+ * @param {(count: number) => void} [onBytes]
+ */
+export async function checkedFile(read, table, name, onBytes) {
+  const entry = table[name];
+  if (!entry) throw new InputError(`the site lists no file ${name}`);
+  const bytes = await read(name, onBytes);
+  let problem;
+  if (bytes.length !== entry.bytes) problem = `has ${bytes.length} bytes in place of ${entry.bytes}: it is truncated or another file`;
+  else {
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    const hex = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    if (hex !== entry.sha256) problem = "is damaged: its SHA-256 is not the listed one";
+  }
+  if (problem) {
+    // What was kept for offline use must not stay damaged.
+    for (const key of (await globalThis.caches?.keys()) ?? []) await caches.delete(key);
+    throw new InputError(`${name} ${problem}; load the page again, or upload the site again`);
+  }
+  return bytes;
+}
+
+/**
+ * A JSON file with a known schema.
+ * @param {Uint8Array} bytes
+ * @param {string} name
+ * @param {string} schema
+ * @returns {any}
+ */
+export function parseDocument(bytes, name, schema) {
+  let document;
+  try {
+    document = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    throw new InputError(`${name} is not JSON: the server gives another file, or a truncated one`);
+  }
+  if (document?.schema !== schema)
+    throw new InputError(`${name} has schema ${document?.schema}, and this runtime reads ${schema}; export the site again`);
+  return document;
+}

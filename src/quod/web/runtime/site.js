@@ -1,0 +1,33 @@
+/** What an exported site has, beside its graph. */
+import { curveOf } from "./curve.js";
+import { MismatchError } from "./errors.js";
+import { checkedFile, parseDocument } from "./files.js";
+import { WitnessCalculator } from "./witness.js";
+
+/**
+ * What the exported site says of itself; small, and needs no GPU.
+ * @param {import("./files.js").Read} read
+ */
+export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-1");
+
+/**
+ * The witness calculator of a site; MismatchError if it is one of another circuit or field.
+ * @param {import("./files.js").Read} read
+ * @param {any} site
+ */
+export async function loadCalculator(read, site) {
+  const wasm = await checkedFile(read, site.files, "witness.wasm");
+  const calculator = await WitnessCalculator.load(wasm, curveOf(site.curve).r);
+  if (calculator.variables !== site.variables)
+    throw new MismatchError(
+      `the witness calculator has ${calculator.variables} values and the key ${site.variables}: they are of different circuits`);
+  return calculator;
+}
+
+/**
+ * The verifying key of a site.
+ * @param {import("./files.js").Read} read
+ * @param {any} site
+ */
+export const loadKey = async (read, site) =>
+  JSON.parse(new TextDecoder().decode(await checkedFile(read, site.files, "verification_key.json")));

@@ -1,0 +1,59 @@
+/** The prover beside the page, which stays responsive; messages are {id, task, ...} and their answers. */
+import { findAdapter, isSoftware, nameOf } from "./device.js";
+import { DeviceError, packed } from "./errors.js";
+import { reader } from "./files.js";
+import { load } from "./quod.js";
+import { loadCalculator, loadKey, readSite } from "./site.js";
+import { verify } from "./verify.js";
+import { parseInput } from "./witness.js";
+
+const read = reader(new URL(".", import.meta.url));
+/** @type {Promise<import("./quod.js").Prover> | undefined} */
+let prover;
+
+/** @type {Record<string, (message: any, progress: (progress: any) => void) => any>} */
+const tasks = {
+  /** What the circuit takes: the signals among the candidates of which the calculator knows the size. */
+  async inputs() {
+    const site = await readSite(read);
+    const calculator = await loadCalculator(read, site);
+    return site.signals
+      .map((/** @type {any} */ signal) => ({ ...signal, size: calculator.sizeOf(signal.name) }))
+      .filter((/** @type {any} */ signal) => signal.size > 0);
+  },
+  async device() {
+    const { info } = await findAdapter((await readSite(read)).needs);
+    return { name: nameOf(info), software: isSoftware(info) };
+  },
+  async prove({ text }, onProgress) {
+    const input = parseInput(text);
+    prover ??= load(new URL(".", import.meta.url), { onProgress });
+    // What could not be loaded may be there the next time; what has failed is loaded afresh.
+    const forget = () => (prover = undefined);
+    const loaded = await prover.catch((error) => {
+      forget();
+      throw error;
+    });
+    try {
+      return await loaded.prove(input, { onProgress });
+    } catch (error) {
+      if (error instanceof DeviceError) {
+        loaded.destroy();
+        forget();
+      }
+      throw error;
+    }
+  },
+  async verify({ publicSignals, proof }) {
+    return verify(await loadKey(read, await readSite(read)), parseInput(publicSignals), parseInput(proof));
+  },
+};
+
+globalThis.onmessage = async (/** @type {MessageEvent} */ { data: { id, task, ...message } }) => {
+  try {
+    const result = await tasks[task](message, (progress) => postMessage({ id, progress }));
+    postMessage({ id, result });
+  } catch (error) {
+    postMessage({ id, error: packed(error) });
+  }
+};

@@ -1,0 +1,108 @@
+"""The JavaScript of the browser's runtime, as a site gets it: without comments and indentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+MODULES = (
+    "quod.js", "site.js", "errors.js", "field.js", "curve.js", "verify.js", "witness.js",
+    "files.js", "device.js", "graph.js",
+)  # fmt: skip
+"""What a program imports; ``quod.d.ts`` has the types."""
+
+PAGE = ("index.html", "style.css", "icon.svg", "page.js", "worker.js", "offline.js")
+"""What the page adds."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment> /\*.*?\*/ | //[^\n]* )
+  | (?P<text> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' )
+  | (?P<space> \s+ )
+  | (?P<word> [\w$]+ )
+  | (?P<sign> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_REGEX = re.compile(r"/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+/[a-z]*")
+_BEFORE_REGEX = "(,=:!&|"
+
+
+def source(name: str) -> str:
+    """A file of the runtime as it was written."""
+    return (files("quod.web") / "runtime" / name).read_text(encoding="utf-8")
+
+
+def stripped(javascript: str) -> str:
+    """JavaScript without comments, indentation and the spaces around signs.
+
+    For our own sources: a regular expression follows one of ``(,=:!&|``, a division does not.
+    """
+    text = "".join(_tokens(javascript))
+    return re.sub(r"(?<=[{(\[,;])\n|\n(?=[})\]])", "", text).strip() + "\n"
+
+
+def _tokens(javascript: str) -> Iterator[str]:
+    """What is left of a text, piece by piece."""
+    at, before, space = 0, "\n", False
+    while at < len(javascript):
+        if javascript[at] == "`":
+            stop = _template_end(javascript, at)
+            before = javascript[at:stop]
+            yield before
+            at, space = stop, False
+            continue
+        regex = _REGEX.match(javascript, at) if before[-1] in _BEFORE_REGEX else None
+        match = regex or _TOKEN.match(javascript, at)
+        assert match is not None
+        at, token = match.end(), match.group()
+        if match.lastgroup in ("comment", "space"):
+            space = True
+            # A line may end a statement, so that its end is kept.
+            if "\n" in token and before != "\n":
+                before = "\n"
+                yield before
+            continue
+        if space and _needs_space(before[-1], token[0]):
+            yield " "
+        before, space = token, False
+        yield token
+
+
+def _template_end(javascript: str, start: int) -> int:
+    """Where the template ends that begins there; it is kept as it is, with those within it."""
+    at = start + 1
+    while javascript[at] != "`":
+        if javascript[at] == "\\":
+            at += 1
+        elif javascript.startswith("${", at):
+            depth = 0
+            while True:
+                at += 1
+                if javascript[at] == "`":
+                    at = _template_end(javascript, at) - 1
+                depth += {"{": 1, "}": -1}.get(javascript[at], 0)
+                if not depth:
+                    break
+        at += 1
+    return at + 1
+
+
+def _needs_space(before: str, after: str) -> bool:
+    return (_is_word(before) and _is_word(after)) or (before == after and before in "+-")
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character in "_$"
+
+
+def runtime_files(*, page: bool = True) -> dict[str, bytes]:
+    """The files of the runtime by name, with the page or without."""
+    names = (*MODULES, *PAGE) if page else MODULES
+    written = {}
+    for name in names:
+        text = source(name)
+        written[name] = (stripped(text) if name.endswith(".js") else text).encode()
+    written["quod.d.ts"] = source("quod.d.ts").encode()
+    return written

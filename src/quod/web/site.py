@@ -1,0 +1,181 @@
+"""A static site that proves one circuit in the browser; docs/web.md describes its files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quod import __version__
+from quod.curve.array import to_points
+from quod.curve.groups import GROUPS
+from quod.device.planning import DEFAULT_MEMORY_BUDGET, PlanningDevice
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError, OutputError
+from quod.formats import Zkey, write_all_atomically
+from quod.formats.output import Content
+from quod.groth16.gpu.graph import ProofGraph, record_proof
+from quod.groth16.verifier import VerifyingKey
+from quod.target.wgsl_machine import DEFAULT_LIMBS
+from quod.web.graph import GraphFiles, Stage, graph_files, listed
+from quod.web.runtime_text import runtime_files
+from quod.web.signals import merged, read_example, read_symbols
+from quod.web.witness_wasm import read_calculator
+
+SCHEMA = "quod-site-1"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What was written: bytes of the runtime (with its page), of the kernels and the graph, and of
+    the key's data; `memory` is what a proof takes on the GPU."""
+
+    folder: Path
+    files: int
+    runtime: int
+    graph: int
+    data: int
+    memory: int
+    kernels: int
+
+
+def export_site(
+    zkey: str | PathLike[str],
+    wasm: str | PathLike[str],
+    folder: str | PathLike[str],
+    *,
+    name: str | None = None,
+    symbols: str | PathLike[str] | None = None,
+    example: str | PathLike[str] | None = None,
+    limbs: str = DEFAULT_LIMBS,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    timeline: Timeline | None = None,
+) -> Site:
+    """Writes the site of a key and circom's witness calculator to a folder, which is made.
+
+    `name` is what the page calls the circuit, by default the name of the key's file. `symbols` (a
+    .sym file) or `example` (an input, which the page offers to everyone who opens it) name the
+    input signals. `limbs` says how elements are held in the browser; `memory_budget` is in bytes of
+    the browser's GPU.
+
+    InputError for a malformed file, MismatchError for a calculator of another circuit, DeviceError
+    for a circuit that needs more than browsers allow, OutputError where nothing can be written.
+    """
+    timeline = or_null(timeline)
+    target = Path(folder)
+    _check_folder(target)
+    with timeline.stage("read key"):
+        key = Zkey.open(Path(zkey))
+        key.check_points_below_modulus()
+        calculator = read_calculator(wasm)
+        calculator.check(key)
+    found = read_symbols(symbols, key.public) if symbols is not None else None
+    document, signals = read_example(example) if example is not None else (None, ())
+    with timeline.stage("record"):
+        device = PlanningDevice(limbs=limbs, memory_budget=memory_budget)
+        graph = record_proof(key, device)
+    with timeline.stage("kernels"):
+        made = proof_graph_files(graph)
+    with timeline.stage("verifying key"):
+        verifying = VerifyingKey.from_zkey(key).to_json().encode()
+    contents: dict[str, Content] = {**made.files}
+    contents |= {"witness.wasm": calculator.content, "verification_key.json": verifying}
+    small = {name: content for name, content in contents.items() if isinstance(content, bytes)}
+    site = {
+        "schema": SCHEMA,
+        "quod": __version__,
+        "name": name or Path(zkey).stem,
+        "curve": key.curve,
+        "variables": key.variables,
+        "public": key.public,
+        "constraints": key.constraints,
+        "points": _points(key),
+        "signals": [signal.to_json() for signal in merged(found, signals)],
+        "publics": list(found.publics) if found is not None else [],
+        "example": document,
+        "needs": {"limits": dict(made.limits), "features": [], "memory": made.memory},
+        "download": made.data,
+        "files": {
+            name: listed(small[name])
+            for name in ("graph.json", "witness.wasm", "verification_key.json")
+        },
+    }
+    text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode()
+    runtime = runtime_files()
+    # A new version of the site must not be mixed with what browsers have kept of an old one.
+    version = hashlib.sha256(text + b"".join(runtime.values())).hexdigest()[:16]
+    runtime["offline.js"] = runtime["offline.js"].replace(b"VERSION", version.encode())
+    contents |= {"site.json": text, **runtime}
+    with timeline.stage("write"):
+        _write(target, contents)
+    kernels = json.loads(small["kernels.json"])
+    return Site(
+        folder=target,
+        files=len(contents),
+        runtime=sum(len(code) for file, code in runtime.items() if not file.endswith(".d.ts")),
+        graph=len(small["graph.json"]) + len(small["kernels.json"]),
+        data=made.data,
+        memory=made.memory,
+        kernels=len(kernels),
+    )
+
+
+def proof_graph_files(graph: ProofGraph) -> GraphFiles:
+    """The files of a recorded proof: the witness in, sums by their names and ``NAME flag`` out."""
+    outputs = {name: point for name, point in graph.results.items() if point is not None}
+    outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}
+    stages = [Stage(stage.name, stage.recording) for stage in graph.stages]
+    return graph_files(graph.device, stages, inputs={"witness": graph.witness}, outputs=outputs)
+
+
+def _points(key: Zkey) -> dict[str, Any]:
+    """The single points of a key as snarkjs writes points."""
+    found: dict[str, Any] = {}
+    g1, g2 = GROUPS[f"{key.curve}.g1"], GROUPS[f"{key.curve}.g2"]
+    for name in ("alpha", "beta", "delta"):
+        words = getattr(key, f"{name}_g1")
+        (point,) = to_points(g1, np.stack([words]))
+        if point is None:
+            raise InputError(f"{name}_g1 is the point at infinity", path=key.path)
+        found[f"{name}1"] = [*map(str, point), "1"]
+    for name in ("beta", "delta"):
+        words = getattr(key, f"{name}_g2")
+        (pair,) = to_points(g2, np.stack([words]))
+        if pair is None:
+            raise InputError(f"{name}_g2 is the point at infinity", path=key.path)
+        found[f"{name}2"] = [*([*map(str, c)] for c in pair), ["1", "0"]]
+    return found
+
+
+# --- the folder
+
+
+def _check_folder(folder: Path) -> None:
+    """OutputError for a folder that has other things in it: they would be published too."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{fspath(folder)}: could not be written (is no folder); name a folder")
+    if any(folder.iterdir()) and not (folder / "site.json").is_file():
+        raise OutputError(
+            f"{fspath(folder)}: has files that are none of a site; name an empty or a new folder"
+        )
+
+
+def _write(folder: Path, contents: Mapping[str, Content]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{fspath(folder)}: could not be made ({error.strerror})") from error
+    write_all_atomically({folder / name: content for name, content in contents.items()})
+    for old in folder.glob("data-*.bin"):
+        if old.name not in contents:
+            with contextlib.suppress(OSError):
+                old.unlink()

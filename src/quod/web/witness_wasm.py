@@ -1,0 +1,149 @@
+"""circom's witness calculator as a file: that it is one, and of the circuit of a key.
+
+The few facts that are checked are constants of the module: circom compiles `getWitnessSize` to a
+function that returns a number. (WebAssembly core specification 2.0, section 5, binary format.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+
+from quod.errors import InputError, MismatchError
+from quod.formats import Zkey
+
+_MAGIC = b"\0asm\x01\0\0\0"
+_IMPORT, _EXPORT, _CODE = 2, 7, 10
+_FUNCTION = 0
+_I32_CONST, _END = 0x41, 0x0B
+_NEEDED = ("init", "getWitness", "setInputSignal", "getInputSignalSize", "readSharedRWMemory")
+
+
+@dataclass(frozen=True)
+class Calculator:
+    """A witness calculator of circom 2. `variables` is None where the module does not tell."""
+
+    path: str
+    content: bytes
+    variables: int | None
+
+    def check(self, key: Zkey) -> None:
+        """MismatchError if it is of another circuit than the key."""
+        if self.variables is not None and self.variables != key.variables:
+            raise MismatchError(
+                f"computes a witness of {self.variables} values and {key.path} takes "
+                f"{key.variables}; they are of different circuits",
+                path=self.path,
+            )
+
+
+def read_calculator(path: str | PathLike[str]) -> Calculator:
+    """Reads a .wasm file that circom 2 has written; `InputError` for another."""
+    name = fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"could not be read ({error.strerror})", path=name) from error
+    if not content.startswith(_MAGIC):
+        raise InputError("is no WebAssembly module", path=name, offset=0)
+    try:
+        sections = dict(_sections(content))
+        exports = _exports(sections[_EXPORT]) if _EXPORT in sections else {}
+        missing = [export for export in _NEEDED if export not in exports]
+        if not missing:
+            constant = _constant(sections, exports.get("getWitnessSize"))
+            return Calculator(name, content, constant)
+    except (IndexError, ValueError) as error:
+        raise InputError("is a damaged WebAssembly module", path=name) from error
+    raise InputError(
+        f"is no witness calculator of circom 2: it exports no {missing[0]}; "
+        "compile the circuit with `circom --wasm`",
+        path=name,
+    )
+
+
+class _Reader:
+    """Numbers and names one behind the other; IndexError behind the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def number(self) -> int:
+        """An unsigned LEB128."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def bytes(self) -> bytes:
+        size = self.number()
+        if self.at + size > len(self.data):
+            raise IndexError(size)
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def items(self, read: Callable[[], object]) -> None:
+        for _ in range(self.number()):
+            read()
+
+
+def _sections(content: bytes) -> Iterator[tuple[int, bytes]]:
+    reader = _Reader(content)
+    reader.at = len(_MAGIC)
+    while reader.at < len(content):
+        yield reader.byte(), reader.bytes()
+
+
+def _exports(section: bytes) -> dict[str, int]:
+    """The functions that a module exports, by name."""
+    reader = _Reader(section)
+    found: dict[str, int] = {}
+
+    def one() -> None:
+        name, kind, index = reader.bytes().decode(), reader.byte(), reader.number()
+        if kind == _FUNCTION:
+            found[name] = index
+
+    reader.items(one)
+    return found
+
+
+def _imported_functions(section: bytes) -> int | None:
+    """How many functions a module imports; None if it imports something else as well."""
+    reader = _Reader(section)
+    kinds: list[int] = []
+
+    def one() -> None:
+        reader.bytes()
+        reader.bytes()
+        kinds.append(reader.byte())
+        reader.number()
+
+    reader.items(one)
+    return len(kinds) if all(kind == _FUNCTION for kind in kinds) else None
+
+
+def _constant(sections: dict[int, bytes], function: int | None) -> int | None:
+    """What a function returns, if it does nothing but return a number."""
+    imported = _imported_functions(sections[_IMPORT]) if _IMPORT in sections else 0
+    if function is None or imported is None or _CODE not in sections or function < imported:
+        return None
+    reader = _Reader(sections[_CODE])
+    bodies: list[bytes] = []
+    reader.items(lambda: bodies.append(reader.bytes()))
+    body = bodies[function - imported]
+    if body[:2] != bytes([0, _I32_CONST]) or body[-1] != _END:
+        return None
+    value = _Reader(body[2:-1])
+    number = value.number()
+    return number if value.at == len(body) - 3 else None
