@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quod import __version__
-from quod.cli import bench, devices, groth16, inspect, kernel, zkey
+from quod.cli import bench, devices, export_web, groth16, inspect, kernel, zkey
 
 app = typer.Typer(
     name="quod",
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(groth16.app, name="groth16")
 app.add_typer(zkey.app, name="zkey")
+app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)
 app.command("devices")(devices.devices)
 app.add_typer(kernel.app, name="kernel")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from quod.cli.options import AsJson
 from quod.cli.terminal import note, show_json, show_table
 
+_SEPARATORS = {"webgpu": ", "}
+
 
 def devices(as_json: AsJson = False) -> None:
     """List the devices that --device can name."""
     from quod.device import devices as find_devices
-    from quod.device.discovery import why_no_gpu
+    from quod.device.discovery import why_no_gpu, why_no_webgpu
 
     found = find_devices()
     if as_json:
@@ -35,8 +37,8 @@ def devices(as_json: AsJson = False) -> None:
                 device.kind,
                 device.description,
                 str(device.threads),
-                f"{device.memory_bytes / 2**30:.1f} GiB",
-                " ".join(device.features),
+                f"{device.memory_bytes / 2**30:.1f} GiB" if device.memory_bytes else "",
+                _SEPARATORS.get(device.kind, " ").join(device.features),
             )
             for device in found
         ],
@@ -44,3 +46,5 @@ def devices(as_json: AsJson = False) -> None:
     )
     if not any(device.kind == "cuda" for device in found):
         note(f"no NVIDIA GPU: {why_no_gpu()}")
+    if not any(device.kind == "webgpu" for device in found):
+        note(f"no WebGPU: {why_no_webgpu()}")

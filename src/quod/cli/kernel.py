@@ -19,6 +19,7 @@ class Target(StrEnum):
     IR = "ir"
     LLVM = "llvm"
     PTX = "ptx"
+    WGSL = "wgsl"
 
 
 @app.command("list")
@@ -53,8 +54,8 @@ def emit(
 ) -> None:
     """Print a kernel as Quod's intermediate representation or as what it is compiled to.
 
-    PTX is for sm_90a and workgroups of 128 unless told otherwise. With --arch or --workgroup, `ir`
-    is the representation that the PTX is made from.
+    PTX is for sm_90a and workgroups of 128 unless told otherwise, WGSL for browsers. With --arch or
+    --workgroup, `ir` is the representation that the PTX is made from.
     """
     from quod.kernel.registry import emit as emit_text
     from quod.target.ptx_machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine

@@ -38,6 +38,19 @@ Plot = Annotated[
 Stages = Annotated[
     bool, typer.Option("--stages", help="Print the stages of each on standard error.")
 ]
+ZkeyFile = Annotated[Path | None, typer.Argument(metavar="ZKEY", help="Proving key of snarkjs.")]
+WitnessFile = Annotated[
+    Path | None, typer.Argument(metavar="WTNS", help="Witness of the same circuit.")
+]
+Constraints = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="A chain of N products in place of files; may be given several times.",
+    ),
+]
+ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
 Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
 
 
@@ -96,6 +109,9 @@ def field(
         typer.Option("--field", metavar="NAME", help="bn254.fq, bls12_381.fr, ...; all if absent."),
     ] = None,
     device: Device = "cpu",
+    chosen: Annotated[
+        bool, typer.Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
+    ] = False,
     against: Against = None,
     repeats: Repeats = 5,
     seconds: Seconds = 0.5,
@@ -106,7 +122,16 @@ def field(
     trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
-    """Montgomery products: throughput of one core and of all."""
+    """Montgomery products: throughput of one core and of all.
+
+    On WebGPU it is a study: sizes of limbs, forms of products, reductions.
+    """
+    from quod.device.webgpu_names import is_webgpu_name
+
+    if is_webgpu_name(device) and not chosen:
+        _refuse_for_study(against=against, stages=stages, trace=trace)
+        _study(device, names or [], _Output(as_json, record, quiet, plot))
+        return
     from quod.cli.bench.field import cases
 
     _run(
@@ -118,6 +143,34 @@ def field(
         seconds=seconds,
         output=_Output(as_json, record, quiet, plot, stages, trace),
     )
+
+
+def _refuse_for_study(**options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise typer.BadParameter(f"--{name} is nothing that the study of limbs on WebGPU has")
+
+
+def _study(device: str, names: list[str], output: _Output) -> None:
+    from quod.cli.bench import field_study, harness
+    from quod.cli.bench.field_study_report import draw, measurements, show
+    from quod.cli.bench.plot import check_plot
+    from quod.cli.options import check_outputs
+    from quod.cli.terminal import note
+
+    check_outputs([path for path in (output.record, output.plot) if path], [])
+    if output.plot is not None:
+        check_plot(output.plot)
+    rows = list(
+        field_study.study(
+            device, names, lambda what: note(f"measuring {what} ...", quiet=output.quiet)
+        )
+    )
+    show(rows, as_json=output.as_json)
+    if output.record is not None:
+        harness.record(output.record, measurements(rows, device))
+    if output.plot is not None:
+        draw(rows, output.plot, f"quod bench field: {field_study.adapter_name(device)}")
 
 
 @app.command()
@@ -184,17 +237,10 @@ def ntt(
 
 @app.command()
 def groth16(
-    zkey: Annotated[Path | None, typer.Argument(metavar="ZKEY", help="Proving key.")] = None,
-    witness: Annotated[Path | None, typer.Argument(metavar="WTNS", help="Witness.")] = None,
-    constraints: Annotated[
-        list[int] | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="A chain of N products in place of files; may be given several times.",
-        ),
-    ] = None,
-    curve: Annotated[str, typer.Option(help="Of the chains: bn254, ...")] = "bn254",
+    zkey: ZkeyFile = None,
+    witness: WitnessFile = None,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
     device: Device = "cpu",
     against: Against = None,
     repeats: Repeats = 5,
@@ -209,17 +255,12 @@ def groth16(
     """Proofs with the key resident, by the whole command, and verification."""
     from quod.cli.bench.groth16 import cases, chain_cases
 
-    if (zkey is None or witness is None) == (not constraints) or (zkey is None) != (
-        witness is None
-    ):
-        raise typer.BadParameter("give a proving key and its witness, or --constraints")
-    if zkey is None or witness is None:
-        measured = chain_cases(device, curve, constraints or [])
-    else:
-        measured = cases(device, zkey, witness)
+    files = _key_or_chain(zkey, witness, constraints)
     _run(
         "groth16",
-        measured,
+        cases(device, *files)
+        if files
+        else chain_cases(device, curve, constraints or [], against=against),
         device=device,
         against=against,
         repeats=repeats,
@@ -228,10 +269,22 @@ def groth16(
     )
 
 
+def _key_or_chain(
+    zkey: Path | None, witness: Path | None, constraints: list[int] | None
+) -> tuple[Path, Path] | None:
+    """The files that were given, or None for chains; BadParameter for neither or both."""
+    files = None if zkey is None or witness is None else (zkey, witness)
+    if (files is None) == (not constraints) or (files is None and zkey is not None):
+        raise typer.BadParameter("give a proving key and its witness, or --constraints")
+    return files
+
+
 @app.command()
 def process(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key of snarkjs.")],
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness of the same circuit.")],
+    zkey: ZkeyFile = None,
+    witness: WitnessFile = None,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
     device: Device = "cpu",
     repeats: Repeats = 5,
     seconds: Seconds = 0.5,
@@ -239,12 +292,16 @@ def process(
     record: Record = None,
     quiet: Quiet = False,
 ) -> None:
-    """Whole processes: start-up, the first proof ever, a later one, peak memory."""
-    from quod.cli.bench.process import cases
+    """Whole processes: start-up, the first proof ever, a later one, peak memory.
 
+    With --constraints, how long the kernels of such a proof take to compile.
+    """
+    from quod.cli.bench.process import cases, chain_cases
+
+    files = _key_or_chain(zkey, witness, constraints)
     _run(
         "process",
-        cases(device, zkey, witness),
+        cases(device, *files) if files else chain_cases(device, curve, constraints or []),
         device=device,
         against=None,
         repeats=repeats,

@@ -12,7 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import TypedDict
 
-from quod.cli.bench.harness import Case
+from quod.cli.bench.harness import Case, Parameter
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -20,6 +20,7 @@ from quod.device.recording import Recording
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
+from quod.field.calibration import calibrate
 from quod.field.cost import product_cost, square_cost
 from quod.field.moduli import MODULI, Modulus
 from quod.field.strategy import prime_field
@@ -32,6 +33,9 @@ GROUPS = 8
 # Other instances are the independent work on a GPU.
 _GPU_CHAINS = 1
 _GPU_ROUNDS = 2
+
+# Where a driver ends loops after 65,535 turns in all: those of a product may be loops, too.
+_FEW_STEPS = 40
 
 
 @kernel
@@ -74,6 +78,14 @@ def cases(device: str, names: Sequence[str]) -> Iterator[Case]:
 
 def _gpu_cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
     """Products and squares a second, of a chain an instance, on all of a GPU."""
+    from quod.device.webgpu import WebGpuDevice
+
+    calibrate(device)
+    limbs: dict[str, Parameter] = {}
+    steps = STEPS
+    if isinstance(device, WebGpuDevice):
+        limbs["limbs"] = device.limbs
+        steps = _FEW_STEPS if device.drops_long_loops else STEPS
     groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
     count = groups * device.lanes
     elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
@@ -86,13 +98,17 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
         )
         recording = device.stream("field").record()
         recording.launch(
-            compiled, groups, elements, STEPS, label=f"{modulus.name} {what}",
-            **_counts(modulus, count, _GPU_CHAINS, square=square),
+            compiled, groups, elements, steps, label=f"{modulus.name} {what}",
+            **_counts(modulus, count, _GPU_CHAINS, steps, square=square),
         )  # fmt: skip
-        replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * STEPS)
+        replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * steps)
         replay()
         yield Case(
-            {"field": modulus.name, "what": what}, replay, unit="G/s", reads=True, traced=replay
+            {"field": modulus.name, "what": what, **limbs},
+            replay,
+            unit="G/s",
+            reads=True,
+            traced=replay,
         )
 
 
@@ -113,9 +129,11 @@ class Counts(TypedDict):
     multiply_adds: int
 
 
-def _counts(modulus: Modulus, instances: int, chains: int, *, square: bool = False) -> Counts:
+def _counts(
+    modulus: Modulus, instances: int, chains: int, steps: int, *, square: bool = False
+) -> Counts:
     """What a timeline is told of a launch: elements are read once and all but one written."""
-    products = instances * chains * STEPS
+    products = instances * chains * steps
     cost = square_cost(modulus) if square else product_cost(modulus)
     return {
         "bytes": instances * (2 * chains + 1) * modulus.bytes,
@@ -164,7 +182,7 @@ def cpu_products(modulus: Modulus, device: CpuDevice) -> CpuProducts:
     launch = partial(device.launch, compiled, groups)
     _check(modulus, count, CHAINS, launch)
     memory = random_elements(modulus, count * (CHAINS + 1), seed=1)
-    return CpuProducts(partial(launch, memory, STEPS), _counts(modulus, count, CHAINS))
+    return CpuProducts(partial(launch, memory, STEPS), _counts(modulus, count, CHAINS, STEPS))
 
 
 def _case(modulus: Modulus, device: CpuDevice) -> Case:

@@ -85,19 +85,29 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         )
 
 
-def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
-    """Proofs of chains of products, with keys made for them in memory."""
+def chain_cases(
+    device: str, curve: str, sizes: Sequence[int], *, against: str | None = None
+) -> Iterator[Case]:
+    """Proofs of chains of products, with keys made for them in memory.
+
+    The peer may be ``cuda``: Quod itself, by the other way to an NVIDIA GPU.
+    """
     from quod.device import open_device
     from quod.groth16 import ProvingKey
     from quod.groth16.chain import ChainCircuit
     from quod.groth16.setup import make_key
 
     opened = open_device(device)
+    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    maker = opened if opened.kind != "webgpu" else open_device("cpu")
     for constraints in sizes:
         system = ChainCircuit(curve, constraints)
-        witness = system.witness(device=opened)
-        key = ProvingKey(make_key(system, _KEY_SEED, device=opened), opened)
+        witness = system.witness(device=maker)
+        key = ProvingKey(make_key(system, _KEY_SEED, device=maker), opened)
         key.prove(witness)
+        other = None
+        if against == "cuda":
+            other = ProvingKey(key.zkey, "cuda")
         circuit: dict[str, Parameter] = {
             "circuit": "chain", "curve": curve, "constraints": constraints,
         }  # fmt: skip
@@ -105,6 +115,7 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
             {"what": "prove, key resident", **circuit},
             partial(key.prove, witness),
             unit="ms",
+            peers={} if other is None else {"cuda": partial(other.prove, witness)},
             traced=partial(_traced, key, witness),
         )
         yield Case(
@@ -112,8 +123,11 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
             partial(_prove_many, key, witness),
             unit="ms/proof",
             operations=_MANY,
+            peers={} if other is None else {"cuda": partial(_prove_many, other, witness)},
         )
         key.close()
+        if other is not None:
+            other.close()
 
 
 def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:

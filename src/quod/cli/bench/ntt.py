@@ -23,7 +23,7 @@ from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements
 from quod.field.cost import product_cost
 from quod.ntt import NttPlan, Ordering
-from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
+from quod.ntt.gpu.schedule import Tuning
 
 _COSET = 7
 _PAIR = "inverse NR, forward RN on a coset"
@@ -74,7 +74,7 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
 
 
 def resident_cases(
-    device: AnyDevice, curve: str, log2_size: int, tuning: Tuning = DEFAULT_TUNING
+    device: AnyDevice, curve: str, log2_size: int, tuning: Tuning | None = None
 ) -> Iterator[Case]:
     """Transforms of data in a GPU's memory: each ordering, and the pair; the first is checked."""
     modulus = CURVES[curve].fr
