@@ -8,16 +8,19 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo test test-cuda lint format unit bench bench-cuda docs clean
+.PHONY: help demo demo-web test test-cuda test-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
+	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
 	@echo "make test    lint, type check and all tests"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
+	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
 	@echo "make lint    ruff, mypy and the import contracts"
 	@echo "make format  let ruff mend what it can"
 	@echo "make bench   measure, and record the figures in benchmarks/results"
 	@echo "make bench-cuda  the same on the NVIDIA GPU of this machine"
+	@echo "make bench-vulkan  the same through WebGPU"
 	@echo "make docs    write the generated pages again"
 	@echo "make clean   remove build outputs and environments"
 
@@ -39,6 +42,9 @@ demo: $(VENV)/.run
 	$(BIN)/quod groth16 prove examples/membership/circuit.zkey examples/membership/witness.wtns $(DEMO)/proof.json $(DEMO)/public.json --timings
 	$(BIN)/quod groth16 verify examples/membership/verification_key.json $(DEMO)/public.json $(DEMO)/proof.json
 
+demo-web: $(VENV)/.run
+	$(BIN)/quod export-web examples/membership/circuit.zkey --wasm examples/membership/circuit.wasm --sym examples/membership/circuit.sym --input examples/membership/input.json --name Membership --out build/site --serve
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,19 +55,32 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+unit: export QUOD_TEST_NODE := required
+unit: export QUOD_TEST_WEBGPU := required
+unit: export QUOD_TEST_DRIVERS := required
+unit: export QUOD_TEST_BROWSER := required
 unit: $(VENV)/.dev build/node/.installed
-	QUOD_TEST_NODE=required $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	tools/setup.sh webgpu
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test: lint unit
 
-# Both take a Python that has what the tests need as PYTHON, where there is no registry.
+# These take a Python that has what the tests need as PYTHON, where there is no registry.
 test-cuda: PYTHON ?= $(BIN)/python
 test-cuda:
 	QUOD_TEST_CUDA=required $(PYTHON) -m pytest -k cuda $(PYTEST_ARGS)
 
+test-vulkan: PYTHON ?= $(BIN)/python
+test-vulkan:
+	QUOD_TEST_WEBGPU=required $(PYTHON) -m pytest -k webgpu $(PYTEST_ARGS)
+
 bench-cuda: PYTHON ?= $(BIN)/python
 bench-cuda:
 	$(PYTHON) benchmarks/run.py --device cuda
+
+bench-vulkan: PYTHON ?= $(BIN)/python
+bench-vulkan:
+	$(PYTHON) benchmarks/run.py --device webgpu
 
 bench: $(VENV)/.dev build/node/.installed
 	$(BIN)/python benchmarks/run.py

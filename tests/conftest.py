@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from quod.device.cpu import CpuDevice
-from quod.device.discovery import open_device, why_no_gpu
+from quod.device.discovery import open_device, why_no_gpu, why_no_webgpu
 from quod.device.llvm_jit import host_processor
 from quod.device.protocol import AnyDevice
+from tests.browser import Browser, why_no_browser
+from tests.tint import Tint, naga_errors, why_no_naga, why_no_tint
+from tests.webgpu_quick import REASON, is_left_out
+
+if TYPE_CHECKING:
+    from quod.device.webgpu import WebGpuDevice
 
 # A kernel may be compiled within an example, and the machine may be busy.
 settings.register_profile("quod", deadline=None)
@@ -26,6 +34,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# The driver of Chromium for processors, beside those that are installed. Both variables must be set
+# before the first adapter is looked for.
+_SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
+if _SWIFTSHADER.exists():
+    os.environ.setdefault("VK_ADD_DRIVER_FILES", str(_SWIFTSHADER))
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
 
 @pytest.fixture(scope="session")
 def shared_fixtures() -> Path:
@@ -36,28 +51,97 @@ def shared_fixtures() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", params=["ifma", "scalar", "cuda"])
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what takes too long where WebGPU has no GPU."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and is_left_out(item.nodeid, callspec.params):
+        pytest.skip(REASON)
+
+
+@pytest.fixture(scope="session", params=["ifma", "scalar", "cuda", "webgpu"])
 def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    """The processor, with each way of holding field elements in turn, and the GPU."""
-    if request.param == "ifma" and not host_processor().has_ifma:
-        pytest.skip("this processor has no AVX-512 IFMA")
-    found = _gpu() if request.param == "cuda" else CpuDevice(strategy=request.param)
+    """The processor, with each way of holding field elements in turn, and GPUs."""
+    found = open_for_test(request.param)
     yield found
     found.close()
 
 
-@pytest.fixture(scope="session", params=["emulated", "cuda"])
+@pytest.fixture(scope="session", params=["emulated", "cuda", "webgpu", "webgpu:portable"])
 def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    """What GPU host code is tested on: an interpreter, slow and strict, and the GPU."""
-    found = _gpu() if request.param == "cuda" else open_device(request.param)
+    """What GPU host code is tested on: an interpreter, slow and strict, and GPUs.
+
+    Through WebGPU with all that the adapter offers, and within what every browser has.
+    """
+    found = open_for_test(request.param)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def webgpu_device() -> Iterator[WebGpuDevice]:
+    """An adapter of WebGPU within what every browser has."""
+    found = _webgpu("webgpu:portable")
+    yield found
+    found.close()
+
+
+def open_for_test(name: str) -> AnyDevice:
+    """A device by the name that it has in tests; skips the test where there is none."""
+    match name:
+        case "cuda":
+            return _gpu()
+        case "webgpu" | "webgpu:portable":
+            return _webgpu(name)
+        case "ifma" | "scalar":
+            if name == "ifma" and not host_processor().has_ifma:
+                pytest.skip("this processor has no AVX-512 IFMA")
+            return CpuDevice(strategy=name)
+    return open_device(name)
+
+
+def _webgpu(name: str = "webgpu") -> WebGpuDevice:
+    reason = why_no_webgpu()
+    need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
+    from quod.device.webgpu import WebGpuDevice
+
+    found = open_device(name)
+    assert isinstance(found, WebGpuDevice)
+    return found
 
 
 def _gpu() -> AnyDevice:
     reason = why_no_gpu()
-    if reason is not None:
-        if os.environ.get("QUOD_TEST_CUDA") == "required":
-            pytest.fail(f"no GPU, and QUOD_TEST_CUDA says that there is one: {reason}")
-        pytest.skip(f"no GPU: {reason}")
+    need(reason and f"no GPU: {reason}", "QUOD_TEST_CUDA")
     return open_device("cuda")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window, with WebGPU on the processor."""
+    need(why_no_browser(), "QUOD_TEST_BROWSER")
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def tint() -> Iterator[Tint]:
+    """The compiler of WGSL that Chromium has."""
+    need(why_no_tint(), "QUOD_TEST_NODE")
+    found = Tint()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def naga() -> Callable[[str], list[str]]:
+    """What the compiler of WGSL that wgpu has says against a text."""
+    need(why_no_naga(), "QUOD_TEST_WEBGPU")
+    return naga_errors
+
+
+def need(reason: str | None, variable: str) -> None:
+    """Skip the test for a reason, or fail it where the variable says that there is none."""
+    if reason is not None:
+        if os.environ.get(variable) in ("required", "all"):
+            pytest.fail(f"{variable} says that it is there: {reason}")
+        pytest.skip(reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,14 @@ import numpy as np
 from quod.device import llvm_jit
 from quod.device.cache import CompileCache
 from quod.device.cpu import CpuDevice
-from quod.kernel import KernelDefinition, Machine
+from quod.errors import KernelError
+from quod.kernel import KernelDefinition, Machine, types
 from quod.kernel.interpreter import interpret
 from quod.target import ptx
 from quod.target.ptx_interpreter import interpret_ptx
 from quod.target.ptx_machine import ptx_machine
+from quod.target.wgsl_lower import lower
+from quod.target.wgsl_machine import PORTABLE
 from tests.conftest import REPOSITORY
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +76,46 @@ def _ptx(workgroup_size: int) -> Executor:
     return Executor(f"PTX for {workgroup_size}", machine, run)
 
 
+def _lowered(workgroup_size: int) -> Executor:
+    """Kernels as they are lowered for portable WGSL, before they are written."""
+    machine = PORTABLE.machine(workgroup_size)
+
+    def run(
+        definition: KernelDefinition,
+        groups: int,
+        arguments: Sequence[Argument],
+        static: dict[str, Any],
+    ) -> None:
+        lowered = lower(definition.trace(machine, **static), machine).kernel
+        given: list[Argument] = []
+        words: list[tuple[Array, Array]] = []
+        for argument, type_ in zip(arguments, definition.parameters.values(), strict=True):
+            if isinstance(argument, np.ndarray):
+                own = np.zeros(-(-argument.nbytes // 4), np.uint32)
+                own.view(np.uint8)[: argument.nbytes] = argument.reshape(-1).view(np.uint8)
+                words.append((argument, own))
+                given.append(own)
+            elif type_ in (types.u64, types.i64):
+                given += [int(argument) & 0xFFFFFFFF, int(argument) >> 32 & 0xFFFFFFFF]
+            else:
+                given.append(argument)
+        interpret(lowered, groups, given, groups_at_once=_AT_ONCE // workgroup_size)
+        for argument, own in words:
+            argument.reshape(-1).view(np.uint8)[:] = own.view(np.uint8)[: argument.nbytes]
+
+    return Executor(f"lowered for WGSL, {workgroup_size} lanes", machine, run)
+
+
+@functools.cache
+def lowered_executor(groups: int) -> Executor:
+    """Lowered kernels, in workgroups of a whole subgroup if the instances divide into them."""
+    return _lowered(4 * LANES if groups % 4 == 0 else LANES)
+
+
+_NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
+"""What errors say of kernels that WGSL cannot express."""
+
+
 @functools.cache
 def executors() -> list[Executor]:
     """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
@@ -116,18 +160,22 @@ def run_everywhere(
     *,
     per_workgroup: bool = False,
     on_gpu: bool = True,
+    lowered: bool = False,
     **static: Any,
 ) -> list[Array]:
     """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
 
     On each executor the buffers must equal what the interpreter leaves, for the same machine; and
     machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).
-    A kernel for CPUs alone, which has no PTX, is not to run `on_gpu`. The given arrays stay as they
+    A kernel for CPUs alone, which has no PTX, is not to run `on_gpu`; one that is to run as it is
+    `lowered` for WGSL does so where WGSL can express it. The given arrays stay as they
     are. The buffers are those of the first machine.
     """
     first: list[Array] | None = None
     interpreted: dict[Machine, list[Array]] = {}
     gpu = [ptx_executor(groups)] if on_gpu else []
+    if lowered:
+        gpu.append(lowered_executor(groups))
     for executor in (*executors(), *gpu):
         machine = executor.machine
         count = groups * LANES // machine.workgroup_size
@@ -139,7 +187,12 @@ def run_everywhere(
             interpreted[machine] = _buffers(given)
         expected = interpreted[machine]
         given = _copied(arguments)
-        executor.run(definition, count, given, static)
+        try:
+            executor.run(definition, count, given, static)
+        except KernelError as error:
+            if machine.target == "wgsl" and re.search(_NOT_IN_WGSL, str(error)):
+                continue
+            raise
         for number, pair in enumerate(zip(_buffers(given), expected, strict=True)):
             what = f"buffer {number} of {definition.name} on {executor.name}"
             assert_same_bits(*pair, what)

@@ -100,6 +100,7 @@ COMMANDS = [
     "groth16 verify",
     "groth16 setup",
     "zkey export verificationkey",
+    "export-web",
     "inspect",
     "devices",
     "kernel list",

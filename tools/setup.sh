@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev` or `node`.
-# Everything lands in .venv and build/node; the system is only touched to install python3-venv,
-# nodejs and npm where they are missing and this runs as root on Debian or Ubuntu.
+# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node` or
+# `webgpu`. Everything lands in .venv and build/node; the system is only touched where this runs as
+# root on Debian or Ubuntu, to install python3-venv, nodejs and npm, and for the tests of WebGPU
+# Chromium and Mesa's Vulkan driver for processors, where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Exact versions: the tests compare with these programs.
-node_packages=(snarkjs@0.7.6 circom2@0.2.23 circomlib@2.0.5)
+# Exact versions: the tests compare with these programs. webgpu is Dawn, for its compiler Tint.
+node_packages=(snarkjs@0.7.6 circom2@0.2.23 circomlib@2.0.5 webgpu@0.6.2 typescript@5.9.3)
 
 need() { # need WHAT PACKAGE...: installs system packages, or says what to install
     local what=$1
@@ -39,12 +40,23 @@ node_environment() {
     npm install --prefix build/node --no-save --no-audit --no-fund --loglevel=error "${node_packages[@]}"
 }
 
+# The drivers that the tests run WGSL on: lavapipe, and SwiftShader, which comes with Chromium.
+webgpu_drivers() {
+    local missing=()
+    ls /usr/share/vulkan/icd.d/lvp_icd.*.json >/dev/null 2>&1 || missing+=(mesa-vulkan-drivers)
+    compgen -G '/usr/lib*/libvulkan.so.1' >/dev/null || compgen -G '/usr/lib/*/libvulkan.so.1' >/dev/null ||
+        missing+=(libvulkan1)
+    command -v chromium >/dev/null || missing+=(chromium)
+    [ ${#missing[@]} = 0 ] || need "what runs WebGPU with no GPU (${missing[*]})" "${missing[@]}"
+}
+
 case "${1:-} ${2:-}" in
 "python run") python_environment . ;;
 "python dev") python_environment '.[dev]' ;;
 "node ") node_environment ;;
+"webgpu ") webgpu_drivers ;;
 *)
-    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node" >&2
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu" >&2
     exit 2
     ;;
 esac

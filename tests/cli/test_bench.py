@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +16,9 @@ from quod.cli import entry
 from quod.cli.bench import harness
 from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
+
+if TYPE_CHECKING:
+    from quod.device.webgpu import WebGpuDevice
 
 PLAN = harness.Plan(repeats=3, seconds=0.0)
 
@@ -110,6 +115,28 @@ def test_record_refuses_the_results_of_another_machine(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds the results of another"):
         harness.record(path, [row(16)])
     assert path.read_text() == before
+
+
+def test_record_keeps_what_other_interfaces_to_a_gpu_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.json"
+    both = {"processor": "one", "gpu": "H200"}
+    for device in ("cuda", "webgpu", "webgpu:portable"):
+        monkeypatch.setattr(harness, "machine", lambda _, device=device: {**both, device: "x"})
+        harness.record(path, [replace(row(14), device=device)])
+    stored = harness.load_results(path)
+    assert stored["machine"] == {**both, "cuda": "x", "webgpu": "x", "webgpu:portable": "x"}
+    assert len(stored["rows"]) == 3
+
+
+def test_the_machine_of_an_adapter(webgpu_device: WebGpuDevice) -> None:
+    found = harness.machine("webgpu:portable")
+    assert found["gpu"] == webgpu_device.properties.name
+    told = str(found["webgpu:portable"])
+    assert "through" in told
+    assert "portable" in told
+    assert f"limbs {webgpu_device.limbs}" in told
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": {}, "rows": 3}', '{"rows": []}'])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quod.cli import entry
 from quod.cli.bench import harness
 from quod.errors import QuodError
 
@@ -25,6 +26,27 @@ def test_cases_cover_start_up_proofs_and_memory() -> None:
         ("prove, later process", "s", False),
         ("prove, peak memory", "MB", True),
     ]
+
+
+def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the caches as they are, since compiling takes long."""
+    monkeypatch.setattr(process, "_CACHES", ())
+    [case] = process.chain_cases("cpu", "bn254", [50])
+    assert (case.parameters["constraints"], case.unit, case.reads) == (50, "s", True)
+    assert -1 < case.run() < 100
+
+
+def test_compiling_has_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = "import os; print(*[os.environ[name] for name in {!r}])"
+    shown = process._python("-c", code.format(process._CACHES), cache=str(tmp_path))
+    assert shown.split() == [str(tmp_path)] * len(process._CACHES)
+
+
+def test_a_key_or_a_chain(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], ["key.zkey"], ["key.zkey", "w.wtns", "--constraints", "9"]):
+        for subject in ("process", "groth16"):
+            assert entry.run(["bench", subject, *given]) == 2
+            assert "or --constraints" in capsys.readouterr().err
 
 
 def test_memory_of_a_child_is_read() -> None:

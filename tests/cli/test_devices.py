@@ -13,15 +13,20 @@ from quod.device.discovery import DeviceInfo
 
 GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
 
+ADAPTER = discovery.DeviceInfo(
+    "webgpu:0", "webgpu", "an adapter", ("binding 128.0 MiB", "u64"), 512, 0
+)
+
 
 def test_why_there_is_no_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(quod.device, "devices", discovery._processors, raising=False)
     monkeypatch.setattr(discovery, "why_no_gpu", lambda: "it is on holiday")
+    monkeypatch.setattr(discovery, "why_no_webgpu", lambda: "so are adapters")
     assert entry.run(["devices"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "no NVIDIA GPU: it is on holiday\n"
+    assert captured.err == "no NVIDIA GPU: it is on holiday\nno WebGPU: so are adapters\n"
     assert "holiday" not in captured.out
     assert entry.run(["devices", "--json"]) == 0
     captured = capsys.readouterr()
@@ -30,8 +35,10 @@ def test_why_there_is_no_gpu(
 
 
 def test_gpus_are_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(quod.device, "devices", lambda: [GPU], raising=False)
+    monkeypatch.setattr(quod.device, "devices", lambda: [GPU, ADAPTER], raising=False)
     assert entry.run(["devices"]) == 0
     captured = capsys.readouterr()
     assert "sm_90a" in captured.out
+    assert "0.0 GiB" not in captured.out
+    assert "binding 128.0 MiB, u64" in captured.out
     assert captured.err == ""

@@ -88,10 +88,12 @@ def test_transposed_products(device: AnyDevice, curve: str) -> None:
 @pytest.mark.parametrize("curve", CURVES)
 def test_a_long_sum_of_the_largest_values(device: AnyDevice, curve: str) -> None:
     fr = CURVES[curve].fr
-    entries = [(0, 0, 0, fr.value - 1)] * 5000 + [(1, 0, 0, 1)]
+    # One lane makes a sum, and Mesa's driver in software ends its loops after 65,535 rounds.
+    terms = 1000 if getattr(device, "drops_long_loops", False) else 5000
+    entries = [(0, 0, 0, fr.value - 1)] * terms + [(1, 0, 0, 1)]
     rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1)
     found = multiplied(rows, [fr.value - 1])
-    assert to_integers(fr, found) == [5000, fr.value - 1]
+    assert to_integers(fr, found) == [terms, fr.value - 1]
 
 
 def test_no_entries(device: AnyDevice) -> None:

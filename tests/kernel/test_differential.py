@@ -43,7 +43,7 @@ def test_ops(cases: list[OpCase]) -> None:
         for case in cases
         for type_ in case.stored(case.result_types)
     ]
-    run_everywhere(op_kernel(cases), len(sources[0]) // 8, [*sources, *results])
+    run_everywhere(op_kernel(cases), len(sources[0]) // 8, [*sources, *results], lowered=True)
 
 
 @pytest.mark.parametrize("source", types.SCALARS, ids=repr)
@@ -54,7 +54,7 @@ def test_convert(source: Type) -> None:
     definition = elementwise("test_convert", [source], list(types.SCALARS), compute)
     (values,) = hostile_arrays([source])
     results = [np.zeros(len(values), NUMPY_TYPES[target]) for target in types.SCALARS]
-    run_everywhere(definition, len(values) // 8, [values, *results])
+    run_everywhere(definition, len(values) // 8, [values, *results], lowered=True)
 
 
 @pytest.mark.parametrize("source", types.NUMBERS, ids=repr)
@@ -69,17 +69,21 @@ def test_bitcast(source: Type) -> None:
     # Which bits a NaN has is not specified.
     values = np.where(np.isnan(values), values.dtype.type(0), values)
     results = [np.zeros(len(values), NUMPY_TYPES[target]) for target in targets]
-    run_everywhere(definition, len(values) // 8, [values, *results])
+    run_everywhere(definition, len(values) // 8, [values, *results], lowered=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_control_flow_and_memory(case: Case) -> None:
-    run_everywhere(case.definition, 4, case.arguments, per_workgroup=case.per_workgroup)
+    run_everywhere(
+        case.definition, 4, case.arguments, per_workgroup=case.per_workgroup, lowered=True
+    )
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
 def test_exchanges(exchange: Exchange) -> None:
-    run_everywhere(exchange.definition, INSTANCES // 8, exchange.arguments, per_workgroup=True)
+    run_everywhere(
+        exchange.definition, INSTANCES // 8, exchange.arguments, per_workgroup=True, lowered=True
+    )
 
 
 @pytest.mark.parametrize(("lanes", "subgroup"), [(8, 4), (16, 8), (4, 32), (64, 32)])
@@ -101,19 +105,23 @@ def test_examples() -> None:
     random = np.random.default_rng(1)
     x = random.integers(0, 1 << 32, 61, np.uint32)
     y = random.integers(0, 1 << 32, 61, np.uint32)
-    (_, _, added) = run_everywhere(examples.vector_add, 8, [61, x, y, np.zeros_like(x)])
+    (_, _, added) = run_everywhere(
+        examples.vector_add, 8, [61, x, y, np.zeros_like(x)], lowered=True
+    )
     np.testing.assert_array_equal(added, x + y)
 
     a, b = random.standard_normal((2, 61)).astype(np.float32)
-    (_, scaled) = run_everywhere(examples.saxpy, 8, [61, 1.5, a, b])
+    (_, scaled) = run_everywhere(examples.saxpy, 8, [61, 1.5, a, b], lowered=True)
     np.testing.assert_array_equal(scaled, np.float32(1.5) * a + b)
 
     sums = np.zeros(64, np.uint32)
-    (_, sums) = run_everywhere(examples.reduce_sum, 8, [61, x, sums], per_workgroup=True)
+    (_, sums) = run_everywhere(
+        examples.reduce_sum, 8, [61, x, sums], per_workgroup=True, lowered=True
+    )
     np.testing.assert_array_equal(sums[:8], np.append(x, [0] * 3).reshape(8, 8).sum(1, np.uint32))
 
     counts = np.zeros(7, np.uint32)
-    (_, counts) = run_everywhere(examples.histogram, 3, [61, x, 7, counts])
+    (_, counts) = run_everywhere(examples.histogram, 3, [61, x, 7, counts], lowered=True)
     np.testing.assert_array_equal(counts, np.bincount(x % 7, minlength=7))
 
 
@@ -156,7 +164,7 @@ def test_carry_chains(word: Type) -> None:
     columns[size, :8] = 1
     results = [np.zeros(256, NUMPY_TYPES[word]) for _ in range(2 * (size + 1) + size + 1)]
     definition = elementwise("test_chains", [word] * (2 * size), [word] * len(results), compute)
-    found = run_everywhere(definition, 32, [*columns, *results])[2 * size :]
+    found = run_everywhere(definition, 32, [*columns, *results], lowered=True)[2 * size :]
 
     def number(words: list[np.ndarray[Any, Any]], lane: int) -> int:
         return sum(int(w[lane]) << (word.bits * j) for j, w in enumerate(words))
@@ -177,4 +185,4 @@ def test_random_kernels(definition: KernelDefinition) -> None:
     x = np.random.default_rng(5).integers(0, 1 << 64, 16 * 16, np.uint64)
     x[:16] = (1 << 64) - 1
     x[16:32] = 0
-    run_everywhere(definition, 2, [x, np.zeros_like(x)])
+    run_everywhere(definition, 2, [x, np.zeros_like(x)], lowered=True)

@@ -66,7 +66,7 @@ def test_emit() -> None:
 def test_unknown_targets(target: str) -> None:
     with pytest.raises(KernelError) as caught:
         registry.emit("examples.saxpy", target)
-    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx"
+    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx, wgsl"
 
 
 def test_emitters_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_a_host_without_avx512(
         CpuDevice(strategy="ifma")
     with pytest.raises(DeviceError, match="no AVX-512 IFMA"):
         open_device("cpu:ifma")
-    assert [row.name for row in devices()] == ["cpu", "cpu:scalar"]
+    assert [row.name for row in devices() if row.kind == "cpu"] == ["cpu", "cpu:scalar"]
     for lanes in (1, 8):
         multiply_agrees(device, BLS12_381_FQ, lanes)
         multiply_agrees(device, BN254_FR, lanes)

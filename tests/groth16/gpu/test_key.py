@@ -16,14 +16,14 @@ from quod.device.cpu import CpuDevice
 from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
-from quod.errors import DeviceError, MismatchError, VerificationError
+from quod.errors import DeviceError, KernelError, MismatchError, VerificationError
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey, generate_key, setup
 from quod.groth16.chain import ChainCircuit
 from quod.groth16.gpu import bases
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
-from tests.groth16.circuits import Circuit
+from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
 
@@ -207,6 +207,45 @@ def test_no_proof_leaves_unchecked(
     monkeypatch.setattr(bases.PendingPoints, "finish", wrong)
     with pytest.raises(VerificationError):
         key.prove(own.wtns)
+
+
+class Faulty(EmulatedDevice):
+    """A GPU that computes one launch wrongly: a bit of what it stored is another."""
+
+    wrong_launch = -1
+    launches = 0
+
+    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+        arguments = tuple(arguments)
+        super().execute(kernel, groups, arguments)
+        if self.launches == self.wrong_launch and kernel.stored:
+            stored = self.bytes_of(arguments[max(kernel.stored)])
+            stored[len(stored) // 2] ^= 1
+        self.launches += 1
+
+
+def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
+    """Its proof is refused, unless what it got wrong was of no consequence."""
+    circuit = recurrence("bn254", 2)
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 1)
+    wtns = circuit.write_wtns(tmp_path / "c.wtns")
+    device = Faulty()
+    key = ProvingKey.from_zkey(tmp_path / "c.zkey", device=device)
+    expected = ProvingKey.from_zkey(tmp_path / "c.zkey").prove(wtns, seed=1)
+    device.launches = 0
+    assert key.prove(wtns, seed=1) == expected
+    refused = 0
+    for wrong in range(1, device.launches, max(1, device.launches // 5)):
+        device.launches, device.wrong_launch = 0, wrong
+        try:
+            assert key.prove(wtns, seed=1) == expected
+        except VerificationError:
+            refused += 1
+        except KernelError:
+            # The interpreter saw it: an index out of bounds.
+            pass
+    assert refused > 0
+    key.close()
 
 
 # --- timelines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -118,3 +119,32 @@ def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
     entries += [(0, 201, 3, 5)] * 1000
     rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256)
     assert 0 < rows.nbytes < GpuRows.peak_bytes(fr, len(entries), 512)
+
+
+def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one argument reaches little memory the entries are in several arrays."""
+    monkeypatch.setattr(module, "PIECE", 8)
+    fr = CURVES["bn254"].fr
+    entries = random_entries(random.Random(5), fr.value, 120, 29)
+    entries += [(1, 121, i % 29, fr.value - 1 - i) for i in range(50)]
+    vector = [0, 1, fr.value - 1] + [3**i for i in range(26)]
+    device = EmulatedDevice(largest_buffer=44 * 10 * BUNDLE)
+    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 128)
+    assert len(rows._runs) > 2
+    assert products(rows, vector) == sums(fr, entries, vector, 256, transposed=False)
+
+
+def test_runs_cover_all_bundles() -> None:
+    rng = random.Random(6)
+    height = 400
+    length = np.array([rng.choice((0, 1, 7, PIECE, 300)) for _ in range(height)])
+    layout = Layout.of_rows(height, np.arange(height), np.cumsum(length) - length, length)
+    for most in (1, PIECE * BUNDLE, 3 * PIECE * BUNDLE, 1 << 40):
+        runs = list(layout.runs(most))
+        assert sum(pieces.stop - pieces.start for pieces, _, _ in runs) == len(layout.lengths)
+        assert sum(room for _, _, room in runs) == layout.room
+        assert all(room <= max(most, PIECE * BUNDLE) for _, _, room in runs)
+        for (one, bundles, _), (other, following, _) in itertools.pairwise(runs):
+            assert (one.stop, bundles.stop) == (other.start, following.start)
+            assert one.start == bundles.start * BUNDLE
+    assert len(runs) == 1

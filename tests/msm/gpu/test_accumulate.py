@@ -11,6 +11,7 @@ import pytest
 from quod.curve.groups import GROUPS
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu.accumulate import accumulate, accumulate_again
+from quod.target.wgsl_machine import PORTABLE
 from tests.msm.gpu.sums import bases_of, machine, points_of
 from tests.msm.inputs import points, reference
 
@@ -22,11 +23,15 @@ def u32(*values: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "ahead", "inlined"),
-    [("bn254.g1", False, True), ("bn254.g1", True, True), ("bls12_381.g1", False, True),
-     ("bls12_377.g1", False, True), ("bn254.g2", False, True), ("bls12_377.g2", True, False)],
+    ("name", "ahead", "inlined", "words"),
+    [("bn254.g1", False, True, 32), ("bn254.g1", True, True, 32), ("bls12_381.g1", False, True, 32),
+     ("bls12_377.g1", False, True, 32), ("bn254.g2", False, True, 32),
+     ("bls12_377.g2", True, False, 32), ("bn254.g1", False, False, 13),
+     ("bn254.g2", False, False, 13)],
 )  # fmt: skip
-def test_accumulation(name: str, ahead: bool, inlined: bool) -> None:
+def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None:
+    """With 13 bits to a limb as WGSL has them, where formulas are loops."""
+    own_machine = PORTABLE.machine(8) if words == 13 else machine(8, 4, words=words)
     group, rng = GROUPS[name], random.Random(name)
     law = reference(group)
     p, q, s, t = points(group, 4)
@@ -51,9 +56,7 @@ def test_accumulation(name: str, ahead: bool, inlined: bool) -> None:
     arrays = (u32(*starts), u32(*lengths), u32(*numbers), entries, bases_of(group, own), sums,
               retries)  # fmt: skip
     static: dict[str, Any] = {"group": group, "form": "weierstrass"}
-    traced = accumulate.trace(
-        machine(8, 4, words=32), **static, resident=3, ahead=ahead, inlined=inlined
-    )
+    traced = accumulate.trace(own_machine, **static, resident=3, ahead=ahead, inlined=inlined)
     assert traced.resident == 3
     interpret(traced, -(-room // 8), [u32(count), *arrays])
     noted = {int(i) for i in retries[1 : 1 + retries[0]]}
@@ -70,7 +73,7 @@ def test_accumulation(name: str, ahead: bool, inlined: bool) -> None:
     found = points_of(group, words[numbers])
     assert all(found[i] == expected[i] for i in range(count) if i not in noted)
     # One workgroup goes over the list more than once.
-    interpret(accumulate_again.trace(machine(8, 4, words=32), **static), 1, list(arrays))
+    interpret(accumulate_again.trace(own_machine, **static), 1, list(arrays))
     assert points_of(group, words[numbers]) == expected
     untouched = set(range(room)) - set(numbers)
     assert untouched

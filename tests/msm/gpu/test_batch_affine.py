@@ -181,7 +181,7 @@ def test_whole_msm(
     """Where an MSM's tuning says so, its units are summed this way."""
     group, count = GROUPS["bn254.g1"], 90
     chosen = replace(accumulate.tuning(group), slots=5, least_entries=0)
-    monkeypatch.setattr(accumulate, "tuning", lambda _: chosen)
+    monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)
     scalars = [scalar >> 230 for scalar in uniform(group, count)]
     if kind == "equal":
         scalars = scalars[:1] * count

@@ -17,12 +17,13 @@ from quod.msm.gpu.plan import (
     plan_gpu_msm,
     with_batch,
 )
-from quod.msm.gpu.sort import MOST_BINS
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.streamed import plan_streamed
 from quod.msm.gpu.units import MOST_LONGEST
 from quod.msm.gpu.workspace import workspace_bytes
 
 LANES = 132 * 2048
+GPU = Processor(LANES)
 GIB = 1 << 30
 SIZES = [1, 2, 3, 100, 1 << 10, 5000, 1 << 16, 1 << 20, 3 << 20, 1 << 24, 1 << 26]
 
@@ -34,7 +35,7 @@ def test_limits(name: str, count: int) -> None:
     group = GROUPS[name]
     for budget in (20 * GIB, 200 * GIB):
         plan = plan_gpu_msm(
-            group, count, MsmOptions(), resident_lanes=LANES, base_budget=budget
+            group, count, MsmOptions(), processor=GPU, base_budget=budget
         )  # fmt: skip
         assert plan.copies * plan.count * plan.base_words * 8 <= budget
         assert plan.copies * plan.count < 1 << 31
@@ -43,7 +44,7 @@ def test_limits(name: str, count: int) -> None:
         assert plan.digit_windows * plan.window_bits > plan.maximum.bit_length()
         assert fits(plan)
         shape = SortShape.of(plan)
-        assert 1 <= shape.bins <= MOST_BINS
+        assert 1 <= shape.bins <= plan.sort.bins
         assert shape.bins << shape.low_bits == plan.all_buckets
         assert shape.chunks << shape.chunk_bits == plan.all_buckets
         assert shape.chunk_bits < plan.window_bits
@@ -53,7 +54,7 @@ def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
     shares = {}
     for name in ("bn254.g1", "bls12_381.g1", "bls12_381.g2"):
         plan = plan_gpu_msm(
-            GROUPS[name], 1 << 24, MsmOptions(), resident_lanes=LANES, base_budget=40 * GIB
+            GROUPS[name], 1 << 24, MsmOptions(), processor=GPU, base_budget=40 * GIB
         )
         shares[name] = first_part(plan) / plan.count
     assert 0 < shares["bls12_381.g2"] < shares["bls12_381.g1"] < shares["bn254.g1"] < 0.5
@@ -67,9 +68,7 @@ def test_memory_decides_about_copies() -> None:
     one_copy = count * 96
     costs, copies = [], []
     for most in (1, 2, 3, 5, 13, 100):
-        plan = plan_gpu_msm(
-            group, count, MsmOptions(), resident_lanes=LANES, base_budget=most * one_copy
-        )
+        plan = plan_gpu_msm(group, count, MsmOptions(), processor=GPU, base_budget=most * one_copy)
         copies.append(plan.copies)
         costs.append(additions(plan))
         assert plan.copies <= most
@@ -78,14 +77,14 @@ def test_memory_decides_about_copies() -> None:
     assert costs == sorted(costs, reverse=True)
     with pytest.raises(DeviceError, match=r"1048576 bases of bls12_381\.g1 take 100663296 bytes"):
         plan_gpu_msm(
-            group, count, MsmOptions(), resident_lanes=LANES, base_budget=one_copy - 1
+            group, count, MsmOptions(), processor=GPU, base_budget=one_copy - 1
         )  # fmt: skip
 
 
 def test_units_give_all_lanes_work() -> None:
     for count in (1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 24):
         plan = plan_gpu_msm(
-            GROUPS["bn254.g1"], count, MsmOptions(), resident_lanes=LANES, base_budget=40 * GIB
+            GROUPS["bn254.g1"], count, MsmOptions(), processor=GPU, base_budget=40 * GIB
         )
         units = max(plan.all_buckets, plan.entry_room // plan.longest)
         assert units >= min(0.45 * LANES, plan.entry_room / 16)
@@ -94,17 +93,15 @@ def test_units_give_all_lanes_work() -> None:
 def test_batches_are_limited() -> None:
     options = MsmOptions(window_bits=16)
     plan = plan_gpu_msm(
-        GROUPS["bn254.g1"], 1 << 16, options, resident_lanes=LANES, base_budget=GIB
+        GROUPS["bn254.g1"], 1 << 16, options, processor=GPU, base_budget=GIB
     )  # fmt: skip
     batch = largest_batch(plan, 1 << 20)
     assert 1 < batch < 1 << 20
-    assert fits(with_batch(plan, 1 << 16, batch, LANES))
-    assert not fits(with_batch(plan, 1 << 16, 2 * batch, LANES))
+    assert fits(with_batch(plan, 1 << 16, batch))
+    assert not fits(with_batch(plan, 1 << 16, 2 * batch))
     assert largest_batch(plan, 3) == 3
     wide = MsmOptions(window_bits=24, precompute_factor=1)
-    plan = plan_gpu_msm(
-        GROUPS["bn254.g1"], 1 << 27, wide, resident_lanes=LANES, base_budget=40 * GIB
-    )
+    plan = plan_gpu_msm(GROUPS["bn254.g1"], 1 << 27, wide, processor=GPU, base_budget=40 * GIB)
     with pytest.raises(InputError, match="too large; cut it into several"):
         largest_batch(plan, 1)
 

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from quod.device.emulated import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.msm.digits import window_count
-from quod.msm.gpu import plan as plans
 from quod.msm.gpu import units
 from quod.msm.gpu.digits import position_of_too_large
-from quod.msm.gpu.layout import SIGN_BIT, GpuMsmPlan, SortTuning
+from quod.msm.gpu.layout import SIGN_BIT, GpuMsmPlan
 from quod.msm.gpu.plan import SortShape
+from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.record import Scalars, record_units
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
 from tests.msm.inputs import scalar_words
@@ -28,16 +29,23 @@ from tests.msm.inputs import scalar_words
 GROUP = GROUPS["bls12_381.g1"]
 BITS = 40
 # Tiles of few entries, of which a bin then has several.
-SMALL = SortTuning(lanes=64, items=4)
+SMALL: dict[str, Any] = {"lanes": 64, "items": 4}
 
 
 def plan_of(
     count: int, window_bits: int, *, windows: int = 1, batch: int = 1, longest: int = 20,
-    bits: int = BITS,
+    bits: int = BITS, device: AnyDevice | None = None, **tuning: Any,
 ) -> GpuMsmPlan:  # fmt: skip
+    """A plan for a device, by default a large GPU, with changes to how it sorts."""
+    processor = Processor() if device is None else Processor.of(device)
+    most = processor.sort.bins
+    tuning["bins"] = min(most, tuning.get("bins", most))
+    processor = replace(processor, sort=replace(processor.sort, **tuning))
     maximum = min((1 << bits) - 1, GROUP.scalars.value - 1)
     copies = -(-window_count(maximum, window_bits) // windows)
-    return GpuMsmPlan(GROUP, count, window_bits, windows, copies, maximum, longest, batch)
+    return GpuMsmPlan(
+        GROUP, count, window_bits, windows, copies, maximum, longest, batch, processor=processor
+    )  # fmt: skip
 
 
 def signed_digits(scalar: int, window_bits: int, number: int) -> list[int]:
@@ -80,7 +88,7 @@ def run(
     numbers = None if indices is None else device.upload(np.array(indices, np.uint32))
     scalars = Scalars(words, len(vectors[0]), bases, first, numbers, marks)
     workspace = Workspace(device, workspace_bytes(device, plan))
-    arrays = Arrays.of(device, plan, Carver(workspace.buffer))
+    arrays = Arrays.of(device, plan, Carver(device, workspace))
     recording = device.stream().record()
     recording.fill(arrays.zeroed)
     record_units(recording, device, plan, scalars, arrays)
@@ -168,16 +176,13 @@ KINDS = list(kinds(1))
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bins", [8192, 64])
-def test_sorting(
-    gpu_device: AnyDevice, bins: int, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sorting(sort_device: AnyDevice, bins: int, kind: str) -> None:
     """In one step where every bucket has a bin, and in two; a bin may have several tiles."""
-    monkeypatch.setattr(plans, "MOST_BINS", bins)
-    count = SMALL.tile + 50
-    plan = replace(plan_of(count, 8, longest=99), sort=SMALL)
+    count = 64 * 4 + 50
+    plan = plan_of(count, 8, longest=99, device=sort_device, bins=bins, **SMALL)
     assert SortShape.of(plan).direct == (bins == 8192)
     scalars = kinds(count)[kind]
-    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize("executor", ["ir", "ptx"])
@@ -187,9 +192,8 @@ def test_sorting_with_small_limits(
     bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many tiles of few entries, and buckets that whole workgroups cut."""
-    monkeypatch.setattr(plans, "MOST_BINS", bins)
     monkeypatch.setattr(units, "_MANY_UNITS", 4)
-    plan = replace(plan_of(300, 8), sort=SortTuning(lanes=64, items=1, staged=staged))
+    plan = plan_of(300, 8, bins=bins, lanes=64, items=1, staged=staged)
     scalars = kinds(300)[kind]
     # A device of its own: the limits are part of the kernels.
     device = EmulatedDevice(executor=executor)
@@ -197,10 +201,9 @@ def test_sorting_with_small_limits(
 
 
 @pytest.mark.parametrize("kind", ["uniform", "giant"])
-def test_tiles_of_the_usual_size(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_the_usual_size(kind: str) -> None:
     """They take more shared memory than a workgroup has without asking."""
-    monkeypatch.setattr(plans, "MOST_BINS", 64)
-    plan = plan_of(2600, 10, longest=50)
+    plan = plan_of(2600, 10, longest=50, bins=64)
     scalars = kinds(2600)[kind]
     device = EmulatedDevice(executor="ptx")
     check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
@@ -210,71 +213,69 @@ def test_tiles_of_the_usual_size(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
 @pytest.mark.parametrize("count", [1, 2, 33])
 def test_widths_and_counts(
-    gpu_device: AnyDevice, count: int, window_bits: int, bins: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plans, "MOST_BINS", bins)
+    sort_device: AnyDevice, count: int, window_bits: int, bins: int
+) -> None:  # fmt: skip
     if window_bits == 13 and bins == 16:
         bins = 64
-        monkeypatch.setattr(plans, "MOST_BINS", bins)
-    plan = plan_of(count, window_bits, windows=2, longest=3)
+    plan = plan_of(count, window_bits, windows=2, longest=3, device=sort_device, bins=bins)
     scalars = kinds(count)["uniform"]
-    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize("bins", [8192, 32])
-def test_batches(gpu_device: AnyDevice, bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches(sort_device: AnyDevice, bins: int) -> None:
     """Vectors that are further apart than they are long."""
-    monkeypatch.setattr(plans, "MOST_BINS", bins)
     count = 70
     vectors = [kinds(count + 5)[kind] for kind in ("uniform", "ones", "steps")]
-    plan = plan_of(count, 6, windows=3, batch=3, longest=7)
-    check(plan, run(gpu_device, plan, vectors, bases=90), expected_buckets(plan, vectors, bases=90))
+    plan = plan_of(count, 6, windows=3, batch=3, longest=7, device=sort_device, bins=bins)
+    found = run(sort_device, plan, vectors, bases=90)
+    check(plan, found, expected_buckets(plan, vectors, bases=90))
 
 
-def test_indices_infinite_bases_and_a_first_base(gpu_device: AnyDevice) -> None:
+def test_indices_infinite_bases_and_a_first_base(sort_device: AnyDevice) -> None:
     count, bases, first = 50, 80, 13
     source = random.Random(2)
     scalars = kinds(64)["uniform"]
     indices = [source.randrange(64) for _ in range(count)]
-    plan = plan_of(count, 9)
+    plan = plan_of(count, 9, device=sort_device)
     infinite = source.sample(range(bases * plan.copies), 60)
     where = {"bases": bases, "first": first}
-    found = run(gpu_device, plan, [scalars], indices=indices, infinite=infinite, **where)
+    found = run(sort_device, plan, [scalars], indices=indices, infinite=infinite, **where)
     check(
         plan, found,
         expected_buckets(plan, [scalars], indices=indices, infinite=infinite, **where),
     )  # fmt: skip
 
 
-def test_full_scalars(gpu_device: AnyDevice) -> None:
+def test_full_scalars(sort_device: AnyDevice) -> None:
     """Of all 255 bits, with the greatest."""
     order = GROUP.scalars.value
     source = random.Random(3)
     scalars = [order - 1, order - 2, 0, 1, order >> 1, *(source.randrange(order) for _ in range(9))]
-    plan = plan_of(len(scalars), 11, windows=3, bits=256)
-    check(plan, run(gpu_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+    plan = plan_of(len(scalars), 11, windows=3, bits=256, device=sort_device)
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
 @pytest.mark.parametrize(
     ("bits", "word"), [(BITS, 1 << BITS), (BITS, (1 << 256) - 1), (256, GROUP.scalars.value)]
 )
-def test_a_scalar_that_is_too_large(gpu_device: AnyDevice, bits: int, word: int) -> None:
+def test_a_scalar_that_is_too_large(sort_device: AnyDevice, bits: int, word: int) -> None:
     scalars = [(1 << BITS) - 1] * 300
-    plan = plan_of(300, 8, bits=bits)
+    plan = plan_of(300, 8, bits=bits, device=sort_device)
     for positions in ([0], [299], [270, 41]):
         for position in positions:
             scalars[position] = word
-        found = run(gpu_device, plan, [scalars])
+        found = run(sort_device, plan, [scalars])
         assert position_of_too_large(found.too_large) == min(positions)
         for position in positions:
             scalars[position] = 1
 
 
-def test_one_bucket_of_very_many_units(gpu_device: AnyDevice) -> None:
+def test_one_bucket_of_very_many_units(sort_device: AnyDevice) -> None:
     """More than a subgroup writes, with the constant as it is."""
     count = 2100
-    plan = replace(plan_of(count, 5, bits=3), longest=2)
+    plan = plan_of(count, 5, bits=3, longest=2, device=sort_device)
     scalars = [3] * count
-    found = run(gpu_device, plan, [scalars])
+    found = run(sort_device, plan, [scalars])
     assert found.count == 1050 > units._MANY_UNITS
     check(plan, found, expected_buckets(plan, [scalars]))

@@ -7,13 +7,15 @@ import itertools
 import pytest
 
 from quod.curve.parameters import CURVES, PairingCurve, root_of_unity
+from quod.device.emulated import EmulatedDevice
 from quod.errors import KernelError
 from quod.kernel.ir import walk
 from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
-from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning, tuning_of
 from quod.ntt.gpu.transform import PassShape, transform_tiles
 from quod.target.ptx_machine import ptx_machine
+from quod.target.wgsl_machine import WgslTarget
 
 TUNINGS = [
     DEFAULT_TUNING, Tuning(9, 2, 8), Tuning(11, 3, 10), Tuning(5, 1, 3),
@@ -117,3 +119,36 @@ def test_a_tile_fixes_the_workgroup(direction: str) -> None:
     message = r"tiles of 2\^9 elements, 2\^2 an instance, take workgroups of 128, not 64"
     with pytest.raises(KernelError, match=message):
         found.trace(ptx_machine(64))
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_tiles_fit_the_workgroup_memory(curve: PairingCurve) -> None:
+    assert tuning_of(EmulatedDevice(), curve.fr) == DEFAULT_TUNING
+    device = EmulatedDevice(executor="wgsl")
+    tuning = tuning_of(device, curve.fr)
+    assert (tuning.log_tile, tuning.log_elements, tuning.lanes) == (8, 2, 64)
+    root = root_of_unity(curve, "snarkjs", 2)
+    for log_rows in (5, 8):
+        tile = tuning.tile(log_rows)
+        shape = PassShape("descending", tile, "lowest", root, "rows", reversed="writes")
+        machine = device.machine(tile.lanes)
+        kernel = transform_tiles.trace(machine, modulus=curve.fr, shape=shape)
+        assert kernel.shared_bytes <= machine.shared_bytes_limit
+
+
+def test_slow_compilers_get_loops() -> None:
+    """As few calls of products as can be: each would be inlined."""
+    curve = CURVES["bn254"]
+    root = root_of_unity(curve, "snarkjs", 1)
+    calls = {}
+    for limbs in ("13", "13:rolled"):
+        device = EmulatedDevice(executor="wgsl", target=WgslTarget(limbs=limbs))
+        tuning = tuning_of(device, curve.fr)
+        shape = PassShape(
+            "descending", tuning.tile(8), "upper", root, "full", rolled=tuning.is_rolled(8)
+        )
+        machine = device.machine(tuning.lanes)
+        traced = transform_tiles.trace(machine, modulus=curve.fr, shape=shape)
+        names = [op.attributes["function"].name for op in walk(traced.block) if op.name == "call"]
+        calls[limbs] = sum("product" in name for name in names)
+    assert calls == {"13": 17, "13:rolled": 3}

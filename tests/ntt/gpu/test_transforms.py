@@ -12,12 +12,13 @@ import pytest
 from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
+from quod.device.discovery import open_device
 from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.ntt import NttPlan, Ordering, coset_quotient, record_coset_quotient
-from quod.ntt.gpu.schedule import DEFAULT_TUNING, Tuning
+from quod.ntt.gpu.schedule import Tuning
 from quod.ntt.gpu.tables import store_of
 from tests.reference import ntt as reference
 
@@ -279,4 +280,32 @@ def test_a_processor_records_no_transforms() -> None:
     data = device.allocate(plan.size * BN254.fr.bytes)
     with pytest.raises(DeviceError, match=r"on cpu.* transforms are not recorded"):
         plan.record(recording, "forward", data)
-    assert plan.tuning == DEFAULT_TUNING
+
+
+def test_transforms_beyond_what_an_argument_reaches() -> None:
+    """Those of a batch are recorded one after another; a single one is refused."""
+    device = EmulatedDevice(largest_buffer=1 << 13)
+    values = uniform(BN254, 3 << 7, 5)
+    for ordering in ORDERINGS:
+        check(device, BN254, values, batch=3, ordering=ordering, coset=3)
+    plan = NttPlan(device, BN254.fr, 9, tuning=SMALL)
+    with pytest.raises(DeviceError, match=r"a transform of 2\^9 .* reaches 8.0 KiB at most"):
+        plan.forward(random_elements(BN254.fr, 1 << 9, seed=1))
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_within_the_limits_of_portable_wgsl(curve: PairingCurve) -> None:
+    """Lazy limbs, packed on their way from instance to instance; two passes, and one."""
+    device = open_device("emulated:wgsl")
+    for log2_size, ordering, inverse in ((6, "NN", True), (7, "NR", True), (7, "RN", False)):
+        values = [0, 1, curve.fr.value - 1, *uniform(curve, (1 << log2_size) - 3, 8)]
+        check(
+            device, curve, values, ordering=ordering, inverse=inverse, coset=5,  # type: ignore[arg-type]
+        )  # fmt: skip
+    values = random_elements(curve.fr, 1 << 9, seed=9)
+    results = []
+    for own in (device, CpuDevice()):
+        data = values.copy()
+        NttPlan(own, curve.fr, 9).forward(data, ordering="RN", coset=7)
+        results.append(data)
+    assert np.array_equal(results[0], results[1])

@@ -1,0 +1,462 @@
+"""The device through WebGPU, on whatever adapter is there: Mesa's in software where no GPU is."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quod.device.cache import CompileCache
+from quod.device.discovery import open_device
+from quod.device.timeline import Timeline
+from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu_compiler import KernelSource
+from quod.device.webgpu_kernel import grid
+from quod.device.webgpu_memory import ALIGNMENT
+from quod.errors import DeviceError, KernelError
+from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel
+from quod.kernel.definition import KernelDefinition
+from tests.device import kernels
+
+SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
+
+
+@kernel
+def count_groups(k: Builder, n: U32, out: Pointer[U32]) -> None:
+    """out[i] += 1 in workgroup i."""
+    i = k.workgroup_id()
+    with k.if_((k.local_id() == 0) & (i < n)):
+        out[i] = out[i] + 1
+
+
+@kernel
+def sum_of_ten(
+    k: Builder, a: Pointer[U32], b: Pointer[U32], c: Pointer[U32], d: Pointer[U32],
+    e: Pointer[U32], f: Pointer[U32], g: Pointer[U32], h: Pointer[U32], i: Pointer[U32],
+    out: Pointer[U32],
+) -> None:  # fmt: skip
+    """More pointers than there are bindings."""
+    at = k.local_id()
+    total = a[at]
+    for more in (b, c, d, e, f, g, h, i):
+        total = total + more[at]
+    out[at] = total
+
+
+@kernel
+def store_numbers(
+    k: Builder, a: U32, b: U64, c: I64, d: F32, e: Bool, whole: Pointer[U64], real: Pointer[F32]
+) -> None:
+    """Stores each of its numbers."""
+    from quod.kernel import u64
+
+    with k.if_(k.global_id() == 0):
+        whole[0], whole[1], whole[2] = a.cast(u64), b, c.cast(u64)
+        whole[3] = e.cast(u64)
+        real[0] = d
+
+
+def run_words(device: WebGpuDevice, definition: KernelDefinition, *arguments: object) -> None:
+    device.launch(device.compile(definition), 1, *arguments)  # type: ignore[arg-type]
+
+
+# --- launches
+
+
+def test_numbers_arrive(webgpu_device: WebGpuDevice) -> None:
+    whole, real = np.zeros(4, np.uint64), np.zeros(1, np.float32)
+    for row in [
+        (2**32 - 1, 2**64 - 1, -(2**63), 1.5, True),
+        (np.uint8(7), np.uint64(1 << 32), np.int64(-1), np.float32(0.25), np.False_),
+        (0, 0, 2**63 - 1, -3, False),
+    ]:
+        run_words(webgpu_device, store_numbers, *row, whole, real)
+        assert whole.tolist() == [int(row[0]), int(row[1]), int(row[2]) % 2**64, int(row[4])]
+        assert real[0] == row[3]
+    with pytest.raises(DeviceError, match="which u32 cannot hold"):
+        run_words(webgpu_device, store_numbers, 1 << 32, 0, 0, 0.0, False, whole, real)
+
+
+@pytest.mark.parametrize("count", [1, 65_535, 65_536, 131_071, 200_003])
+def test_every_workgroup_runs_once(webgpu_device: WebGpuDevice, count: int) -> None:
+    compiled = webgpu_device.compile(count_groups, lanes=1)
+    out = np.zeros(count + 8, np.uint32)
+    webgpu_device.launch(compiled, count, count + 8, out)
+    assert (out[:count] == 1).all()
+    # Of the grid's last row some workgroups are above the count: they must do nothing.
+    assert (out[count:] == 0).all()
+
+
+def test_grids_are_hardly_larger_than_the_launch() -> None:
+    assert grid(0, 65_535) == (0, 1)
+    assert grid(65_536, 65_535) == (32_768, 2)
+    for groups in (1, 65_535, 65_537, 1_000_003, (1 << 31) - 1):
+        x, y = grid(groups, 65_535)
+        assert x <= 65_535
+        assert y <= 65_535
+        assert groups <= x * y < groups + y
+    with pytest.raises(DeviceError, match="more than the adapter takes"):
+        grid(1 << 31, 65_535)
+
+
+def test_the_number_of_workgroups_is_checked(webgpu_device: WebGpuDevice) -> None:
+    compiled = webgpu_device.compile(kernels.increment)
+    for groups in (-1, 1 << 31):
+        with pytest.raises(DeviceError, match=f"launched with {groups} workgroups"):
+            webgpu_device.launch(compiled, groups, 0, np.zeros(8, np.uint32))
+
+
+def test_one_buffer_as_two_arguments(webgpu_device: WebGpuDevice) -> None:
+    memory = webgpu_device.upload(np.arange(64, dtype=np.uint32))
+    compiled = webgpu_device.compile(kernels.scale)
+    webgpu_device.launch(compiled, 1, 64, 5, memory, memory)
+    out = np.zeros(64, np.uint32)
+    webgpu_device.download(memory, out)
+    assert (out == 5 * np.arange(64)).all()
+
+
+@pytest.mark.parametrize(("start", "to"), [(0, 128), (4, 4096), (252, 1000), (2000, 36)])
+def test_memory_may_begin_at_any_word(webgpu_device: WebGpuDevice, start: int, to: int) -> None:
+    data = np.random.default_rng(start).integers(0, 1 << 32, 2048, np.uint32)
+    memory = webgpu_device.upload(data)
+    compiled = webgpu_device.compile(kernels.scale)
+    source, target = (memory.slice(at, at + 128) for at in (start, to))
+    webgpu_device.launch(compiled, 1, 32, 3, source, target)
+    expected = data.copy()
+    expected[to // 4 : to // 4 + 32] = 3 * data[start // 4 : start // 4 + 32]
+    out = np.zeros_like(data)
+    webgpu_device.download(memory, out)
+    assert (out == expected).all()
+    with pytest.raises(DeviceError, match="not a multiple of 4"):
+        webgpu_device.launch(compiled, 1, 32, 3, memory.slice(2, 130), target)
+
+
+def test_more_pointers_than_bindings(webgpu_device: WebGpuDevice) -> None:
+    device = webgpu_device
+    compiled = device.compile(sum_of_ten)
+    data = np.arange(640, dtype=np.uint32)
+    memory = device.upload(data)
+    pieces = [memory.slice(256 * at, 256 * at + 256) for at in range(10)]
+    device.launch(compiled, 1, *pieces)
+    out = np.zeros(64, np.uint32)
+    device.download(pieces[9], out)
+    assert (out == data[:576].reshape(9, 64).sum(axis=0)).all()
+    apart = [device.allocate(256) for _ in range(10)]
+    with pytest.raises(DeviceError, match=r"kernel sum_of_ten takes 10 pieces of memory"):
+        device.launch(compiled, 1, *apart)
+
+
+def test_a_piece_above_the_limit_of_a_binding_is_refused(webgpu_device: WebGpuDevice) -> None:
+    memory = webgpu_device.allocate((128 << 20) + 256)
+    compiled = webgpu_device.compile(kernels.increment)
+    with pytest.raises(DeviceError, match=r"kernel increment was given .*; the plan must split it"):
+        webgpu_device.launch(compiled, 1, 64, memory)
+    webgpu_device.launch(compiled, 1, 64, memory.slice(256, memory.nbytes))
+    out = np.zeros(65, np.uint32)
+    webgpu_device.download(memory.slice(256, 256 + 260), out)
+    assert out.tolist() == [1] * 64 + [0]
+
+
+def test_a_workgroup_has_no_more_instances_than_browsers_allow(
+    webgpu_device: WebGpuDevice,
+) -> None:
+    with pytest.raises(DeviceError, match="has 1 to 256 instances, not 512"):
+        webgpu_device.compile(kernels.increment, lanes=512)
+
+
+def test_what_wgsl_lacks_is_an_error_of_the_kernel(webgpu_device: WebGpuDevice) -> None:
+    with pytest.raises(KernelError, match=r"64-bit floating point|f64"):
+        webgpu_device.compile(kernels.numbers)
+
+
+# --- memory
+
+
+def test_addresses_are_never_used_twice(webgpu_device: WebGpuDevice) -> None:
+    seen: list[tuple[int, int]] = []
+    for nbytes in (0, 1, 255, 256, 257, 4096):
+        buffer = webgpu_device.allocate(nbytes)
+        assert buffer.address % ALIGNMENT == 0
+        assert all(buffer.address > stop for _, stop in seen)
+        seen.append((buffer.address, buffer.address + nbytes))
+
+
+def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> None:
+    webgpu_device.memory.clear_away()
+    gc.collect()
+    webgpu_device.memory.clear_away()
+    before = webgpu_device.memory.in_use
+    buffer = webgpu_device.allocate(1 << 20)
+    part = buffer.slice(0, 16)
+    assert webgpu_device.memory.in_use == before + (1 << 20)
+    del buffer
+    webgpu_device.memory.clear_away()
+    assert webgpu_device.memory.in_use == before + (1 << 20)
+    del part
+    webgpu_device.memory.clear_away()
+    assert webgpu_device.memory.in_use == before
+
+
+def test_the_budget_and_the_largest_buffer_are_kept_to(webgpu_device: WebGpuDevice) -> None:
+    with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; the plan must split"):
+        webgpu_device.allocate((256 << 20) + 1)
+    with pytest.raises(DeviceError, match="cannot have -1 bytes"):
+        webgpu_device.allocate(-1)
+    small = WebGpuDevice(strength="portable", memory_budget=1 << 16)
+    kept = small.allocate(1 << 15)
+    with pytest.raises(DeviceError, match=r"32.0 KiB of 64.0 KiB are in use.*QUOD_WEBGPU_MEMORY"):
+        small.allocate((1 << 15) + 16)
+    del kept
+    small.allocate(1 << 16)
+    small.close()
+
+
+@pytest.mark.parametrize("nbytes", [1, 3, 5, 4096, (64 << 10) + 1, (20 << 20) + 7])
+def test_copies_of_any_size(webgpu_device: WebGpuDevice, nbytes: int) -> None:
+    data = np.random.default_rng(nbytes).integers(0, 256, nbytes, np.uint8)
+    memory = webgpu_device.upload(data)
+    out = np.zeros_like(data)
+    webgpu_device.download(memory, out)
+    assert (out == data).all()
+    for start in (1, 2, 3):
+        part = np.zeros(max(0, nbytes - start), np.uint8)
+        webgpu_device.download(memory.slice(min(start, nbytes), nbytes), part)
+        assert (part == data[start:]).all()
+
+
+def test_uploads_into_the_middle_of_a_word_are_refused(webgpu_device: WebGpuDevice) -> None:
+    memory = webgpu_device.allocate(64)
+    for start, stop in ((1, 5), (0, 5), (8, 11)):
+        with pytest.raises(DeviceError, match="whole 32-bit words"):
+            webgpu_device.upload(np.zeros(stop - start, np.uint8), into=memory.slice(start, stop))
+
+
+def test_copies_longer_than_the_staging_ring(webgpu_device: WebGpuDevice) -> None:
+    data = np.random.default_rng(1).integers(0, 1 << 32, 21 << 20, np.uint32)
+    memory, other = (webgpu_device.allocate(data.nbytes) for _ in range(2))
+    out = np.zeros_like(data)
+    stream = webgpu_device.stream().record()
+    stream.upload(data, memory)
+    stream.copy(memory, other)
+    stream.download(other, out)
+    done = stream.finish().submit().wait()
+    del done
+    assert (out == data).all()
+    assert webgpu_device.uploads.nbytes <= 64 << 20
+    assert webgpu_device.downloads.nbytes <= 64 << 20
+
+
+# --- recordings
+
+
+def test_fills_and_copies_within_a_buffer(webgpu_device: WebGpuDevice) -> None:
+    data = np.arange(1024, dtype=np.uint32)
+    memory = webgpu_device.upload(data)
+    stream = webgpu_device.stream().record()
+    stream.fill(memory.slice(36, 40), 0xDEADBEEF)
+    stream.fill(memory.slice(400, 2000), 0)
+    stream.copy(memory.slice(0, 64), memory.slice(32, 96))
+    stream.fill(memory.slice(4092, 4096), 0xFFFFFFFF)
+    stream.fill(memory.slice(16, 16), 1)
+    out = np.zeros_like(data)
+    stream.download(memory, out)
+    stream.finish().submit().wait()
+    expected = data.copy()
+    expected[9] = 0xDEADBEEF
+    expected[100:500] = 0
+    expected[8:24] = expected[:16].copy()
+    expected[1023] = 0xFFFFFFFF
+    assert (out == expected).all()
+
+
+def test_a_fill_longer_than_a_binding(webgpu_device: WebGpuDevice) -> None:
+    memory = webgpu_device.allocate(200 << 20)
+    stream = webgpu_device.stream().record()
+    stream.fill(memory.slice(260, memory.nbytes), 7)
+    ends = [np.zeros(256, np.uint32) for _ in range(3)]
+    middle = 128 << 20
+    for at, out in zip((0, middle - 512, memory.nbytes - 1024), ends, strict=True):
+        stream.download(memory.slice(at, at + 1024), out)
+    stream.finish().submit().wait()
+    assert ends[0].tolist() == [0] * 65 + [7] * 191
+    assert (ends[1] == 7).all()
+    assert (ends[2] == 7).all()
+
+
+def test_a_replay_uploads_what_the_host_has_then(webgpu_device: WebGpuDevice) -> None:
+    """Also where that is what the same recording has downloaded."""
+    data, back = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
+    first, second = webgpu_device.allocate(256), webgpu_device.allocate(256)
+    compiled = webgpu_device.compile(kernels.increment)
+    stream = webgpu_device.stream().record()
+    stream.upload(data, first)
+    stream.launch(compiled, 1, 64, first)
+    stream.download(first, back)
+    stream.upload(back, second)
+    stream.launch(compiled, 1, 64, second)
+    stream.download(second, data)
+    recorded = stream.finish()
+    recording = recorded.recording
+    idle = recorded.submit().wait()
+    assert (data == np.arange(64) + 2).all()
+    idle.replay(recording).submit().wait()
+    assert (data == np.arange(64) + 4).all()
+
+
+def long_recording(device: WebGpuDevice, rounds: int) -> tuple[object, np.ndarray]:
+    memory = device.allocate(256)
+    compiled = device.compile(kernels.increment)
+    out = np.zeros(64, np.uint32)
+    stream = device.stream().record()
+    stream.fill(memory, 0)
+    for number in range(rounds):
+        stream.launch(compiled, 1, 64, memory, label=f"round {number}", modmuls=64)
+    stream.download(memory, out)
+    return stream.finish(), out
+
+
+def test_long_recordings_are_submitted_in_pieces(webgpu_device: WebGpuDevice) -> None:
+    recorded, out = long_recording(webgpu_device, 1000)
+    before = webgpu_device.queue.submissions
+    recorded.submit().wait()  # type: ignore[attr-defined]
+    assert (out == 1000).all()
+    assert 8 <= webgpu_device.queue.submissions - before <= 20
+
+
+@pytest.mark.parametrize("way", ["clock", "no clock", "synchronous"])
+def test_steps_have_times(
+    webgpu_device: WebGpuDevice, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "no clock":
+        monkeypatch.setattr(webgpu_device, "tick_nanoseconds", 0.0)
+    elif webgpu_device.tick_nanoseconds == 0:
+        pytest.skip("the adapter has no clock")
+    monkeypatch.setattr(webgpu_device, "synchronous", way == "synchronous")
+    recorded, out = long_recording(webgpu_device, 40)
+    timeline = Timeline()
+    with timeline.stage("whole") as whole:
+        recorded.submit(timeline).wait()  # type: ignore[attr-defined]
+    assert (out == 40).all()
+    stages = [stage for stage in timeline.rows() if stage is not whole]
+    assert [stage.name for stage in stages] == [
+        "fill", *(f"round {number}" for number in range(40)), "download",
+    ]  # fmt: skip
+    slack = 50_000_000
+    for stage in stages:
+        assert stage.end_ns is not None
+        assert whole.begin_ns - slack <= stage.begin_ns <= stage.end_ns
+        assert stage.parent is whole
+    assert sum(stage.modmuls for stage in stages) == 40 * 64
+    begins = [stage.begin_ns for stage in stages]
+    assert begins == sorted(begins)
+
+
+# --- opening
+
+
+def test_names(webgpu_device: WebGpuDevice) -> None:
+    words = webgpu_device.properties.name.split()[0].lower()
+    for name in ("webgpu", "webgpu:0", f"webgpu:{words}", "webgpu:portable", "webgpu:0:portable"):
+        device = open_device(name, memory_budget=1 << 20)
+        assert isinstance(device, WebGpuDevice)
+        assert device.memory_budget == 1 << 20
+        assert device.name == ("webgpu:0:portable" if name.endswith("portable") else "webgpu:0")
+        device.close()
+        device.close()
+        with pytest.raises(DeviceError, match="was closed"):
+            device.allocate(16)
+    with pytest.raises(DeviceError, match="no WebGPU adapter '97'; there are webgpu:0"):
+        open_device("webgpu:97")
+    with pytest.raises(DeviceError, match="no WebGPU adapter 'voodoo'"):
+        open_device("webgpu:voodoo")
+    with pytest.raises(DeviceError, match="threads and strategies are a processor's"):
+        open_device("webgpu", threads=2)
+
+
+def test_portable_is_what_every_browser_has(webgpu_device: WebGpuDevice) -> None:
+    machine = webgpu_device.machine(64)
+    assert machine.target == "wgsl"
+    assert not machine.has("u64")
+    assert machine.has("slow_subgroup")
+    assert webgpu_device.largest_buffer == 128 << 20
+    assert "shader-int64" not in webgpu_device.gpu.features
+    assert webgpu_device.gpu.limits["max-storage-buffers-per-shader-stage"] == 8
+
+
+def test_the_choice_of_limbs_is_kept(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    first = WebGpuDevice(strength="portable", cache=cache)
+    assert not first.limbs_are_chosen
+    if first.properties.is_software:
+        assert first.limbs == "13:rolled"
+    first.choose_limbs("15")
+    assert first.machine(64).limbs == "15"
+    assert first.machine(64, limbs="14").limbs == "14"
+    first.close()
+    second = WebGpuDevice(strength="portable", cache=cache)
+    assert second.limbs_are_chosen
+    assert second.limbs == "15"
+    second.close()
+    third = WebGpuDevice(strength="portable", cache=cache, limbs="12")
+    assert third.limbs == "12"
+    third.close()
+
+
+def test_texts_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from quod.kernel import examples
+
+    definition = next(
+        found for found in vars(examples).values() if isinstance(found, KernelDefinition)
+    )
+    cache = CompileCache(tmp_path)
+    device = WebGpuDevice(strength="portable", cache=cache)
+    text = device.compile(definition).text
+    device.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelSource, "_trace", lambda self: pytest.fail("it was traced"))
+        device = WebGpuDevice(strength="portable", cache=cache)
+        assert device.compile(definition).text == text
+        device.close()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"rubbish")
+    device = WebGpuDevice(strength="portable", cache=cache)
+    assert device.compile(definition).text == text
+    device.close()
+
+
+SMOKE = """
+import sys
+import numpy as np
+from quod.device.webgpu import WebGpuDevice
+from tests.device import kernels, test_webgpu
+device = WebGpuDevice("SwiftShader", strength=sys.argv[1])
+assert device.properties.is_software and not device.drops_long_loops
+a, out = np.arange(1000, dtype=np.uint32), np.zeros(1000, np.uint32)
+device.launch(device.compile(kernels.scale), 16, 1000, 7, a, out)
+assert (out == 7 * a).all()
+for test in ("test_fills_and_copies_within_a_buffer", "test_one_buffer_as_two_arguments",
+             "test_long_recordings_are_submitted_in_pieces", "test_numbers_arrive"):
+    if sys.argv[1] == "portable" or "numbers" not in test:
+        getattr(test_webgpu, test)(device)
+device.close()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("strength", ["portable", "extended"])
+def test_swiftshader(strength: str) -> None:
+    if not SWIFTSHADER.exists():
+        pytest.skip("needs the SwiftShader of Debian's chromium")
+    environment = os.environ | {"VK_ICD_FILENAMES": str(SWIFTSHADER)}
+    done = subprocess.run(
+        [sys.executable, "-c", SMOKE, strength], env=environment, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"

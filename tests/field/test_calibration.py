@@ -1,0 +1,152 @@
+"""The measurement that chooses limbs, on a device that is an interpreter."""
+
+from __future__ import annotations
+
+from threading import Thread
+from time import sleep
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.discovery import open_device
+from quod.device.timeline import Timeline
+from quod.errors import QuodError
+from quod.field import calibration
+from quod.field.moduli import BLS12_381_FR
+from quod.kernel import KernelDefinition, Machine
+from quod.kernel.interpreter import interpret
+from quod.msm import bases
+from quod.ntt import plan
+from quod.target.wgsl_machine import WgslTarget
+
+
+class Interpreter:
+    """Runs kernels in any limbs; those in `spoilt` limbs compute wrongly."""
+
+    lanes = 4
+    resident_lanes = 4
+
+    def __init__(self, spoilt: str = "") -> None:
+        self.spoilt = spoilt
+        self.launches = 0
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
+        **static: Any,
+    ) -> Any:  # fmt: skip
+        machine = Machine("wgsl", self.lanes, frozenset({"u64"}), limbs=limbs or "")
+        return definition.trace(machine, **static), limbs == self.spoilt
+
+    def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:
+        return Buffer.wrap(array.copy())
+
+    def launch(self, kernel: Any, groups: int, *arguments: Any) -> None:
+        traced, is_spoilt = kernel
+        self.launches += 1
+        memory, steps = arguments
+        words = (memory.view(np.uint8) if isinstance(memory, Buffer) else memory).view(np.uint64)
+        interpret(traced, groups, [words.reshape(-1), steps + is_spoilt])
+
+
+def test_rates_of_what_computes_rightly() -> None:
+    timeline, choices = Timeline(), ["13", "14", "17", "29/64"]
+    rates = calibration.measure(Interpreter("14"), choices, budget=1e-9, timeline=timeline)
+    assert set(rates) == {"13", "29/64"}
+    assert min(rates.values()) > 0
+    assert [row.name for row in timeline.table()] == ["choose limbs"]
+
+
+def test_wrong_products_are_told() -> None:
+    with pytest.raises(QuodError, match=r"bls12_381\.fr in limbs 13 are wrong"):
+        calibration.product_chains(Interpreter("13"), "13", BLS12_381_FR)
+
+
+class Adapter(Interpreter):
+    """A device of WebGPU as far as choosing limbs goes."""
+
+    kind = "webgpu"
+    target = WgslTarget()
+
+    def __init__(self, spoilt: str = "", *, is_software: bool = False) -> None:
+        super().__init__(spoilt)
+        self.properties = SimpleNamespace(is_software=is_software)
+        self.limbs_are_chosen = False
+        self.chosen: list[str] = []
+
+    def choose_limbs(self, limbs: str) -> None:
+        self.chosen.append(limbs)
+        self.limbs_are_chosen = True
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+    """What each measurement finds, in place of measuring; calls are taken from the end."""
+    found: list[dict[str, float]] = []
+
+    def measure(device: Any, candidates: Any, **_: Any) -> dict[str, float]:
+        sleep(0.01)
+        return found.pop()
+
+    monkeypatch.setattr(calibration, "measure", measure)
+    return found
+
+
+def test_the_fastest_is_chosen_once(measured: list[dict[str, float]]) -> None:
+    measured.append({"13": 2.0, "15": 3.0, "14": 1.0})
+    device: Any = Adapter()
+    threads = [Thread(target=calibration.calibrate, args=(device,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    calibration.calibrate(device)
+    assert device.chosen == ["15"]
+
+
+def test_nothing_is_measured_where_there_is_nothing_to_choose() -> None:
+    given: Any = Adapter()
+    given.limbs_are_chosen = True
+    software: Any = Adapter(is_software=True)
+    for device in (given, software, open_device("cpu"), open_device("emulated:wgsl")):
+        calibration.calibrate(device)
+    assert given.launches == software.launches == 0
+    assert not given.chosen + software.chosen
+
+
+def test_where_all_fail_nothing_is_chosen(measured: list[dict[str, float]]) -> None:
+    measured.append({})
+    device: Any = Adapter()
+    calibration.calibrate(device)
+    assert not device.limbs_are_chosen
+
+
+def test_work_begins_with_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    for module in (bases, plan):
+        monkeypatch.setattr(module, "calibrate", asked.append)
+    device = open_device("emulated:wgsl")
+    plan.NttPlan(device, BLS12_381_FR, 3)
+    assert asked == [device]
+    monkeypatch.setattr(bases, "calibrate", stop)
+    group = GROUPS["bn254.g1"]
+    with pytest.raises(Stopped):
+        bases.MsmBases(device, group, np.zeros((1, *group.shape), np.uint32))
+
+
+class Stopped(Exception):
+    """Raised where more would be too much work for a test."""
+
+
+def stop(device: object) -> None:
+    raise Stopped
+
+
+def test_candidates() -> None:
+    portable, wide = calibration.candidates(u64=False), calibration.candidates(u64=True)
+    assert all(name.endswith(":rolled") for name in wide)
+    assert not any("/64" in name for name in portable)
+    assert set(portable) < set(wide)

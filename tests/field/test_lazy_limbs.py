@@ -1,0 +1,342 @@
+"""Products and reductions in small limbs, against integers, for every choice of limbs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device.cpu import CpuDevice
+from quod.device.discovery import open_device
+from quod.field.element import Element
+from quod.field.extension import QuadraticField
+from quod.field.kernels import field_inverse
+from quod.field.lazy_limbs import LazyLimbs, LimbChoice
+from quod.field.lazy_limbs_barrett import BarrettProducts
+from quod.field.lazy_limbs_products import Columns, LimbShape
+from quod.field.moduli import (
+    BLS12_377_FQ,
+    BLS12_381_FQ,
+    BLS12_381_FR,
+    BN254_FQ,
+    MODULI,
+    Modulus,
+)  # fmt: skip
+from quod.field.spec import FieldSpec
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, types
+from quod.kernel.interpreter import interpret
+from tests.field.models import (
+    Array,
+    Model,
+    hostile_integers,
+    packed,
+    random_integers,
+    spec_name,
+    unpacked,
+)
+
+LANES = 64
+
+# Short, since tracing takes as long as there are products of limbs.
+SMALL = Modulus("small", 0x1D5BF0A8B1457695355FB8AC404E7AC1)
+NARROW = [f"{bits}{form}" for bits in range(12, 17) for form in (":columns", ":rows", ":rolled")]
+WIDE = [f"{bits}/64{form}" for bits in (28, 29, 30) for form in (":columns", ":rows", ":rolled")]
+APART = ["12:apart", "13:apart", "28/64:apart", "29/64:apart"]
+CHOICES = pytest.mark.parametrize("limbs", NARROW + WIDE + APART)
+USUAL = ["13", "13:rolled", "15", "30/64"]
+OTHERS = ["12:apart", "14:columns", "16:rows", "16:rolled", "28/64:apart", "29/64:rolled"]
+"""Of long numbers: each form, and each way of carrying columns, that the usual ones do not have."""
+
+
+def machine(limbs: str, lanes: int = LANES) -> Machine:
+    """What WGSL is traced for; with 64-bit integers where the limbs need them."""
+    features = {"u64"} if "/64" in limbs else set()
+    return Machine("wgsl", lanes, frozenset(features), limbs=limbs)
+
+
+def run(definition: Any, of: str, count: int, arguments: list[Any], **static: Any) -> None:
+    """All instances in one workgroup: the interpreter takes as long for one as for all."""
+    interpret(definition.trace(machine(of, count), **static), 1, arguments)
+
+
+@kernel
+def expressions(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, modulus: Modulus,
+    limbs: str,
+) -> None:  # fmt: skip
+    """Products, squares, sums of products, and what stays in the radix of memory."""
+    f, i = LazyLimbs(k, modulus, limbs), k.global_id()
+    with k.if_(i < n):
+        x, y = f.load(a, i), f.load(b, i)
+        u, v = f.load(a, i, linear=True), f.load(b, i, linear=True)
+        f.store(out, i * 5, x * y)
+        f.store(out, i * 5 + 1, f.square(x))
+        f.store(out, i * 5 + 2, f.sum_of_products([(x, y), (-x, x + y)]))
+        f.store(out, i * 5 + 3, (x + y) * (x - y) + f.square(x - y))
+        f.store(out, i * 5 + 4, f.times(u, 40) - v)
+
+
+def hostile(modulus: Modulus) -> tuple[Array, Array, list[tuple[int, ...]]]:
+    """Pairs of elements as they are in memory, and what `expressions` makes of them."""
+    numbers = hostile_integers(modulus)
+    source = random.Random(1)
+    pairs = [(x, source.choice(numbers)) for x in numbers]
+    pairs += [(x, y) for x in numbers[:4] + numbers[-4:] for y in numbers[:4] + numbers[-4:]]
+    spec, p = FieldSpec(modulus), modulus.value
+    a, b = (packed(spec, [(pair[i],) for pair in pairs]) for i in (0, 1))
+    wanted = [
+        number
+        for x, y in pairs
+        for number in (x * y, x * x, x * y - x * (x + y), x * x - y * y + (x - y) ** 2, 40 * x - y)
+    ]
+    return a, b, [(number % p,) for number in wanted]
+
+
+@CHOICES
+def test_expressions_of_hostile_elements(limbs: str) -> None:
+    check_expressions(SMALL, limbs)
+
+
+@pytest.mark.parametrize("limbs", [*OTHERS, *USUAL])
+def test_expressions_of_long_hostile_elements(limbs: str) -> None:
+    check_expressions(BLS12_377_FQ, limbs)
+
+
+@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+def test_expressions_in_every_field(modulus: Modulus) -> None:
+    check_expressions(modulus, "30/64")
+
+
+def check_expressions(modulus: Modulus, limbs: str) -> None:
+    a, b, wanted = hostile(modulus)
+    out = np.zeros((5 * len(a), a.shape[1]), np.uint64)
+    run(expressions, limbs, len(a), [len(a), a, b, out], modulus=modulus, limbs=limbs)
+    assert unpacked(FieldSpec(modulus), out) == wanted
+
+
+@pytest.mark.parametrize("limbs", ["13:rolled", "16:rolled", "30/64"])
+def test_expressions_on_the_processor(limbs: str) -> None:
+    """The same ops through LLVM."""
+    a, b, wanted = hostile(BLS12_381_FQ)
+    device = CpuDevice(strategy="scalar", threads=1)
+    compiled = device.compile(expressions, lanes=8, modulus=BLS12_381_FQ, limbs=limbs)
+    out = np.zeros((5 * len(a), a.shape[1]), np.uint64)
+    device.launch(compiled, -(-len(a) // 8), len(a), a, b, out)
+    assert unpacked(FieldSpec(BLS12_381_FQ), out) == wanted
+
+
+class Claims:
+    """What a kernel says of its elements, which is no part of what it is."""
+
+    def __init__(self) -> None:
+        self.bounds: list[tuple[int, tuple[int, ...]]] = []
+
+    def add(self, elements: list[Element]) -> None:
+        self.bounds = [(element.bound, element.maxima) for element in elements]
+
+
+@kernel
+def at_the_bounds(
+    k: Builder, a: Pointer[U32], out: Pointer[U32], *, modulus: Modulus, limbs: str, terms: int,
+    bound: int, claims: Claims,
+) -> None:  # fmt: skip
+    """Limbs as they are, below a bound that fits them: a product, a square, a reduction."""
+    f, i = LazyLimbs(k, modulus, limbs), k.global_id()
+    n = f.limb_count
+    given = [k.load(a, (i * 2 + j) * n, n) for j in (0, 1)]
+    x, y = (Element(f, part, bound, f._full_maxima(bound), f.native_exponent) for part in given)
+    made = [
+        f.sum_of_products([(x, y)] * terms), f.square(x), f.reduce(x), f.canonical(y),
+        f.normalise(x + x - y), f.reduce(f.times(x, 4) - y, modulus.value),
+    ]  # fmt: skip
+    for j, element in enumerate(made):
+        k.store(out, (i * len(made) + j) * n, *element.limbs)
+    claims.add(made)
+
+
+@CHOICES
+def test_numbers_at_the_bounds(limbs: str) -> None:
+    check_bounds(SMALL, limbs)
+
+
+@pytest.mark.parametrize("limbs", ["12:apart", "13", "15", "30/64"])
+def test_long_numbers_at_the_bounds(limbs: str) -> None:
+    check_bounds(BLS12_381_FQ, limbs)
+
+
+def check_bounds(modulus: Modulus, limbs: str) -> None:
+    choice = LimbChoice.parse(limbs)
+    f = LazyLimbs(Builder(machine(limbs)), modulus)
+    n, bits, p, radix = f.limb_count, choice.bits, modulus.value, 1 << f.native_exponent
+    back = pow(radix, -1, p)
+    for bound, terms in ((radix, 1), (4 * p, 7 if limbs in USUAL else 2)):
+        ones = (1 << (bound - 1).bit_length() - 1) - 1
+        numbers = [0, 1, bound - 1, ones, bound >> 1, bound - 1 >> bits << bits, p, p - 1]
+        pairs = [(x, y) for x in numbers for y in numbers]
+        mask = (1 << bits) - 1
+        a = np.array(
+            [number >> bits * j & mask for pair in pairs for number in pair for j in range(n)],
+            np.uint32,
+        )
+        claims = Claims()
+        out = np.zeros(len(pairs) * 6 * n, np.uint32)
+        run(
+            at_the_bounds, limbs, len(pairs), [a, out], modulus=modulus, limbs=limbs, terms=terms,
+            bound=bound, claims=claims,
+        )  # fmt: skip
+        rows = out.reshape(len(pairs), 6, n).tolist()
+        for (x, y), row in zip(pairs, rows, strict=True):
+            wanted = (terms * x * y * back, x * x * back, x, y, 2 * x - y, 4 * x - y)
+            for found, number, (most, maxima) in zip(row, wanted, claims.bounds, strict=True):
+                integer = sum(limb << bits * j for j, limb in enumerate(found))
+                assert (integer - number) % p == 0
+                assert integer < most
+                assert all(limb <= maximum for limb, maximum in zip(found, maxima, strict=True))
+            assert sum(limb << bits * j for j, limb in enumerate(row[3])) == y % p
+
+
+@pytest.mark.parametrize(
+    ("spec", "limbs"),
+    [
+        *((FieldSpec(SMALL), limbs) for limbs in USUAL),
+        (FieldSpec(BLS12_381_FR), "13"),
+        (FieldSpec(BN254_FQ, 2, -1), "30/64"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else spec_name(part),
+)
+def test_inverses(spec: FieldSpec, limbs: str) -> None:
+    model, modulus = Model(spec), spec.modulus
+    p = modulus.value
+    values = [0, 1, 2, p - 1, p - 2, p >> 1, *random_integers(modulus, 4, 1)]
+    elements = [(x, *[(7 * x + 1) % p] * (spec.degree - 1)) for x in values] + [(0,) * spec.degree]
+    a = packed(spec, elements)
+    out = np.zeros_like(a)
+    run(field_inverse, limbs, len(a), [len(a), a, out], spec=spec)
+    assert unpacked(spec, out) == [model.inverse(element) for element in elements]
+
+
+@kernel
+def quadratic(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+) -> None:
+    """a * b, a * a, and b * b - a * (a + b)."""
+    assert spec.non_residue is not None
+    f, i = QuadraticField(prime_field(k, spec.modulus), spec.non_residue), k.global_id()
+    with k.if_(i < n):
+        x, y = f.load(a, i), f.load(b, i)
+        f.store(out, i * 3, x * y)
+        f.store(out, i * 3 + 1, f.square(x))
+        f.store(out, i * 3 + 2, f.square(y) - x * (x + y))
+
+
+@pytest.mark.parametrize(
+    ("spec", "limbs"),
+    [
+        *((FieldSpec(BLS12_381_FQ, 2, -1), limbs) for limbs in USUAL),
+        (FieldSpec(BLS12_377_FQ, 2, -5), "30/64"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else spec_name(part),
+)
+def test_quadratic_extensions(spec: FieldSpec, limbs: str) -> None:
+    model, p = Model(spec), spec.modulus.value
+    edges = [0, 1, p - 1, p >> 1]
+    elements = [(x, y) for x in edges for y in edges]
+    others = elements[5:] + elements[:5]
+    a, b = packed(spec, elements), packed(spec, others)
+    out = np.zeros((3 * len(a), a.shape[1]), np.uint64)
+    run(quadratic, limbs, len(a), [len(a), a, b, out], spec=spec)
+    wanted = []
+    for x, y in zip(elements, others, strict=True):
+        product = model.multiply(x, model.add(x, y))
+        wanted += [
+            model.multiply(x, y), model.multiply(x, x),
+            model.subtract(model.multiply(y, y), product),
+        ]  # fmt: skip
+    assert unpacked(spec, out) == wanted
+
+
+def test_wgsl_takes_them() -> None:
+    device = open_device("emulated:wgsl")
+    field = prime_field(Builder(device.machine(LANES)), BLS12_381_FQ)
+    assert isinstance(field, LazyLimbs)
+    assert field.limb_count == 30
+    assert field.choice == LimbChoice(13, False, "apart")
+
+
+def test_counts_of_limbs() -> None:
+    def count(limbs: str, modulus: Modulus) -> int:
+        return LazyLimbs(Builder(machine(limbs)), modulus).limb_count
+
+    wanted = {"12": (32, 22), "13": (30, 20), "14": (28, 19), "15": (26, 18), "16": (24, 17)}
+    wanted |= {"28/64": (14, 10), "29/64": (14, 9), "30/64": (13, 9)}
+    for limbs, (long, short) in wanted.items():
+        assert (count(limbs, BLS12_381_FQ), count(limbs, BLS12_381_FR)) == (long, short)
+
+
+@pytest.mark.parametrize(
+    ("limbs", "message"),
+    [
+        ("", "no choice of limbs"),
+        ("thirteen", "no choice of limbs"),
+        ("13/32", "no choice of limbs"),
+        ("11", "have 12 to 16 bits"),
+        ("17", "have 12 to 16 bits"),
+        ("31/64", "have 28 to 30 bits"),
+        ("13:unrolled", "none of the forms"),
+        ("29/64", "need a machine with 64-bit integers"),
+        ("14:apart", "12 or 13"),
+    ],
+)
+def test_choices_that_are_none(limbs: str, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        LazyLimbs(Builder(Machine("wgsl", LANES, frozenset(), limbs=limbs)), BLS12_381_FQ)
+
+
+def test_a_column_that_could_overflow_is_refused() -> None:
+    k = Builder(machine("16"))
+    columns = Columns(k, LimbShape(16, 1, types.u32), 1)
+    with pytest.raises(TraceError, match="take smaller limbs"):
+        columns.add(0, k.constant(0, types.u32), 1 << 32)
+
+
+def test_sums_that_could_overflow_are_carried() -> None:
+    f = LazyLimbs(Builder(machine("30/64")), BLS12_381_FQ)
+    one = f.one()
+    total = f.times(one, 64)
+    assert max(total.maxima) < 1 << 32
+    assert f.times(one - one, 64).bound <= 65 * 2 * f.p
+
+
+@kernel
+def barrett_products(
+    k: Builder, a: Pointer[U32], out: Pointer[U32], *, modulus: Modulus, limbs: str
+) -> None:
+    """Products of two numbers in limbs as they are."""
+    f, i = LazyLimbs(k, modulus, limbs), k.global_id()
+    n = f.limb_count
+    x, y = (k.load(a, (i * 2 + j) * n, n) for j in (0, 1))
+    k.store(out, i * n, *BarrettProducts(k, modulus, f.shape).product(x, y))
+
+
+@pytest.mark.parametrize("limbs", ["12", "13", "14", "15", "16", "28/64", "29/64", "30/64"])
+@pytest.mark.parametrize("modulus", [BLS12_381_FQ, BN254_FQ], ids=lambda m: m.name)
+def test_barrett_products(modulus: Modulus, limbs: str) -> None:
+    f = LazyLimbs(Builder(machine(limbs)), modulus)
+    n, bits, p = f.limb_count, f.limb_bits, modulus.value
+    bound = BarrettProducts.FACTOR_BOUND * p
+    numbers = [0, 1, p - 1, p, p + 1, bound - 1, 2 * p - 1, bound - 1 >> bits << bits]
+    pairs = [(x, y) for x in numbers for y in numbers]
+    a = np.array(
+        [number >> bits * j & f.shape.mask for pair in pairs for number in pair for j in range(n)],
+        np.uint32,
+    )
+    out = np.zeros(len(pairs) * n, np.uint32)
+    run(barrett_products, limbs, len(pairs), [a, out], modulus=modulus, limbs=limbs)
+    for (x, y), row in zip(pairs, out.reshape(-1, n).tolist(), strict=True):
+        found = sum(limb << bits * j for j, limb in enumerate(row))
+        assert found % p == x * y % p
+        assert found < bound
+        assert max(row) <= f.shape.mask

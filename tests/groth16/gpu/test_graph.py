@@ -1,0 +1,247 @@
+"""The recorded way from a witness to the sums of a proof, run step by step as a browser does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Set
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quod.curve.array import Point, to_points
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.emulated import EmulatedKernel
+from quod.device.planning import PlanningDevice
+from quod.device.recording import Copy, Fill, Launch, Step
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError
+from quod.formats import Witness, Zkey
+from quod.groth16 import ProvingKey, generate_key
+from quod.groth16.gpu.graph import ProofGraph, record_proof
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Kernel
+from quod.kernel.semantics import NUMPY_TYPES
+from quod.kernel.types import PointerType
+from quod.msm.gpu.finish_on_device import finish_lines
+from quod.target.ptx_machine import ptx_machine
+from tests.groth16.conftest import Made
+from tests.groth16.test_setup import TRIVIAL
+from tests.msm.gpu.sums import bases_of, points_of
+from tests.msm.inputs import reference
+
+Make = Callable[[str], Made]
+
+
+def planning() -> PlanningDevice:
+    """For a small GPU, so that little is done with many lanes."""
+    return PlanningDevice(limbs="13:rolled", resident_lanes=256)
+
+
+@functools.cache
+def traced(step_kernel: EmulatedKernel, definition: KernelDefinition) -> Kernel:
+    """A kernel as it is for NVIDIA: an interpreter does its products ten times as fast."""
+    machine = ptx_machine(step_kernel.lanes)
+    return definition.trace(machine, **step_kernel.static)
+
+
+def run(graph: ProofGraph, witness: Witness, *, finished: Set[str]) -> dict[str, Point]:
+    """The sums, by an interpreter, from scratch memory with a pattern in it.
+
+    Of the `finished` MSMs it also runs the end, a chain of a few hundred doublings, which is most
+    of its time; that of the others is done with integers.
+    """
+    device = graph.device
+    for memory in scratch(graph):
+        device.bytes_of(memory)[:] = 0xFB
+    device.bytes_of(graph.witness)[:] = np.ascontiguousarray(witness.values).view(np.uint8).ravel()
+    for stage, step in stages_and_steps(graph):
+        match step:
+            case Launch() if is_finish(step) and stage.removeprefix("MSM ") not in finished:
+                finish(device, step)
+            case Launch():
+                launch(device, step)
+            case Copy():
+                device.bytes_of(step.target)[:] = device.bytes_of(step.source)
+            case Fill():
+                device.bytes_of(step.target).view(np.uint32)[:] = step.word
+    points: dict[str, Point] = {}
+    for name, memory in graph.results.items():
+        group = GROUPS[f"{graph.curve}.g{2 if name == 'B2' else 1}"]
+        if memory is None:
+            points[name] = None
+            continue
+        words = device.bytes_of(memory).view(np.uint32).reshape(1, *group.shape)
+        points[name] = to_points(group, words)[0]
+        assert device.bytes_of(graph.flags[name]).view(np.uint32)[0] == 0
+    return points
+
+
+def launch(device: PlanningDevice, step: Launch) -> None:
+    assert isinstance(step.kernel, EmulatedKernel)
+    kernel = traced(step.kernel, device.definition_of(step.kernel))
+    given = []
+    for type_, argument in zip(step.kernel.parameters.values(), step.arguments, strict=True):
+        if isinstance(type_, PointerType):
+            assert isinstance(argument, Buffer)
+            given.append(device.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
+        else:
+            given.append(argument)
+    interpret(kernel, step.groups, given, groups_at_once=step.kernel.groups_at_once)
+
+
+def is_finish(step: Launch) -> bool:
+    assert isinstance(step.kernel, EmulatedKernel)
+    return step.kernel.name == finish_lines.name
+
+
+def finish(device: PlanningDevice, step: Launch) -> None:
+    """What `finish_lines` does, with plain integers."""
+    assert isinstance(step.kernel, EmulatedKernel)
+    lines, out = step.arguments
+    assert isinstance(lines, Buffer)
+    assert isinstance(out, Buffer)
+    static = step.kernel.static
+    assert (step.groups, static["form"]) == (1, "weierstrass")
+    group, windows, window_bits = static["group"], static["windows"], static["window_bits"]
+    law = reference(group)
+    # A pair for each bit of a bucket's number, the highest first, and each window: the buckets
+    # that lack the bit, and those that have it.
+    sums = points_of(group, device.bytes_of(lines))
+    assert len(sums) == 2 * windows * (window_bits - 1)
+    total = None
+    for window in reversed(range(windows)):
+        for bit in reversed(range(window_bits)):
+            total = law.add(total, total)
+            if bit < window_bits - 1:
+                total = law.add(total, sums[2 * ((window_bits - 2 - bit) * windows + window) + 1])
+        # Buckets count from 1, so that each is there once more.
+        lowest = 2 * ((window_bits - 2) * windows + window)
+        for every in sums[lowest : lowest + 2]:
+            total = law.add(total, every)
+    device.bytes_of(out)[:] = bases_of(group, [total]).view(np.uint8)
+
+
+def stages_and_steps(graph: ProofGraph) -> list[tuple[str, Step]]:
+    return [(own.name, step) for own in graph.stages for step in own.recording.steps]
+
+
+def steps(graph: ProofGraph) -> list[Step]:
+    return [step for _, step in stages_and_steps(graph)]
+
+
+def memory_of(step: Step) -> list[Buffer]:
+    match step:
+        case Launch():
+            return [own for own in step.arguments if isinstance(own, Buffer)]
+        case Copy():
+            return [own for own in (step.source, step.target) if isinstance(own, Buffer)]
+        case Fill():
+            return [own for own in (step.target,) if isinstance(own, Buffer)]
+    raise AssertionError(f"{step.label} is for the host")
+
+
+def scratch(graph: ProofGraph) -> list[Buffer]:
+    """The allocations that are no constants."""
+    everything = [graph.device.whole(own) for step in steps(graph) for own in memory_of(step)]
+    known = {own.address: own for own in everything}
+    return [own for own in known.values() if not graph.device.is_constant(own)]
+
+
+def sums_of_the_cpu(zkey: Zkey, witness: Witness) -> dict[str, Point]:
+    key, timeline = ProvingKey(zkey), Timeline()
+    with timeline.stage("sums") as stage:
+        pending = key.resident.start(witness.values, {}, timeline, stage)
+        found: dict[str, Point] = pending.early() | {"H": pending.last()}
+        pending.close()
+    key.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def recorded(made: Make) -> ProofGraph:
+    return record_proof(Zkey.open(made("bls12_381").zkey), planning())
+
+
+def test_sums_of_the_recording(made: Make) -> None:
+    own = made("bn254")
+    zkey, witness = Zkey.open(own.zkey), Witness.open(own.wtns)
+    graph = record_proof(zkey, planning())
+    assert (graph.curve, graph.variables, graph.public) == ("bn254", len(witness), 2)
+    assert [stage.name for stage in graph.stages] == [
+        "A·w, B·w", "quotient", "MSM H", "MSM A", "MSM B1", "MSM C", "MSM B2",
+    ]  # fmt: skip
+    assert run(graph, witness, finished={"A"}) == sums_of_the_cpu(zkey, witness)
+
+
+def test_sums_over_another_curve(made: Make, recorded: ProofGraph) -> None:
+    own = made("bls12_381")
+    zkey, witness = Zkey.open(own.zkey), Witness.open(own.wtns)
+    assert run(recorded, witness, finished=set()) == sums_of_the_cpu(zkey, witness)
+
+
+def test_a_sum_without_finite_bases(tmp_path: Path) -> None:
+    circuit = TRIVIAL["nothing"]
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
+    zkey = Zkey.open(tmp_path / "c.zkey")
+    witness = Witness.open(circuit.write_wtns(tmp_path / "c.wtns"))
+    graph = record_proof(zkey, planning())
+    expected = sums_of_the_cpu(zkey, witness)
+    empty = {name for name, memory in graph.results.items() if memory is None}
+    assert empty
+    assert set(graph.flags) == set(graph.results) - empty
+    assert all(expected[name] is None for name in empty)
+
+
+def test_memory_within_the_limits(recorded: ProofGraph) -> None:
+    """Constants are read alone, and all that steps use is some allocation in whole words."""
+    constants = {own.address for own in recorded.constants}
+    assert len(constants) == len(recorded.constants)
+    assert recorded.scratch_bytes == sum(own.nbytes for own in scratch(recorded))
+    for step in steps(recorded):
+        for own in memory_of(step):
+            assert own.nbytes <= recorded.device.largest_buffer
+            assert own.nbytes % 4 == own.address % 4 == 0
+        if isinstance(step, Launch):
+            for index in step.kernel.stored:
+                target = step.arguments[index]
+                assert isinstance(target, Buffer)
+                assert recorded.device.whole(target).address not in constants
+            pointers = len(memory_of(step))
+            assert pointers <= 12, f"{step.kernel.name} has {pointers} pointers"
+            assert step.kernel.lanes <= 256  # type: ignore[attr-defined]
+
+
+def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> None:
+    """By what steps store to, as far as their arguments tell."""
+    written = [recorded.device.whole(own) for own in (*recorded.constants, recorded.witness)]
+    spans = [(own.address, own.address + own.nbytes) for own in written]
+
+    def is_there(own: Buffer) -> bool:
+        at, end = own.address, own.address + own.nbytes
+        for start, stop in sorted(spans):
+            if start <= at < stop:
+                at = max(at, stop)
+        return at >= end
+
+    for step in steps(recorded):
+        stored: set[int] = set()
+        if isinstance(step, Launch):
+            stored = set(step.kernel.stored)
+            reads = [a for i, a in enumerate(step.arguments) if i not in stored]
+            targets = [a for i, a in enumerate(step.arguments) if i in stored]
+        else:
+            reads = [step.source] if isinstance(step, Copy) else []
+            targets = [step.target] if isinstance(step, (Copy, Fill)) else []
+        for own in reads:
+            if isinstance(own, Buffer) and own.nbytes:
+                assert is_there(own), f"{step.label} reads what nothing wrote"
+        spans += [(a.address, a.address + a.nbytes) for a in targets if isinstance(a, Buffer)]
+
+
+def test_a_key_that_is_too_large(made: Make) -> None:
+    device = PlanningDevice(resident_lanes=256, memory_budget=200_000)
+    with pytest.raises(DeviceError, match=r"need|budget"):
+        record_proof(Zkey.open(made("bn254").zkey), device)

@@ -1,0 +1,148 @@
+"""The memory of a proof's MSMs where a kernel reaches 128 MiB: what is planned, taken and given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer
+from quod.device.emulated import EmulatedDevice, EmulatedKernel
+from quod.device.memory import check_reach
+from quod.device.recording import Launch
+from quod.errors import DeviceError
+from quod.groth16 import ProvingKey
+from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory
+from quod.target.wgsl_machine import WgslTarget
+from tests.groth16.conftest import Made
+
+MIB = 1 << 20
+
+
+class Idle(EmulatedDevice):
+    """Takes memory and checks what kernels are given, as a browser would, but runs none.
+
+    Whoever asks is told ones: that some bases are infinite, which takes the most memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            executor="wgsl", resident_lanes=1 << 15, memory_budget=1 << 34,
+            target=WgslTarget(limbs="13:rolled"),
+        )  # fmt: skip
+        self.largest_allocation = 0
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
+        self.largest_allocation = max(self.largest_allocation, nbytes)
+        # Zeros are no memory of the host until somebody writes there.
+        return self.memory.allocate(nbytes, zero=True)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        return self.allocate(array.nbytes) if into is None else into
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        array.view(np.uint8).fill(1)
+
+    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+        for argument in arguments:
+            if isinstance(argument, Buffer):
+                check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
+
+
+@pytest.fixture(scope="module")
+def idle() -> Idle:
+    return Idle()
+
+
+def key(sizes: dict[str, int]) -> list[KeyBases]:
+    """Bases of a key that is nowhere; every eighth variable is in no b, so that B is gathered."""
+    parts = []
+    for name, count in sizes.items():
+        group = GROUPS["bls12_381.g2" if name == "B2" else "bls12_381.g1"]
+        points = np.ones((count, *group.shape), np.uint32)
+        if name in ("B1", "B2"):
+            points[::8] = 0
+        parts.append(KeyBases.of(name, group, points))
+    return parts
+
+
+PROOF = dict.fromkeys(("B2", "A", "B1", "C", "H"), 1 << 17)
+
+
+@pytest.fixture(scope="module")
+def proof() -> list[KeyBases]:
+    """Of a circuit with as many variables as rows, 2^17."""
+    return key(PROOF)
+
+
+def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: bool) -> None:
+    """Takes the memory and records every MSM."""
+    before = device.memory.in_use
+    device.memory.peak = before
+    bases = GpuBases(device, parts, memory)
+    scalars = device.allocate(32 * max(len(part.points) for part in parts))
+    out, flag = device.allocate(192), device.allocate(16)
+    given = scalars.nbytes + out.nbytes + flag.nbytes
+    recording = device.stream("proof").record()
+    pending = []
+    for part in parts:
+        if finished:
+            bases.record_finished(
+                recording, part.name, scalars, out.slice(0, 8 * part.group.point_words), flag
+            )
+        else:
+            pending.append(bases.record(recording, part.name, scalars))
+    steps = recording.finish().recording.steps
+    assert len(steps) > 10 * len(parts)
+    for step in steps:
+        if isinstance(step, Launch):
+            for own in step.arguments:
+                if isinstance(own, Buffer):
+                    assert own.nbytes <= device.largest_buffer, step.kernel.name
+    assert device.largest_allocation <= 2 * device.largest_buffer
+    # Beside what was planned: words about scalars and bases.
+    assert device.memory.peak - before - given <= memory.nbytes(device) + 4096
+
+
+@pytest.mark.parametrize("share", [1, 2, 3, 4, 6])
+def test_a_proof_takes_no_more_than_was_planned(
+    idle: Idle, proof: list[KeyBases], share: int
+) -> None:
+    assert idle.largest_buffer == 128 * MIB
+    everything = MsmMemory.fitting(idle, proof, 1 << 34)
+    memory = MsmMemory.fitting(idle, proof, everything.nbytes(idle) // share)
+    assert memory.nbytes(idle) <= everything.nbytes(idle) // share
+    assert bool(memory.streamed) == (share == 6)
+    check(idle, proof, memory, finished=False)
+
+
+def test_a_recorded_proof(idle: Idle, proof: list[KeyBases]) -> None:
+    """As a browser runs it: one workspace, no multiples, all within half a GiB."""
+    memory = MsmMemory.fitting(idle, proof, 512 * MIB, workspaces=(1,), copies=(1,))
+    assert not memory.streamed
+    check(idle, proof, memory, finished=True)
+
+
+def test_bases_of_which_a_kernel_does_not_reach_all(idle: Idle) -> None:
+    """192 MiB of G2, and 144 MiB of G1: each in parts, in buffers of their own."""
+    parts = key({"B2": 1 << 20, "H": 3 << 19})
+    memory = MsmMemory.fitting(idle, parts, 1 << 34)
+    check(idle, parts, memory, finished=False)
+    alone = MsmMemory.fitting(idle, parts, 1 << 34, workspaces=(1,), copies=(1,))
+    check(idle, parts, alone, finished=True)
+
+
+def test_what_is_too_little(idle: Idle, proof: list[KeyBases]) -> None:
+    with pytest.raises(DeviceError, match=r"need \d.* of device memory, and 8\.0 MiB are left"):
+        MsmMemory.fitting(idle, proof, 8 * MIB)
+
+
+def test_vectors_of_which_a_kernel_does_not_reach_all(made: Callable[[str], Made]) -> None:
+    """Three of 32 elements of 32 bytes."""
+    device = EmulatedDevice(largest_buffer=3071)
+    with pytest.raises(DeviceError, match=r"take 3\.0 KiB, and a kernel .* --device cpu"):
+        ProvingKey.from_zkey(made("bn254").zkey, device=device)

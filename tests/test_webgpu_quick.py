@@ -1,0 +1,43 @@
+"""The list of tests that adapters in software run names tests that there are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests import webgpu_quick
+from tests.conftest import REPOSITORY
+from tests.webgpu_quick import PACKAGES, QUICK, is_left_out
+
+
+@pytest.mark.parametrize("row", QUICK)
+def test_every_row_is_a_test(row: str) -> None:
+    path, _, test = row.replace("\\.", ".").partition("::")
+    assert path.startswith(PACKAGES)
+    pattern = test.partition("\\[")[0]
+    assert re.search(rf"^def {pattern}\(", (REPOSITORY / path).read_text(), re.MULTILINE)
+
+
+def test_every_package_has_some() -> None:
+    assert {package for package in PACKAGES for row in QUICK if row.startswith(package)} == {
+        *PACKAGES
+    }
+
+
+def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = "tests/field/test_operations.py::test_operations[webgpu-bn254.fr]"
+    other = node.replace("fr]", "fq]")
+    on_webgpu = {"device": "webgpu", "spec": object()}
+    monkeypatch.delenv("QUOD_TEST_WEBGPU", raising=False)
+    monkeypatch.setattr(webgpu_quick, "is_software", lambda: True)
+    assert not is_left_out(node, on_webgpu)
+    assert is_left_out(other, on_webgpu)
+    assert is_left_out(other, {"gpu_device": "webgpu:portable"})
+    assert not is_left_out(other, {"device": "scalar"})
+    assert not is_left_out("tests/device/test_launch.py::test_x[webgpu]", on_webgpu)
+    monkeypatch.setattr(webgpu_quick, "is_software", lambda: False)
+    assert not is_left_out(other, on_webgpu)
+    monkeypatch.setattr(webgpu_quick, "is_software", lambda: True)
+    monkeypatch.setenv("QUOD_TEST_WEBGPU", "all")
+    assert not is_left_out(other, on_webgpu)

@@ -1,0 +1,123 @@
+"""Recordings that were exported run in a browser as they run on a device."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.planning import PlanningDevice
+from quod.device.stream import RecordingStream
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.examples import histogram, reduce_sum, saxpy
+from quod.web import GraphFiles, Stage, graph_files, runtime_files
+from tests.browser import Browser
+from tests.site import serve
+
+RUN = """async (inputs, options) => {
+    const { loadGraph } = await import("./quod.js");
+    const graph = await loadGraph("./", undefined, options);
+    const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const given = Object.fromEntries(Object.entries(inputs).map(([k, v]) => [k, bytes(v)]));
+    const found = [];
+    for (let i = 0; i < 2; i++) found.push((await graph.run(given)).outputs);
+    const text = (bytes) => btoa(String.fromCharCode(...bytes));
+    return found.map((o) => Object.fromEntries(Object.entries(o).map(([k, v]) => [k, text(v)])));
+}"""
+
+
+def write(folder: Path, graph: GraphFiles) -> None:
+    for name, content in {**runtime_files(), **graph.files}.items():
+        with (folder / name).open("wb") as file:
+            file.write(content) if isinstance(content, bytes) else content(file)
+
+
+def run(
+    browser: Browser, folder: Path, inputs: Mapping[str, np.ndarray[Any, Any]]
+) -> list[dict[str, bytes]]:
+    """What two runs of a graph in a folder give."""
+    given = {name: base64.b64encode(array.tobytes()).decode() for name, array in inputs.items()}
+    with serve(folder) as site, browser.page() as page:
+        (folder / "empty.html").write_text("<!doctype html><title>graph</title>")
+        page.navigate(site.url + "empty.html")
+        found = page.call(RUN, given, {}, timeout=120)
+    return [{name: base64.b64decode(text) for name, text in one.items()} for one in found]
+
+
+@kernel
+def weigh(
+    k: Builder, n: U32, x: Pointer[U32], nothing: Pointer[U32], weight: U32, out: Pointer[U32]
+) -> None:
+    """out[i] = weight * x[i], and what is in nothing where there is something."""
+    i = k.global_id()
+    with k.if_(i < n):
+        out[i] = x[i] * weight
+        with k.if_(i > n):
+            out[i] = nothing[i]
+
+
+def record(device: PlanningDevice, work: Any) -> Stage:
+    recording: RecordingStream = device.stream("test").record()
+    work(recording)
+    return Stage("test", recording.finish().recording)
+
+
+def test_a_recording_runs_in_the_browser(browser: Browser, tmp_path: Path) -> None:
+    device = PlanningDevice()
+    n = 1000
+    x = device.allocate(4 * n, zero=False)
+    rows = np.random.default_rng(1)
+    constant = rows.integers(0, 1 << 31, n, dtype=np.uint32)
+    floats = rows.random(n, np.float32)
+    y = device.upload(constant)
+    z = device.allocate(4 * n, zero=False)
+    f, g = device.upload(floats), device.allocate(4 * n, zero=False)
+    sums = device.allocate(4 * 16, zero=False)
+    counts = device.allocate(4 * 8, zero=False)
+    empty = device.allocate(0)
+    filled = device.allocate(4 * 300, zero=False)
+    twice = device.compile(weigh)
+    add = device.compile(reduce_sum)
+    count = device.compile(histogram)
+    scale = device.compile(saxpy)
+
+    def first(recording: RecordingStream) -> None:
+        recording.launch(twice, 16, n, x, empty, 3, z)
+        recording.launch(add, 16, n, z, sums)
+        recording.copy(f, g)
+        recording.launch(scale, 16, n, 2.5, f, g)
+
+    def second(recording: RecordingStream) -> None:
+        recording.fill(counts)
+        recording.launch(count, 4, n, z, 8, counts)
+        # Parts of one buffer, one behind the other, at no multiple of 256 bytes.
+        recording.launch(twice, 16, 100, y.slice(400, 800), empty, 5, x.slice(16, 416))
+        recording.launch(twice, 16, 100, x.slice(16, 416), empty, 7, x.slice(1008, 1408))
+        recording.fill(filled, 7)
+        recording.fill(filled.slice(40, 80), 0xFFFFFFFF)
+
+    stages = [record(device, first), record(device, second)]
+    outputs: dict[str, Buffer] = {
+        "z": z, "sums": sums, "g": g, "counts": counts, "part": x.slice(1008, 1408),
+        "filled": filled,
+    }  # fmt: skip
+    write(tmp_path, graph_files(device, stages, inputs={"x": x}, outputs=outputs))
+    given = rows.integers(0, 1 << 32, n, dtype=np.uint32)
+    for found in run(browser, tmp_path, {"x": given}):
+        words = {name: np.frombuffer(data, np.uint32) for name, data in found.items()}
+        tripled = given * np.uint32(3)
+        assert (words["z"] == tripled).all()
+        assert words["sums"].tolist() == [
+            int(tripled[at : at + 64].sum(dtype=np.uint32)) for at in range(0, 1024, 64)
+        ]
+        scaled = np.frombuffer(found["g"], np.float32)
+        assert np.allclose(scaled, floats + np.float32(2.5) * floats)
+        assert words["counts"].tolist() == np.bincount(tripled % 8, minlength=8).tolist()
+        assert (words["part"] == constant[100:200] * np.uint32(35)).all()
+        filled_with = np.full(300, 7, np.uint32)
+        filled_with[10:20] = 0xFFFFFFFF
+        assert (words["filled"] == filled_with).all()

@@ -1,0 +1,344 @@
+"""The runtime's JavaScript in Node: types, fields and pairings, witnesses, what sites get of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.curve.affine import g1_group, g2_group
+from quod.curve.parameters import CURVES
+from quod.formats import Witness
+from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
+from tests.node import program
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+RUNTIME = Path(__file__).resolve().parents[2] / "src" / "quod" / "web" / "runtime"
+
+Node = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    """Runs the body of an async function with modules of the runtime, as sites get them."""
+    program("snarkjs")  # Node is there where its programs are.
+    folder = tmp_path_factory.mktemp("runtime")
+    (folder / "package.json").write_text('{"type": "module"}')
+    for name, content in runtime_files().items():
+        (folder / name).write_bytes(content)
+
+    def run(body: str, **given: Any) -> Any:
+        text = f"""
+            import * as curve from "./curve.js";
+            import * as verify from "./verify.js";
+            import * as witness from "./witness.js";
+            import * as errors from "./errors.js";
+            import fs from "node:fs";
+            const given = JSON.parse(fs.readFileSync(0, "utf8"));
+            const tried = async (f) => {{
+                try {{ return ["ok", await f()]; }} catch (e) {{ return [e.name, e.message]; }}
+            }};
+            const answer = await (async () => {{ {body} }})();
+            const plain = (_, v) => typeof v === "bigint" ? String(v) : v;
+            process.stdout.write(JSON.stringify(answer, plain));
+        """
+        (folder / "main.js").write_text(text)
+        done = subprocess.run(
+            ["node", "main.js"], cwd=folder, input=json.dumps(given), capture_output=True,
+            text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+pytestmark = pytest.mark.node
+
+
+def test_types(tmp_path: Path) -> None:
+    packages = Path(program("tsc")).parents[1]
+    config = {
+        "compilerOptions": {
+            "noEmit": True, "checkJs": True, "allowJs": True, "strict": True, "target": "es2023",
+            "module": "es2022", "moduleResolution": "bundler", "skipLibCheck": True,
+            "lib": ["es2023", "dom", "dom.iterable", "webworker.importscripts"],
+            "types": ["@webgpu/types"], "typeRoots": [str(packages)],
+        },
+        "include": [f"{RUNTIME}/*.js", f"{RUNTIME}/*.d.ts"],
+    }  # fmt: skip
+    (tmp_path / "tsconfig.json").write_text(json.dumps(config))
+    found = subprocess.run(
+        [program("tsc"), "-p", str(tmp_path)], capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout
+
+
+def test_the_runtime_is_small() -> None:
+    sizes = {name: len(content) for name, content in runtime_files().items()}
+    page = sum(sizes[name] for name in (*MODULES, *PAGE))
+    assert page <= 60_000, sizes
+    assert sum(sizes[name] for name in MODULES) <= 45_000, sizes
+    assert set(runtime_files(page=False)) == {*MODULES, "quod.d.ts"}
+
+
+def test_every_module_is_written_and_nothing_else_is_there() -> None:
+    assert {path.name for path in RUNTIME.iterdir()} == {*MODULES, *PAGE, "quod.d.ts"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/** a */ const a = 1; // b\nconst b = a + +a;\n", "const a=1;\nconst b=a+ +a;\n"),
+        ('x = "a  // b" + `c  ${ f("/* d */") }  e`;', 'x="a  // b"+`c  ${ f("/* d */") }  e`;\n'),
+        ("const r = /[/ ]+'/g.test( s );", "const r=/[/ ]+'/g.test(s);\n"),
+        ("return a in b / c / d", "return a in b/c/d\n"),
+        ("f(`${ `}` }  x`) ;", "f(`${ `}` }  x`);\n"),
+        ("{\n  a();\n\n  // b\n}\nc()\nd()", "{a();}\nc()\nd()\n"),
+    ],
+)
+def test_stripping_keeps_the_meaning(text: str, expected: str) -> None:
+    got = stripped(text)
+    assert got.replace(";\n", ";").strip() == expected.replace(";\n", ";").strip()
+
+
+# --- curves and pairings
+
+
+@pytest.mark.parametrize("name", ["bn254", "bls12_381"])
+def test_pairings_are_bilinear(node: Node, name: str) -> None:
+    curve = CURVES[name]
+    rows = random.Random(name)
+    a, b = rows.randrange(1, curve.fr.value), rows.randrange(1, curve.fr.value)
+    g1, g2 = g1_group(curve), g2_group(curve)
+    p, q = g1.multiply(a, curve.g1.generator), g2.multiply(b, curve.g2.generator)
+    product = g1.negate(g1.multiply(a * b % curve.fr.value, curve.g1.generator))
+    assert p is not None
+    assert q is not None
+    assert product is not None
+    text = [[str(v) for v in p], [[str(v) for v in c] for c in q], [str(v) for v in product]]
+    generator = [[str(v) for v in c] for c in curve.g2.generator]
+    found = node(
+        """
+        const c = curve.curveOf(given.name);
+        const big = (v) => Array.isArray(v) ? v.map(big) : BigInt(v);
+        const [p, q, n] = big(given.points), g = big(given.generator);
+        const pairs = (x, y, z) => verify.pairingProductIsOne(c, [[x, y], [z, g]]);
+        return [
+            pairs(p, q, n), pairs(p, q, c.g1.neg(n)), pairs(p, g, n), pairs(null, q, null),
+            verify.inG2(c, q), c.g1.mul(c.r, p), c.g2.mul(c.r, q),
+            c.g1.mul(c.r + 5n, p).map(String),
+        ];
+        """,
+        name=name, points=text, generator=generator,
+    )  # fmt: skip
+    fifth = g1.multiply(5, p)
+    assert fifth is not None
+    assert found == [True, False, False, True, True, None, None, [str(v) for v in fifth]]
+
+
+@pytest.mark.parametrize("name", ["bn254", "bls12_381"])
+def test_groups_add_every_pair_of_points(node: Node, name: str) -> None:
+    curve = CURVES[name]
+    g2 = g2_group(curve)
+    points = [None, *(g2.multiply(k, curve.g2.generator) for k in (1, 2, 3))]
+    points += [g2.negate(point) for point in points[1:]]
+    text = json.loads(json.dumps(points), parse_int=str)
+    found = node(
+        """
+        const { g2 } = curve.curveOf(given.name);
+        const big = (v) => v && (Array.isArray(v) ? v.map(big) : BigInt(v));
+        const points = given.points.map(big);
+        return [points.map((p) => points.map((q) => g2.add(p, q))),
+                points.map((p) => [0n, 1n, 2n, 3n, 7n].map((k) => g2.mul(k, p)))];
+        """,
+        name=name, points=text,
+    )  # fmt: skip
+    expected = [[g2.add(p, q) for q in points] for p in points]
+    multiples = [[g2.multiply(k, p) for k in (0, 1, 2, 3, 7)] for p in points]
+    assert found == json.loads(json.dumps([expected, multiples]), parse_int=str)
+
+
+# --- verification
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> dict[str, Any]:
+    from quod.cli import entry
+
+    out = [tmp_path / "proof.json", tmp_path / "public.json"]
+    files = [EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns", *out]
+    assert entry.run(["groth16", "prove", *map(str, files), "--quiet"]) == 0
+    key = json.loads((EXAMPLE / "verification_key.json").read_text())
+    return {
+        "key": key,
+        "proof": json.loads(out[0].read_text()),
+        "publics": json.loads(out[1].read_text()),
+    }
+
+
+def changed(proof: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy in which one thing is another."""
+    copy: Any = json.loads(json.dumps(proof))
+    *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    at = copy
+    for step in way:
+        at = at[step]
+    at[last] = value(at[last]) if callable(value) else value
+    found: dict[str, Any] = copy
+    return found
+
+
+Q = str(CURVES["bn254"].fq.value)
+R = CURVES["bn254"].fr.value
+
+
+CASES = [
+    ("proof.pi_a.2", "1", "ok True"),
+    ("publics.0", lambda v: str(int(v) + 1), "ok False"),
+    ("publics.0", lambda v: str(int(v) + R), "InputError public signal 0 is not below"),
+    ("publics.0", 5, "InputError public signal 0 is not a decimal number"),
+    ("publics.0", "-1", "InputError public signal 0 is not a decimal number"),
+    ("publics", ["1"], "MismatchError the key has 3 public signals, not 1"),
+    ("publics", None, "InputError the public signals are not a list"),
+    ("proof.pi_a", ["0", "1", "0"], "InputError pi_a is the point at infinity"),
+    ("proof.pi_a.0", "1", "InputError pi_a is not on the curve"),
+    ("proof.pi_a.0", Q, "InputError pi_a[0] is not below"),
+    ("proof.pi_a.2", "2", "InputError pi_a is not affine"),
+    ("proof.pi_c", ["1", "2", "1"], "ok False"),
+    ("proof.pi_b.0.0", "7", "InputError pi_b is not on the curve"),
+    ("proof.pi_b", [["1", "2"]], "InputError pi_b has no three coordinates"),
+    ("proof.protocol", "plonk", "InputError the key or the proof is not one of Groth16"),
+    ("proof.curve", "bls12381", "MismatchError the proof is of bls12381"),
+    ("key.curve", "secp256k1", 'InputError curve "secp256k1" is neither'),
+    ("key.vk_gamma_2", [["0", "0"], ["1", "0"], ["0", "0"]], "InputError vk_gamma_2 is the"),
+    ("key.IC", None, "InputError the key has no list IC"),
+]
+
+
+def test_verification(node: Node, proof: dict[str, Any]) -> None:
+    given = [changed(proof, path, value) for path, value, _ in CASES]
+    found = node(
+        """
+        return Promise.all(given.cases.map(
+            ({ key, publics, proof }) => tried(() => verify.verify(key, publics, proof))));
+        """,
+        cases=given,
+    )
+    for (path, _, expected), (name, said) in zip(CASES, found, strict=True):
+        assert f"{name} {said}".startswith(expected), path
+
+
+def test_points_outside_the_subgroup_are_refused(node: Node) -> None:
+    """BLS12-381 has points on the curve whose order is not r."""
+    curve = CURVES["bls12_381"]
+    q = curve.fq.value
+    x = next(
+        x for x in range(1, 100)
+        if pow(x**3 + 4, (q - 1) // 2, q) == 1
+        and g1_group(curve).multiply(curve.fr.value, (x, pow(x**3 + 4, (q + 1) // 4, q)))
+        is not None
+    )  # fmt: skip
+    point = [str(x), str(pow(x**3 + 4, (q + 1) // 4, q)), "1"]
+    g1 = [*map(str, curve.g1.generator), "1"]
+    g2 = [*([*map(str, c)] for c in curve.g2.generator), ["1", "0"]]
+    key = {
+        "protocol": "groth16", "curve": "bls12381", "vk_alpha_1": g1, "vk_beta_2": g2,
+        "vk_gamma_2": g2, "vk_delta_2": g2, "IC": [g1],
+    }  # fmt: skip
+    good = {"protocol": "groth16", "curve": "bls12381", "pi_a": g1, "pi_b": g2, "pi_c": g1}
+    for bad in ("pi_a", "pi_c"):
+        found = node(
+            "return tried(() => verify.verify(given.key, [], given.proof))",
+            key=key, proof={**good, bad: point},
+        )  # fmt: skip
+        assert found == ["InputError", f"{bad} is not in the group of order r"]
+    found = node(
+        "return tried(() => verify.verify({...given.key, IC: [given.point]}, [], given.proof))",
+        key=key, proof=good, point=point,
+    )  # fmt: skip
+    assert found == ["InputError", "IC[0] is not in the group of order r"]
+
+
+# --- witnesses
+
+CALCULATE = """
+    const wasm = fs.readFileSync(given.wasm);
+    const { r } = curve.curveOf(given.curve);
+    const one = await tried(() => witness.WitnessCalculator.load(wasm, r));
+    if (one[0] !== "ok") return given.texts.map(() => one);
+    const answers = [];
+    for (const text of given.texts) {
+        const found = await tried(async () => one[1].witness(witness.parseInput(text)));
+        answers.push(found[0] === "ok" ? ["ok", Buffer.from(found[1]).toString("hex")] : found);
+    }
+    return answers;
+"""
+
+
+def calculate(node: Node, *texts: str, curve: str = "bn254", wasm: Path | None = None) -> Any:
+    given = str(wasm or EXAMPLE / "circuit.wasm")
+    return node(CALCULATE, wasm=given, texts=texts, curve=curve)
+
+
+def test_witnesses_are_those_of_circom(node: Node) -> None:
+    text = (EXAMPLE / "input.json").read_text()
+    expected = Witness.open(EXAMPLE / "witness.wtns").values.astype("<u4").tobytes().hex()
+    assert calculate(node, text) == [["ok", expected]]
+    # Numbers without quotes, in hexadecimal, as lists of lists, and less their modulus.
+    document = json.loads(text)
+    document["root"] = str(int(document["root"]) - R)
+    document["scope"] = hex(int(document["scope"]))
+    document["turns"] = [[int(turn) for turn in document["turns"]]]
+    text = json.dumps(document).replace(f'"{document["secret"]}"', document["secret"])
+    (found,) = calculate(node, text)
+    # Where JSON.parse does not tell the digits of a number, it is refused and never rounded.
+    assert found == ["ok", expected] or "write numbers above 2^53 in quotes" in found[1]
+
+
+WRONG = [
+    ({"secret": "1"}, "the input does not satisfy the circuit (Error in template"),
+    ({"secret": None}, "secret is null, and must be a whole number"),
+    ({"secret": 1.5}, "secret is"),
+    ({"secret": "1e3"}, 'secret is "1e3", and must be a whole number'),
+    ({"secret": str(R)}, "secret is not below the modulus"),
+    ({"secret": ["1", "2"]}, "input secret takes 1 value, not 2"),
+    ({"turns": ["1"]}, "input turns takes 10 values, not 1"),
+    ({"turns": ["2"] * 10}, "the input does not satisfy the circuit"),
+    ({"sceret": "1"}, "the circuit has no input sceret"),
+    ({"secret": {"x": "1"}}, "the circuit has no input secret.x"),
+]
+
+
+def test_a_wrong_input_is_an_error(node: Node) -> None:
+    document = json.loads((EXAMPLE / "input.json").read_text())
+    texts = [json.dumps(document | change) for change, _ in WRONG]
+    for (change, message), (name, said) in zip(WRONG, calculate(node, *texts), strict=True):
+        assert name == "InputError", change
+        assert message in said
+
+
+def test_an_input_that_is_missing_or_none(node: Node) -> None:
+    document = json.loads((EXAMPLE / "input.json").read_text())
+    del document["scope"]
+    texts = [json.dumps(document), "{}", "", "[1]", "null", "7", '"x"', "{"]
+    first, *others = calculate(node, *texts)
+    assert "some input is missing" in first[1]
+    assert {name for name, _ in [first, *others]} == {"InputError"}
+
+
+def test_a_calculator_of_another_field_or_none(node: Node, tmp_path: Path) -> None:
+    text = (EXAMPLE / "input.json").read_text()
+    ((name, said),) = calculate(node, text, curve="bls12_381")
+    assert (name, "another field" in said) == ("MismatchError", True)
+    other = tmp_path / "other.wasm"
+    other.write_bytes(b"\0asm\x01\0\0\0")
+    assert "exports no init" in calculate(node, text, wasm=other)[0][1]
+    other.write_bytes((EXAMPLE / "circuit.wasm").read_bytes()[:1000])
+    assert calculate(node, text, wasm=other)[0][0] == "InputError"

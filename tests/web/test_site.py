@@ -1,0 +1,180 @@
+"""What an exported site is made of, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from quod.cli import entry
+from quod.errors import InputError, MismatchError, OutputError
+from quod.formats import Zkey
+from quod.web.runtime_text import runtime_files
+from quod.web.serve import HEADERS, site_server
+from quod.web.signals import Signal, read_example, read_symbols
+from quod.web.witness_wasm import read_calculator
+from tests.web.tables import EXAMPLE, export_table_site
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    export_table_site(folder)
+    return folder
+
+
+def test_files_are_listed_with_their_hashes(exported: Path) -> None:
+    site, graph = (
+        json.loads((exported / name).read_text()) for name in ("site.json", "graph.json")
+    )
+    listed = {**site["files"], **graph["files"]}
+    for name, row in listed.items():
+        content = (exported / name).read_bytes()
+        assert row == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    written = {path.name for path in exported.iterdir()}
+    assert written == {*listed, *runtime_files(), "site.json"}
+    assert b"VERSION" not in (exported / "offline.js").read_bytes()
+
+
+def test_a_site_says_what_the_circuit_is(exported: Path) -> None:
+    site = json.loads((exported / "site.json").read_text())
+    assert (site["name"], site["curve"], site["public"]) == ("Membership", "bn254", 3)
+    assert site["publics"] == ["nullifier", "root", "scope"]
+    signals = {row["name"]: row for row in site["signals"]}
+    assert signals["siblings"] == {"name": "siblings", "dims": [10], "public": False}
+    assert signals["root"] == {"name": "root", "dims": [], "public": True}
+    assert site["example"] == json.loads((EXAMPLE / "input.json").read_text())
+
+
+def test_the_page_has_nothing_inline_and_asks_for_nothing_elsewhere() -> None:
+    page = runtime_files()["index.html"].decode()
+    assert "style=" not in page
+    assert " on" not in page.split("<body>")[1].replace(" on your own", "")
+    assert "<script>" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "default-src 'self'" in page
+
+
+def test_a_site_is_replaced_and_other_folders_are_not(exported: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    export_table_site(folder, symbols=False)
+    (folder / "data-001.bin").write_bytes(b"old")
+    export_table_site(folder)
+    assert not (folder / "data-001.bin").exists()
+    site = json.loads((folder / "site.json").read_text())
+    assert site["publics"] == ["nullifier", "root", "scope"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="none of a site"):
+        export_table_site(other)
+    assert [path.name for path in other.iterdir()] == ["thesis.txt"]
+    with pytest.raises(OutputError, match="is no folder"):
+        export_table_site(other / "thesis.txt")
+
+
+def test_equal_inputs_make_equal_sites(exported: Path, tmp_path: Path) -> None:
+    export_table_site(tmp_path / "again")
+    for path in exported.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+# --- witness calculators
+
+
+def test_a_calculator_knows_its_circuit(tmp_path: Path) -> None:
+    key = Zkey.open(EXAMPLE / "circuit.zkey")
+    calculator = read_calculator(EXAMPLE / "circuit.wasm")
+    assert calculator.variables == key.variables
+    calculator.check(key)
+    other = type(calculator)("other.wasm", b"", key.variables + 1)
+    with pytest.raises(MismatchError, match="different circuits"):
+        other.check(key)
+
+
+def test_every_truncation_is_an_error(tmp_path: Path) -> None:
+    whole = (EXAMPLE / "circuit.wasm").read_bytes()
+    file = tmp_path / "bad.wasm"
+    for size in (0, 3, 8, 9, 30, 100, 500, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        with pytest.raises(InputError, match=r"WebAssembly|exports no"):
+            read_calculator(file)
+    file.write_text("(module)")
+    with pytest.raises(InputError, match="no WebAssembly module"):
+        read_calculator(file)
+    with pytest.raises(InputError, match="could not be read"):
+        read_calculator(tmp_path / "none.wasm")
+
+
+# --- names of signals
+
+
+def test_symbols(tmp_path: Path) -> None:
+    file = tmp_path / "a.sym"
+    file.write_text(
+        "1,1,3,main.out\n2,2,3,main.grid[0][0]\n3,3,3,main.grid[1][2]\n"
+        "4,-1,3,main.x\n5,-1,1,main.part.in\n"
+    )
+    found = read_symbols(file, 2)
+    assert found.publics == ("out", "grid[0][0]")
+    assert found.signals == (
+        Signal("out", (), True), Signal("grid", (2, 3), True), Signal("x", (), False),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["1,2\n", "a,b,c,other.x\n", "1,x,2,main.y\n", "PK\x03\x04"])
+def test_what_are_no_symbols(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.sym"
+    file.write_text(text)
+    with pytest.raises(InputError, match="line 1"):
+        read_symbols(file, 1)
+
+
+def test_examples(tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    big = 2**200
+    file.write_text(f'{{"a": {big}, "b": [[1, 2], [3, 4]], "c": [[1], [2, 3]], "d": {{"e": 1}}}}')
+    document, signals = read_example(file)
+    assert document["a"] == str(big)
+    assert signals == (Signal("a", ()), Signal("b", (2, 2)))
+    for text in ("[1]", "{", "[" * 100_000, '{"a": 0.5}', '{"a": 1, "a": 2}'):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"input\.json"):
+            read_example(file)
+
+
+# --- the command and the server
+
+
+def test_the_command_refuses_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zkey, wasm, out = EXAMPLE / "circuit.zkey", EXAMPLE / "circuit.wasm", tmp_path / "site"
+    command = ["export-web", str(zkey), "--wasm"]
+    assert entry.run([*command, str(tmp_path / "none.wasm"), "-o", str(out)]) == 3
+    assert entry.run([*command, str(zkey), "-o", str(out)]) == 3
+    assert entry.run(["export-web", str(wasm), "--wasm", str(wasm), "-o", str(out)]) == 3
+    assert entry.run([*command, str(wasm), "-o", str(out), "--memory", "0"]) == 2
+    assert entry.run([*command, str(wasm), "-o", str(out), "--limbs", "9"]) == 2
+    assert not out.exists()
+    assert "error" in capsys.readouterr().err.lower()
+
+
+def test_the_server_sends_what_the_page_needs(exported: Path) -> None:
+    import threading
+
+    with site_server(exported) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        types = {"": "text/html", "quod.js": "text/javascript", "witness.wasm": "application/wasm"}
+        for name, type_ in types.items():
+            with urlopen(url + name, timeout=10) as answer:
+                assert answer.headers["Content-Type"].split(";")[0] == type_
+                for header, value in HEADERS.items():
+                    assert answer.headers[header] == value
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,58 @@
+"""Which tests of fields, curves, MSMs, NTTs and proofs run on a WebGPU adapter in software.
+
+Such a driver takes seconds to minutes to compile a kernel of points, and runs it on the processor.
+There a few tests of each package run, so that each kind of kernel is run by some driver in every
+`make test`; a GPU runs them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+PACKAGES = ("tests/curve/", "tests/field/", "tests/groth16/", "tests/msm/", "tests/ntt/")
+
+QUICK = (
+    r"tests/curve/test_operations\.py::test_addition_of_every_pair\[webgpu-bn254\.g1\]",
+    r"tests/curve/test_operations_gpu\.py::test_edwards\[webgpu:portable\]",
+    r"tests/field/test_array\.py::test_montgomery_on_a_device\[webgpu-.*",
+    r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2?\]",
+    r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
+    r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
+    r"tests/groth16/gpu/test_key\.py::test_the_proof_is_that_of_the_cpu\[webgpu-bn254\]",
+    r"tests/groth16/gpu/test_rows\.py::test_products_with_a_witness\[webgpu-128-.*",
+    r"tests/groth16/gpu/test_witness\.py::test_every_value_arrives\[webgpu-101-5\]",
+    r"tests/groth16/test_lagrange\.py::test_lagrange_values\[webgpu-[0-9]+-bn254\]",
+    r"tests/groth16/test_sparse\.py::test_a_long_sum_of_the_largest_values\[webgpu-bn254\]",
+    r"tests/msm/gpu/test_msm\.py::test_kinds_of_scalars\[webgpu:portable-.*",
+    r"tests/msm/gpu/test_msm\.py::test_no_bases_at_all\[webgpu:portable\]",
+    r"tests/msm/gpu/test_sort\.py::test_\w+\[webgpu:portable\b.*",
+    r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu-10-NR\]",
+    r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu:portable-11-NN\]",
+)
+"""Node ids, as regular expressions of which each is one test, or several of the same kernels."""
+
+REASON = "too slow on a software adapter; QUOD_TEST_WEBGPU=all runs it"
+
+
+def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
+    """Whether a test takes an adapter, this machine's is in software, and that is too slow."""
+    if not any(str(value).startswith("webgpu") for value in parameters.values()):
+        return False
+    if not node_id.startswith(PACKAGES) or os.environ.get("QUOD_TEST_WEBGPU") == "all":
+        return False
+    return not any(re.fullmatch(row, node_id) for row in QUICK) and is_software()
+
+
+@functools.cache
+def is_software() -> bool:
+    """Whether the adapter that tests take is in software; what is not there is not."""
+    from quod.device.webgpu_adapter import list_adapters
+    from quod.device.webgpu_native import open_native
+    from quod.errors import DeviceError
+
+    try:
+        return list_adapters(open_native())[0][0].is_software
+    except DeviceError:
+        return False
