@@ -29,13 +29,13 @@ from quod.msm import MsmOptions
 from quod.msm.fixed_base import multiply_generator
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.execute import Session, first_part
-from quod.msm.gpu.layout import GpuMsmPlan, SortTuning
-from quod.msm.gpu.parts import PartMemory
+from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.pending import PendingMsm
 from quod.msm.gpu.plan import plan_gpu_msm, with_batch
+from quod.msm.gpu.processor import Processor, SortTuning
 from quod.msm.gpu.record import Scalars, record_units
 from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, parts_bytes, workspace_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +87,7 @@ def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
     """The median wall time of a sort of scalars on the device, and each kernel's own."""
     words = device.upload(scalars)
     workspace = Workspace(device, workspace_bytes(device, plan))
-    arrays = Arrays.of(device, plan, Carver(workspace.buffer))
+    arrays = Arrays.of(device, plan, Carver(device, workspace))
     recording = _ByKernel(device, "sort")
     recording.fill(arrays.zeroed)
     record_units(recording, device, plan, Scalars(words, plan.count, plan.count), arrays)
@@ -106,13 +106,14 @@ def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
     """Prints the times of sorts."""
     for log2_size in sizes:
         plan = plan_gpu_msm(
-            group, 1 << log2_size, MsmOptions(), resident_lanes=device.resident_lanes,
+            group, 1 << log2_size, MsmOptions(), processor=Processor.of(device),
             base_budget=device.memory_budget // 4,
         )  # fmt: skip
         print(f"{group.name} 2^{log2_size}: {plan.window_bits} bits, {plan.copies} copies")
         scalars = scalars_of(group, "uniform", plan.count)
         for tuning in variants():
-            time = time_sort(device, replace(plan, sort=tuning), scalars)
+            own = replace(plan, processor=replace(plan.processor, sort=tuning))
+            time = time_sort(device, own, scalars)
             print(f"  {tuning}\n      {time}", flush=True)
         for kind in ("bits", "equal", "giant"):
             scalars = scalars_of(group, kind, plan.count)
@@ -140,10 +141,9 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
         return resident.record(recording, room, workspace=workspace, plan=plan)
 
     def in_parts(recording: RecordingStream, scalars: Array) -> PendingMsm:
-        largest = with_batch(plan, count - first, 1, device.resident_lanes)
-        memory = PartMemory(device, largest)
-        parts = (first, count - first)
-        return resident.record_in_parts(recording, scalars[0], parts, largest, room, memory)
+        plans = [with_batch(plan, part, 1) for part in (first, count - first)]
+        workspace = Workspace(device, parts_bytes(device, plans))
+        return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
 
     return Session(device, 1, count, in_parts if first else whole)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from quod.cli.bench.harness import load_results
 from quod.cli.bench.report import shown_number, shown_parameters
+from quod.device.webgpu_names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -20,7 +21,7 @@ HEAD = """\
 # Benchmarks
 
 Written by `benchmarks/report.py` from `benchmarks/results`; do not edit. `make bench` measures
-again, `make bench-cuda` on an NVIDIA GPU.
+again, `make bench-cuda` on an NVIDIA GPU, `make bench-vulkan` on any GPU through WebGPU.
 
 A row is the median of its repeats. A peer was measured in the same run, turn and turn about with
 Quod; *ratio* is how many times faster Quod is. Times of different machines, or of different days on
@@ -41,8 +42,12 @@ def page(results: list[dict[str, Any]]) -> str:
         others = ("system", "architecture", "python", "numpy", "llvmlite")
         described = ", ".join(f"{name} {machine[name]}" for name in others)
         if "gpu" in machine:
-            described = f"{machine['driver']}; {host}; {described}"
+            described = f"{host}; {described}"
+        if "driver" in machine:
+            described = f"{machine['driver']}; {described}"
         parts.append(f"\n{described}\n")
+        adapters = [(name, text) for name, text in machine.items() if is_webgpu_name(name)]
+        parts.extend(f"\n`{name}`: {text}\n" for name, text in sorted(adapters))
         for subject in sorted({row["subject"] for row in result["rows"]}):
             rows = [row for row in result["rows"] if row["subject"] == subject]
             parts.append(f"\n### {subject}\n\n")

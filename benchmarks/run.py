@@ -3,8 +3,11 @@
     python benchmarks/run.py                        everything, on the CPU
     python benchmarks/run.py msm ntt                these subjects
     python benchmarks/run.py --device cuda [msm]    on an NVIDIA GPU
+    python benchmarks/run.py --device webgpu        on any GPU; the telling ones portable as well
+    python benchmarks/run.py --device webgpu:portable       all of them, portable only
 
-Takes minutes. One results file a machine; run it on an idle one.
+Takes minutes. One results file a machine, by the name of its GPU or processor; run it on an idle
+one. What fails is told at the end, and keeps nothing else from being measured.
 """
 
 from __future__ import annotations
@@ -12,60 +15,24 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import circuits
+import subjects as subjects_of
 
 from quod.cli.bench.groth16 import find_snarkjs
 from quod.cli.bench.harness import machine
+from quod.device.discovery import why_no_gpu
+from quod.device.webgpu_names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
-EXAMPLE = "examples/membership"
 
-COMMANDS: dict[str, list[list[str]]] = {
-    "field": [[]],
-    "msm": [
-        ["--curve", "bls12_381", "--log2", "12", "--log2", "14", "--against", "arkworks"],
-        ["--curve", "bls12_381", "--log2", "16", "--log2", "18", "--log2", "20"],
-        ["--curve", "bls12_381", "--log2", "16", "--scalars", "bits"],
-        ["--curve", "bls12_381", "--log2", "16", "--scalars", "equal"],
-        ["--curve", "bls12_381", "--log2", "16", "--scalars", "giant"],
-        ["--curve", "bls12_381", "--group", "g2", "--log2", "14", "--log2", "16"],
-        ["--curve", "bn254", "--log2", "14", "--log2", "16"],
-    ],
-    "ntt": [
-        ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
-        ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
-    ],
-    "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
-    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
-}
-
-CUDA_COMMANDS: dict[str, list[list[str]]] = {
-    "field": [[]],
-    "msm": [
-        ["--curve", "bls12_381", *(f"--log2={size}" for size in (16, 18, 20, 22, 24))],
-        *(
-            ["--curve", "bls12_381", "--log2", "20", "--scalars", kind]
-            for kind in ("bits", "equal", "giant")
-        ),
-        ["--curve", "bls12_381", "--group", "g2", "--log2", "16", "--log2", "20"],
-        ["--curve", "bn254", "--log2", "20", "--log2", "24"],
-        ["--curve", "bls12_377", "--log2", "20", "--log2", "22"],
-    ],
-    "ntt": [
-        ["--curve", "bls12_381", *(f"--log2={size}" for size in (20, 22, 24, 26, 28))],
-        ["--curve", "bn254", "--log2", "20", "--log2", "24"],
-    ],
-    "groth16": [
-        ["--curve", "bn254", *(f"--constraints={n}" for n in (100_000, 800_000, 3_200_000))],
-        ["--curve", "bn254", "--constraints", "16000000"],
-        ["--curve", "bls12_381", "--constraints", "800000"],
-    ],
-    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
-}
+_WEBGPU_LIMIT = 180.0
+"""Seconds of one command, lest a driver that compiles without end keeps all others from running."""
 
 # Circuits of the shared fixtures: whether their key is there or has to be made.
 READY = ["quod-bn254-merkle20", "quod-bn254-eddsa", "quod-bls12_381-pow5bits"]
@@ -93,31 +60,72 @@ def results_file(device: str) -> Path:
     return HERE / "results" / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
 
 
+def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[str]]]:
+    """Device, subject and arguments of what is to be run."""
+    table = {"cpu": subjects_of.CPU, "webgpu": subjects_of.WEBGPU}.get(
+        device.partition(":")[0], subjects_of.CUDA
+    )
+    wanted = subjects or list(table)
+    unknown = [subject for subject in wanted if subject not in table]
+    if unknown:
+        sys.exit(f"no such subject: {', '.join(unknown)} (there are {', '.join(table)})")
+    found = []
+    for subject in wanted:
+        more = more_circuits(subject) if device == "cpu" else []
+        found += [(device, subject, arguments) for arguments in table[subject] + more]
+        if is_webgpu_name(device) and not device.endswith(":portable"):
+            portable = f"{device}:portable"
+            found += [(portable, subject, rest) for rest in subjects_of.PORTABLE.get(subject, [])]
+    return found
+
+
+def without_absent_peers(arguments: list[str]) -> list[str] | None:
+    """The arguments for this machine; None if there is nothing to measure without the peer."""
+    if "snarkjs" in arguments and find_snarkjs() is None:
+        print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
+        return None
+    if "cuda" in arguments and why_no_gpu() is not None:
+        at = arguments.index("--against")
+        return arguments[:at] + arguments[at + 2 :]
+    return arguments
+
+
+def run(command: list[str], limit: float | None) -> str:
+    """What went wrong with a command of Quod, or nothing."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "quod", *command], cwd=HERE.parent, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return f"took longer than {limit:g} s"
+    return f"exit code {done.returncode}" if done.returncode else ""
+
+
 def main() -> None:
     """Run the benchmarks of the subjects that were asked for, then write the page."""
     parser = argparse.ArgumentParser(description="Measure what docs/benchmarks.md shows.")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or webgpu")
     parser.add_argument("subjects", nargs="*", help="by default all")
     given = parser.parse_args()
-    commands = COMMANDS if given.device == "cpu" else CUDA_COMMANDS
-    subjects = given.subjects or list(commands)
-    unknown = [subject for subject in subjects if subject not in commands]
-    if unknown:
-        sys.exit(f"no such subject: {', '.join(unknown)} (there are {', '.join(commands)})")
-    record = results_file(given.device)
+    device = given.device
+    wanted = commands(device, given.subjects)
+    record = results_file(device)
     record.parent.mkdir(exist_ok=True)
-    for subject in subjects:
-        more = more_circuits(subject) if given.device == "cpu" else []
-        for arguments in commands[subject] + more:
-            if "snarkjs" in arguments and find_snarkjs() is None:
-                print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
-                continue
-            kept_in = os.path.relpath(record, HERE.parent)
-            command = ["bench", subject, *arguments, "--record", kept_in]
-            if given.device != "cpu":
-                command += ["--device", given.device]
-            subprocess.run([sys.executable, "-m", "quod", *command], cwd=HERE.parent, check=True)
+    kept_in = os.path.relpath(record, HERE.parent)
+    failures = []
+    for on, subject, listed in wanted:
+        arguments = without_absent_peers(listed)
+        if arguments is None:
+            continue
+        command = ["bench", subject, *arguments, "--record", kept_in]
+        if on != "cpu":
+            command += ["--device", on]
+        wrong = run(command, _WEBGPU_LIMIT if is_webgpu_name(on) else None)
+        if wrong:
+            failures.append(f"quod {shlex.join(command)}: {wrong}")
     subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
+    if failures:
+        sys.exit("\n".join([f"{len(failures)} of {len(wanted)} failed:", *failures]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""Our MSM over BLS12-377 as files for the browser's runtime.
+
+Of two kinds. *kept*: the bases, with as many multiples as the plan wants, are part of the files and
+stay on the GPU; a run brings the scalars. *given*: a run brings scalars and points as integers, as
+the prize entry gets them, and the points are converted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.planning import PlanningDevice
+from quod.device.recording import Recording
+from quod.field.kernels import field_to_montgomery
+from quod.field.spec import FieldSpec
+from quod.msm.gpu.resident import ResidentMsm
+from quod.msm.gpu.workspace import Workspace
+from quod.msm.options import MsmOptions
+from quod.web import GraphFiles, Stage, graph_files
+
+Array = np.ndarray[Any, Any]
+
+KINDS = ("kept", "given")
+
+
+def msm_graph(
+    group: Group, points: Array, kind: str, *, limbs: str, resident_lanes: int, options: MsmOptions
+) -> tuple[GraphFiles, ResidentMsm]:
+    """The files of an MSM of one scalar a point, with inputs ``scalars`` and perhaps ``points``.
+
+    The outputs are ``point``, affine in Montgomery form, and ``flag``, whose first word is 0 unless
+    a scalar was too large.
+    """
+    device = PlanningDevice(limbs=limbs, resident_lanes=resident_lanes)
+    if kind == "given":
+        # Multiples would have to be made in each run.
+        options = replace(options, precompute_factor=1)
+    resident = ResidentMsm(device, group, points, options)
+    scalars = device.allocate(32 * len(points), zero=False)
+    point, flag = device.allocate(8 * group.point_words, zero=False), device.allocate(16)
+    inputs, stages = {"scalars": scalars}, []
+    if kind == "given":
+        inputs["points"] = device.allocate(points.nbytes, zero=False)
+        (bases,) = resident.parts
+        stages.append(_conversion(device, group, inputs["points"], bases.memory))
+    recording = device.stream("msm").record()
+    workspace = Workspace(device, resident.workspace_bytes())
+    resident.record_finished(recording, scalars, point, flag, workspace=workspace)
+    stages.extend(_by_label(recording.finish().recording))
+    outputs = {"point": point, "flag": flag}
+    return graph_files(device, stages, inputs=inputs, outputs=outputs), resident
+
+
+def _conversion(device: PlanningDevice, group: Group, points: Buffer, bases: Buffer) -> Stage:
+    """Coordinates to Montgomery form, into the place of the bases."""
+    count = points.nbytes // (8 * group.coordinate_words)
+    kernel = device.compile(field_to_montgomery, spec=FieldSpec(group.coordinates))
+    recording = device.stream("convert").record()
+    recording.launch(kernel, -(-count // device.lanes), count, points, bases, label="convert")
+    return Stage("convert", recording.finish().recording)
+
+
+def _by_label(recording: Recording) -> Iterator[Stage]:
+    """Steps of one label in a row as a stage each, so that each is timed."""
+    for label, steps in groupby(recording.steps, key=lambda step: step.label):
+        yield Stage(label, replace(recording, steps=tuple(steps)))

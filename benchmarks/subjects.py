@@ -1,0 +1,80 @@
+"""What `run.py` measures on each kind of device: the arguments of quod bench, by subject."""
+
+from __future__ import annotations
+
+Commands = dict[str, list[list[str]]]
+
+EXAMPLE = "examples/membership"
+
+CPU: Commands = {
+    "field": [[]],
+    "msm": [
+        ["--curve", "bls12_381", "--log2", "12", "--log2", "14", "--against", "arkworks"],
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "18", "--log2", "20"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "bits"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "equal"],
+        ["--curve", "bls12_381", "--log2", "16", "--scalars", "giant"],
+        ["--curve", "bls12_381", "--group", "g2", "--log2", "14", "--log2", "16"],
+        ["--curve", "bn254", "--log2", "14", "--log2", "16"],
+    ],
+    "ntt": [
+        ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
+    ],
+    "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
+    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
+}
+
+CUDA: Commands = {
+    "field": [[]],
+    "msm": [
+        ["--curve", "bls12_381", *(f"--log2={size}" for size in (16, 18, 20, 22, 24))],
+        *(
+            ["--curve", "bls12_381", "--log2", "20", "--scalars", kind]
+            for kind in ("bits", "equal", "giant")
+        ),
+        ["--curve", "bls12_381", "--group", "g2", "--log2", "16", "--log2", "20"],
+        ["--curve", "bn254", "--log2", "20", "--log2", "24"],
+        ["--curve", "bls12_377", "--log2", "20", "--log2", "22"],
+    ],
+    "ntt": [
+        ["--curve", "bls12_381", *(f"--log2={size}" for size in (20, 22, 24, 26, 28))],
+        ["--curve", "bn254", "--log2", "20", "--log2", "24"],
+    ],
+    "groth16": [
+        ["--curve", "bn254", *(f"--constraints={n}" for n in (100_000, 800_000, 3_200_000))],
+        ["--curve", "bn254", "--constraints", "16000000"],
+        ["--curve", "bls12_381", "--constraints", "800000"],
+    ],
+    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
+}
+
+# Minutes on a GPU, so that each figure is of few repeats.
+_QUICK = ["--repeats", "5", "--seconds", "0.2"]
+_ONCE = ["--repeats", "1", "--seconds", "0"]
+_AGAINST_CUDA = ["--against", "cuda"]
+_MASP_OUTPUT = ["--curve", "bls12_381", "--constraints", "31211"]
+"""As many constraints as the Output circuit of MASP has, which others have published times of."""
+
+WEBGPU: Commands = {
+    "field": [["--chosen", "--field", "bls12_381.fq", "--field", "bls12_381.fr", *_QUICK]],
+    "msm": [
+        ["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK],
+        ["--curve", "bls12_377", "--log2", "16", "--log2", "18", *_QUICK],
+        ["--curve", "bn254", "--log2", "16", *_QUICK],
+    ],
+    "ntt": [["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK]],
+    "groth16": [
+        [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
+        ["--curve", "bn254", "--constraints", "100000", *_QUICK],
+    ],
+    "process": [[*_MASP_OUTPUT, *_ONCE]],
+}
+
+PORTABLE: Commands = {
+    "field": WEBGPU["field"],
+    "msm": WEBGPU["msm"][:1],
+    "groth16": [[*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA]],
+    "process": WEBGPU["process"],
+}
+"""What is measured beside `WEBGPU`, within what every browser has."""
