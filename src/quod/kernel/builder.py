@@ -313,6 +313,23 @@ class Builder(MemoryBuilder):
         result = types.pointer(element, "shared")
         return self.record("shared", (), (result,), {"count": count})[0]
 
+    def private(self, element: Type, count: int) -> Value:
+        """An array of `count` elements for each instance alone, at first unset.
+
+        For what an index picks and registers cannot hold. TraceError where the machine lacks the
+        feature ``private``.
+        """
+        if not self.machine.has("private"):
+            raise TraceError(f"kernels for {self.machine.target} have no private memory")
+        if self._blocks != [self.block]:
+            raise TraceError(
+                "private memory is declared at the top of a kernel, outside any region or function"
+            )
+        if count < 1:
+            raise TraceError(f"private memory holds at least one element, not {count}")
+        result = types.pointer(element, "private")
+        return self.record("private", (), (result,), {"count": count})[0]
+
     def barrier(self) -> None:
         """Waits until every instance of the workgroup is here; legal where all instances come."""
         self.record("barrier", (), ())

@@ -202,6 +202,36 @@ class Buffer:
         """What shared memory checks."""
 
 
+class PrivateBuffer(Buffer):
+    """Memory of each of some instances: at first unset."""
+
+    def __init__(self, name: str, size: int, element_bytes: int, lanes: int) -> None:
+        super().__init__(name, np.zeros(size * lanes, np.uint8))
+        self.nbytes = size
+        self._element_bytes = element_bytes
+        self._set = np.zeros((lanes, size // element_bytes), np.bool_)
+
+    def _indices(self, first: Array, lanes: Array, size: int) -> Array:
+        indices: Array = first + lanes * (self.nbytes // size)
+        return indices
+
+    def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+        first = offsets // self._element_bytes
+        for offset in range(size // self._element_bytes):
+            unset = ~self._set[lanes, first + offset]
+            if np.count_nonzero(unset):
+                lane = int(lanes[int(np.argmax(unset))])
+                raise place.error(lane, f"loads from {self.name} what was not set")
+
+    def _before_store(
+        self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
+        stored: list[Array], place: Place,
+    ) -> None:  # fmt: skip
+        first = offsets // self._element_bytes
+        for offset in range(len(stored)):
+            self._set[lanes, first + offset] = True
+
+
 class SharedBuffer(Buffer):
     """Memory of each of some workgroups: at first unset, and watched for races.
 

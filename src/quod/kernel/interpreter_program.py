@@ -14,7 +14,7 @@ import numpy as np
 
 from quod.kernel.interpreter_control import for_step, if_step, while_step
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
-from quod.kernel.interpreter_steps import STEPS, shared_step
+from quod.kernel.interpreter_steps import STEPS, private_step, shared_step
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.ops import OPS
 from quod.kernel.semantics import NUMPY_TYPES, bitcast, convert
@@ -216,6 +216,8 @@ class _Compiler:
             return _call(self._program.function(op.attributes["function"]), operands, results)
         if op.name == "shared":
             return shared_step(op, results[0], self._program.granule)
+        if op.name == "private":
+            return private_step(op, results[0])
         return STEPS[op.name](op, operands, results)
 
     def _amount(self, op: Op) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_memory import Pointers, SharedBuffer
+from quod.kernel.interpreter_memory import Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
 from quod.kernel.ops import ATOMICS
@@ -117,6 +117,19 @@ def shared_step(op: Op, result: int, granule: int) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         groups = run.lanes // run.width
         run.buffers.append(SharedBuffer(name, size, granule, run.width, groups))
+        frame[result] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
+
+    return step
+
+
+def private_step(op: Op, result: int) -> Step:
+    """Memory of each instance that runs."""
+    element = _element(op.results[0])
+    size = element.bytes * int(op.attributes["count"])
+    name = f"the private memory of line {op.location.line}"
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.buffers.append(PrivateBuffer(name, size, element.bytes, run.lanes))
         frame[result] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
 
     return step

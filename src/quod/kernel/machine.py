@@ -15,7 +15,8 @@ class Machine:
     `target` is ``llvm``, ``ptx`` or ``wgsl``, `arch` the processor's kind within it, such as
     ``sm_90a``, or empty. Features are what a kernel's strategies may ask for: ``ifma52`` (52-bit
     multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry chains), ``carry32``
-    (32-bit multiply-adds with carry), ``subgroup`` (shuffles and ballots), ``slow_subgroup`` (those
+    (32-bit multiply-adds with carry), ``private`` (arrays of an instance), ``subgroup`` (shuffles
+    and ballots), ``slow_subgroup`` (those
     go through shared memory and barriers: what avoids them is faster). `shared_bytes_limit` is
     the most shared memory that a workgroup may declare. `limbs` says how field elements are held
     where features leave a choice; see `quod.field.lazy_limbs`.

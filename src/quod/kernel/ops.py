@@ -367,6 +367,10 @@ _define(
     "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
     effect="write", special=True, T=_E,
 )  # fmt: skip
+_define(
+    "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
+    effect="write", special=True, T=_E,
+)  # fmt: skip
 _define("call", "... -> ...", "Calls a device function.", effect="control", special=True)
 _define(
     "if", "bool -> ...", "Two regions, one of which runs; each yields the results.",

@@ -211,7 +211,7 @@ class _Parser:
             self._expect("<")
             element = self._type()
             self._expect(",")
-            space = self._take("word", "global or shared")
+            space = self._take("word", "global, shared or private")
             self._expect(">")
             text = f"ptr<{element.name}, {space.text}>"
         try:

@@ -15,8 +15,9 @@
 
 Each line is `results = op operands [attributes] regions`. The arguments of a region stand in round
 brackets before it; `else` and `do` come before the second region of an `if` and of a `while`.
-`const` is followed by its value, `shared` by its count, `call` by the name of the function; what
-other attributes say is in the types of the results. With locations a line ends in `at "file":line`.
+`const` is followed by its value, `shared` and `private` by the count, `call` by the name of the
+function; what other attributes say is in the types of the results. With locations a line ends in
+`at "file":line`.
 A kernel's head goes on with `subgroup` and `resident` where these are not 1 and 0.
 """
 
@@ -32,7 +33,7 @@ _DERIVED = {
 }  # fmt: skip
 """Attributes that the results tell too."""
 
-BARE = {"const": "value", "shared": "count", "call": "function"}
+BARE = {"const": "value", "shared": "count", "private": "count", "call": "function"}
 """The attribute that stands alone after the op's name."""
 
 BETWEEN = {"if": "else", "while": "do"}

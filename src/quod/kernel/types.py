@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Space = Literal["global", "shared"]
+Space = Literal["global", "shared", "private"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,8 @@ def parse_type(text: str) -> Type:
             return pointer(parse_type(element), "global")
         if space == "shared":
             return pointer(parse_type(element), "shared")
+        if space == "private":
+            return pointer(parse_type(element), "private")
     if text not in _SCALARS_BY_NAME:
         raise ValueError(f"{text!r} is not a type")
     return _SCALARS_BY_NAME[text]

@@ -95,9 +95,9 @@ class _Scope:
                 raise VerificationFailure(
                     "a yield stands before the end of its region", op.location
                 )
-            if op.name == "shared" and block is not self._kernel.block:
+            if op.name in ("shared", "private") and block is not self._kernel.block:
                 raise VerificationFailure(
-                    "shared memory is declared at the top of a kernel", op.location
+                    f"{op.name} memory is declared at the top of a kernel", op.location
                 )
             self._check_operands(op)
             check_types(op)
@@ -159,6 +159,10 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
     used = 0
     for op in kernel.block.ops:
+        if op.name == "private" and machine is not None and not machine.has("private"):
+            raise VerificationFailure(
+                f"kernels for {machine.target} have no private memory", op.location
+            )
         if op.name == "shared":
             pointer = op.results[0].type
             assert isinstance(pointer, PointerType)

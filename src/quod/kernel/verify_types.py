@@ -180,13 +180,14 @@ def _prefetch(op: Op) -> None:
         raise _fail(op, f"prefetch is for at least one element, not {count}")
 
 
-def _shared(op: Op) -> None:
+def _declared(op: Op) -> None:
+    """An array in the memory that the op is named after."""
     _counts(op, 0, 1)
     result, count = op.results[0].type, op.attributes.get("count")
-    if not isinstance(result, PointerType) or result.space != "shared":
-        raise _fail(op, f"shared gives a pointer to shared memory, not {result}")
+    if not isinstance(result, PointerType) or result.space != op.name:
+        raise _fail(op, f"{op.name} gives a pointer to {op.name} memory, not {result}")
     if type(count) is not int or count < 1:
-        raise _fail(op, f"shared memory holds at least one element, not {count}")
+        raise _fail(op, f"{op.name} memory holds at least one element, not {count}")
 
 
 def _call(op: Op) -> None:
@@ -272,7 +273,8 @@ _RULES: dict[str, Callable[[Op], None]] = {
     "copy_async": _copy_async,
     "copy_async_wait": _copy_async_wait,
     "prefetch": _prefetch,
-    "shared": _shared,
+    "shared": _declared,
+    "private": _declared,
     "call": _call,
     "if": _if,
     "for": _for,

@@ -36,6 +36,9 @@ _MOST_PARAMETERS = 250
 _NAME = re.compile(r"v\d+(\.m\d+)?|a\d+|\d+u|true|false")
 """What keeps its value while variables are set, unless it is one of them."""
 
+_SPACES = {"shared": "workgroup", "private": "private"}
+"""What WGSL calls the memory that an op declares."""
+
 _HEADER_LANES = "@builtin(local_invocation_index) local_id: u32"
 _HEADER_GROUP = "@builtin(workgroup_id) group: vec3<u32>"
 _HEADER_GRID = "@builtin(num_workgroups) grid: vec3<u32>"
@@ -100,14 +103,14 @@ class _Emitter:
 
     def run(self) -> WgslModule:
         fields, start = self._parameters()
-        shared = [op for op in self._kernel.block.ops if op.name == "shared"]
-        for number, op in enumerate(shared):
-            self.arrays[op.results[0]] = (f"shared{number}", "")
+        declared = [op for op in self._kernel.block.ops if op.name in _SPACES]
+        for number, op in enumerate(declared):
+            self.arrays[op.results[0]] = (f"{op.name}{number}", "")
         body = Body(self)
         body.names.update(start)
         body.emit_block(self._kernel.block)
         lines = _Lines()
-        self._head(lines, shared)
+        self._head(lines, declared)
         for text in self._function_texts:
             lines.extend(text)
         lines.add(f"@compute @workgroup_size({self.source.workgroup_size}, 1, 1)")
@@ -165,7 +168,7 @@ class _Emitter:
             return [first, next(parts)]
         return [first]
 
-    def _head(self, lines: _Lines, shared: list[Op]) -> None:
+    def _head(self, lines: _Lines, declared: list[Op]) -> None:
         used = {
             op.name
             for block in (self._kernel.block, *(f.block for f in self._kernel.functions))
@@ -182,11 +185,11 @@ class _Emitter:
                 f"@group(0) @binding({number + 1}) "
                 f"var<storage, read_write> buffer{number}: array<{element}>;"
             )
-        for op in shared:
+        for op in declared:
             (array,) = op.results
             element = "atomic<u32>" if array in self.atomic else "u32"
             name, count = self.arrays[array][0], op.attributes["count"]
-            lines.add(f"var<workgroup> {name}: array<{element}, {count}>;")
+            lines.add(f"var<{_SPACES[op.name]}> {name}: array<{element}, {count}>;")
         if "uniform" in used:
             lines.add("var<workgroup> agreed: u32;")
         for members, name in self.structures.items():
@@ -381,11 +384,6 @@ class Body:
 
     def _nothing(self, op: Op) -> None:
         pass
-
-    def _private(self, op: Op) -> None:
-        name = self.fresh()
-        self.add(f"var {name}: array<u32, {op.attributes['count']}>;")
-        self.module.arrays[op.results[0]] = (name, "")
 
     def _load(self, op: Op) -> None:
         array, at = op.operands
@@ -601,7 +599,7 @@ _STATEMENTS: dict[str, Callable[[Body, Op], None]] = {
     "const": Body._nothing,
     "yield": Body._nothing,
     "shared": Body._nothing,
-    "private": Body._private,
+    "private": Body._nothing,
     "load": Body._load,
     "store": Body._store,
     "barrier": Body._barrier,

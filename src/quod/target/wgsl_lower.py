@@ -4,8 +4,8 @@ WGSL knows 32-bit numbers, arrays of them at the outermost level, and no pointer
 be. So the lowered kernel, which is IR like any other,
 
 - holds a 64-bit integer as two 32-bit halves, or as WGSL's own where the machine has ``u64``;
-- reaches memory through its parameters and shared arrays alone, as arrays of u32, with an index in
-  words that gathers all pointer arithmetic;
+- reaches memory through its parameters, shared and private arrays alone, as arrays of u32, with an
+  index in words that gathers all pointer arithmetic;
 - makes narrow stores of atomic additions, and carries of comparisons;
 - exchanges values of a subgroup through shared memory where the machine has ``slow_subgroup``.
 
@@ -37,7 +37,7 @@ _REWRITTEN = frozenset({"mul_hi", *ATOMICS})
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A pointer: the array it points into, a parameter or shared array, and an offset in it.
+    """A pointer: the array it points into, a parameter or one declared, and an offset in it.
 
     The offset counts elements, or 32-bit words where elements are as wide or wider.
     """
@@ -75,6 +75,11 @@ class LoweredKernel:
 def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
     """Lowers a traced kernel; KernelError for what WGSL cannot express."""
     return _Lowering(kernel, machine).run()
+
+
+def _begins(lowered: Lowered) -> bool:
+    """Whether it is a pointer to the begin of an array: functions know its offset, zero."""
+    return isinstance(lowered, Place) and lowered.offset.constant == 0
 
 
 def _is_wide(type_: Type) -> bool:
@@ -287,13 +292,16 @@ class _Lowering:
         if self._exchanges(function):
             arrays += [one for one in (self._exchange, self._votes) if one is not None]
         roots = tuple(map(self._root, arrays))
-        elements = tuple(one.element for one in given if isinstance(one, Place))
-        key = (id(function), tuple(map(id, roots)), elements)
+        places = tuple(
+            (one.element, _begins(one)) for one in given if isinstance(one, Place)
+        )  # fmt: skip
+        key = (id(function), tuple(map(id, roots)), places)
         if key not in self._functions:
             self._functions[key] = self._lower_function(function, given, arrays, op)
         lowered = self._functions[key]
+        passed = [value for value in op.operands if not _begins(self._values[value])]
         made = self._k.record(
-            "call", (*arrays, *self._flat(op.operands)), lowered.result_types,
+            "call", (*arrays, *self._flat(passed)), lowered.result_types,
             {"function": lowered}, (), op.location,
         )  # fmt: skip
         self._bind(op.results, made, [None] * len(op.results))
@@ -333,13 +341,21 @@ class _Lowering:
                 Place(next(there), one.offset, one.element) if isinstance(one, Place) else one
                 for one in given
             ]
-            self._bind(function.block.arguments, flat, like)
+            passed = [i for i, one in enumerate(given) if not _begins(one)]
+            self._bind(
+                [function.block.arguments[i] for i in passed], flat, [like[i] for i in passed]
+            )
+            for argument, one in zip(function.block.arguments, like, strict=True):
+                if isinstance(one, Place) and _begins(one):
+                    self._values[argument] = Place(one.array, self._zero(), one.element)
             if self._exchanges(function):
                 self._exchange = None if exchange is None else next(there)
                 self._votes = None if votes is None else next(there)
             return self._block(function.block)
 
-        parameters = [Value(type_, k) for type_ in self._region_types(function.block.arguments)]
+        pairs = zip(function.block.arguments, given, strict=True)
+        flat_types = self._region_types([argument for argument, one in pairs if not _begins(one)])
+        parameters = [Value(type_, k) for type_ in flat_types]
         lowered, _ = k.trace_function(
             function.name, body, [*arrays, *parameters],
             lambda values: (list(values[: len(arrays)]), list(values[len(arrays) :])),
@@ -387,21 +403,13 @@ class _Lowering:
             results = self._wide.compute(op, self._lowered(op.operands))
             self._values.update(zip(op.results, results, strict=True))
 
-    def _shared(self, op: Op) -> None:
+    def _declared(self, op: Op) -> None:
+        """Shared or private memory."""
         pointer = op.results[0].type
         assert isinstance(pointer, PointerType)
         nbytes = pointer.element.bytes * int(op.attributes["count"])
-        array = self._k.shared(types.u32, -(-nbytes // _WORD_BYTES))
-        self._values[op.results[0]] = Place(array, self._zero(), pointer.element)
-
-    def _private(self, op: Op) -> None:
-        pointer = op.results[0].type
-        assert isinstance(pointer, PointerType)
-        nbytes = pointer.element.bytes * int(op.attributes["count"])
-        (array,) = self._k.record(
-            "private", (), (types.pointer(types.u32, pointer.space),),
-            {"count": -(-nbytes // _WORD_BYTES)},
-        )  # fmt: skip
+        declare = self._k.shared if op.name == "shared" else self._k.private
+        array = declare(types.u32, -(-nbytes // _WORD_BYTES))
         self._values[op.results[0]] = Place(array, self._zero(), pointer.element)
 
     def _zero(self) -> Value:
@@ -559,8 +567,8 @@ _SPECIAL: dict[str, Callable[[_Lowering, Op], None]] = {
     "for": _Lowering._for,
     "while": _Lowering._while,
     "call": _Lowering._call,
-    "shared": _Lowering._shared,
-    "private": _Lowering._private,
+    "shared": _Lowering._declared,
+    "private": _Lowering._declared,
     "pointer_cast": _Lowering._pointer_cast,
     "pointer_add": _Lowering._pointer_add,
     "load": _Lowering._load,

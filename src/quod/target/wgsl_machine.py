@@ -60,7 +60,7 @@ class WgslTarget:
 
         Its limit of workgroup memory leaves room for what emulated subgroups and `uniform` take.
         """
-        features = {"subgroup"}
+        features = {"subgroup", "private"}
         if self.u64:
             features.add("u64")
         size, reserved = self.subgroup_size, 256

@@ -18,7 +18,7 @@ _HIGH = frozenset({"mul_hi", "mad_hi_cc", "madc_hi_cc", "madc_hi", "madd52_lo", 
 _ADDITIONS = frozenset({"add", "sub", "add_cc", "addc_cc", "addc", "sub_cc", "subc_cc", "subc"})
 _FREE = frozenset({
     "const", "yield", "local_id", "workgroup_id", "num_workgroups", "pointer_cast", "shared",
-    "bitcast", "uniform", "prefetch",
+    "private", "bitcast", "uniform", "prefetch",
 })  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
-_REREAD = frozenset({"const", "local_id", "workgroup_id", "num_workgroups", "shared"})
+_REREAD = frozenset({"const", "local_id", "workgroup_id", "num_workgroups", "shared", "private"})
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def _words(value: Value) -> int:
         return 0
     if value.type.kind in ("bool", "carry"):
         return 0
-    if isinstance(value.type, PointerType) and value.type.space == "shared":
+    if isinstance(value.type, PointerType) and value.type.space != "global":
         return 1
     return max(1, value.type.bits // 32)
 

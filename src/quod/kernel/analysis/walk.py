@@ -96,7 +96,7 @@ class _Walker:
                 self._set(op.results, [known(np.arange(self._size))])
             case "workgroup_id" | "num_workgroups":
                 self._set(op.results, [shared_unknown(self._size)])
-            case "shared":
+            case "shared" | "private":
                 self._set(op.results, [shared_unknown(self._size, 1 << 30)])
             case "pointer_cast":
                 self._set(op.results, operands)
@@ -150,7 +150,9 @@ class _Walker:
         address = self._touch("load", op, op.operands, len(op.results), active, mix)
         for result in op.results:
             self._values[result] = (
-                shared_unknown(self._size) if address.uniform else varying("data", op.location)
+                shared_unknown(self._size)
+                if address.uniform and not _is_private(op.operands[0])
+                else varying("data", op.location)
             )
 
     def _touch(
@@ -161,9 +163,9 @@ class _Walker:
         assert isinstance(pointer.type, PointerType)
         size = pointer.type.element.bytes
         address = self._address(op, pointer, index)
-        if self._settling:
-            return address
         space = pointer.type.space
+        if self._settling or space == "private":
+            return address
         access = Access(verb, space, op.location, size * count, size, address, active)
         self.findings.accesses.append(access)
         if space == "shared":
@@ -376,3 +378,7 @@ def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
     assert step.offsets is not None
     by = step.number if step.number is not None else step.multiple
     return Lanes(start.offsets, object(), min(start.multiple, by & -by))
+
+
+def _is_private(pointer: Value) -> bool:
+    return isinstance(pointer.type, PointerType) and pointer.type.space == "private"
