@@ -385,6 +385,19 @@ class LazyLimbs(PrimeField):
         wide = [word.cast(types.u64) for word in words]
         return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
 
+    def to_register(self, a: Element) -> tuple[Value, ...]:
+        """The 32-bit words of an element as it is, carried: for an instance's own memory."""
+        a = self.carried(a)
+        if a.exponent != self.native_exponent or a.bound > 1 << self.memory_exponent:
+            raise TraceError(f"an element of {self.modulus.name} does not fit its words")
+        return self._shifting("pack", self._packed, a.limbs, 0)
+
+    def from_register(self, words: Sequence[Value]) -> Element:
+        """The element whose words `to_register` gave; one of zeros is zero."""
+        limbs = self._shifting("unpack", self._unpacked, words, 0)
+        top = self._full_maxima(self.carried_bound)
+        return Element(self, limbs, self.carried_bound, top, self.native_exponent)
+
     def _packed(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
         """The 32-bit words of the limbs' integer over 2**shift."""
         return tuple(

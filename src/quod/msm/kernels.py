@@ -10,7 +10,7 @@ from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.gpu import accumulate as gpu_accumulate
-from quod.msm.gpu import batch_affine, finish, merge, precompute
+from quod.msm.gpu import batch_affine, finish, finish_on_device, levels, merge, precompute
 from quod.msm.gpu import reduce as gpu_reduce
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.fixed_base import multiply_from_table
@@ -50,6 +50,8 @@ def _register_sums(name: str, form: Form) -> None:
         ("merge_runs", merge.merge_runs, {}),
         ("carry_sums", merge.carry_sums, {}),
         ("sum_lines", gpu_reduce.sum_lines, {"gathered": True, "lanes_a_line": 4}),
+        ("sum_level", levels.sum_level, {}),
+        ("finish_lines", finish_on_device.finish_lines, {}),
         ("weigh_lines", finish.weigh_lines, {}),
         ("combine_lines", finish.combine_lines, {}),
     ):

@@ -100,12 +100,14 @@ def is_finish(step: Launch) -> bool:
 def finish(device: PlanningDevice, step: Launch) -> None:
     """What `finish_lines` does, with plain integers."""
     assert isinstance(step.kernel, EmulatedKernel)
-    lines, out = step.arguments
+    windows, all_windows, window_bits, lines, out = step.arguments
     assert isinstance(lines, Buffer)
     assert isinstance(out, Buffer)
+    assert isinstance(windows, int)
+    assert isinstance(window_bits, int)
     static = step.kernel.static
-    assert (step.groups, static["form"]) == (1, "weierstrass")
-    group, windows, window_bits = static["group"], static["windows"], static["window_bits"]
+    assert (step.groups, static["form"], all_windows) == (1, "weierstrass", windows)
+    group = static["group"]
     law = reference(group)
     # A pair for each bit of a bucket's number, the highest first, and each window: the buckets
     # that lack the bit, and those that have it.

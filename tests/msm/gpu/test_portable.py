@@ -144,11 +144,8 @@ def test_finishing_on_the_device(window_bits: int, windows: int, batch: int) -> 
         lines = sums_of(GROUP, lines_of(plan, buckets))
         assert lines.nbytes == reduce.line_bytes(plan)
         out = np.full(batch * GROUP.point_words, 7, np.uint64)
-        traced = finish_lines.trace(
-            PORTABLE.machine(8), group=GROUP, form="weierstrass", windows=windows,
-            all_windows=plan.all_windows, window_bits=window_bits,
-        )  # fmt: skip
-        interpret(traced, batch, [lines, out])
+        traced = finish_lines.trace(PORTABLE.machine(8), group=GROUP, form="weierstrass")
+        interpret(traced, batch, [windows, plan.all_windows, window_bits, lines, out])
         assert np.array_equal(out, bases_of(GROUP, results_of(plan, buckets)))
         host = Finisher([plan]).finish([lines])[0]
         assert np.array_equal(out, host.reshape(-1))

@@ -8,8 +8,6 @@ neighbouring bits, and join what they have in a tree, so that only the doublings
 
 from __future__ import annotations
 
-from typing import Any
-
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -18,7 +16,7 @@ from quod.errors import DeviceError
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U64, Pointer, Value
+from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.reduce import line_bytes
@@ -30,14 +28,14 @@ LANES = 64
 @kernel
 def finish_lines(
     k: Builder,
+    windows: U32,
+    all_windows: U32,
+    window_bits: U32,
     lines: Pointer[U64],
     out: Pointer[U64],
     *,
     group: Group,
     form: Form,
-    windows: int,
-    all_windows: int,
-    window_bits: int,
 ) -> None:
     """out[i] = result i, affine, a workgroup each.
 
@@ -45,9 +43,11 @@ def finish_lines(
     first, and each window the sum of the buckets that lack it and of those that have it.
     """
     law = sum_arithmetic(k, group, form)
-    lane, bits = k.local_id(), window_bits - 1
+    lane, one = k.local_id(), k.constant(1, types.u32)
+    bits = window_bits - 1
     terms = windows * bits
-    each = -(-terms // k.workgroup_size)
+    each = (terms + (k.workgroup_size - 1)) // k.workgroup_size
+    rounds = (k.workgroup_size - 1).bit_length()
     room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
 
     def place(term: Value) -> Value:
@@ -56,45 +56,45 @@ def finish_lines(
 
     begin = k.minimum(lane * each, terms)
     end = k.minimum(begin + each, terms)
-    with k.range(begin, end, carry=law.neutral()) as loop:
-        term = end - 1 - (loop.index - begin)
-        above = k.minimum(term + 1, end - 1)
-        bit = term % bits
-        window = k.workgroup_id() * windows + term // bits
-        first = ((bits - 1 - bit) * all_windows + window) * 2
-        total = _doubled(k, law, loop.carried, place(above) - place(term))
-        total = law.add(total, law.load(lines, first + 1))
-        # Buckets count from 1, so all of them have the weight of one besides.
-        with k.if_(bit == 0) as lowest:
-            both = law.add(law.load(lines, first), law.load(lines, first + 1))
-            lowest.give(law.add(total, both))
-        with lowest.otherwise():
-            lowest.give(total)
-        loop.next(lowest.results)
-    rounds = (k.workgroup_size - 1).bit_length()
-    with k.range(0, rounds, carry=loop.results) as tree:
-        distance = k.constant(1, types.u32) << tree.index
-        own = lane & (distance * 2 - 1)
-        slot = lane >> (tree.index + 1)
-        with k.if_(own == distance):
-            law.store(room, slot, tree.carried)
+    # The lane's own terms first, then rounds of the tree: one loop, so that there is one addition.
+    with k.range(0, each + rounds, carry=law.neutral()) as loop:
+        is_term = loop.index < each
+        level = k.select(is_term, 0, loop.index - each)
+        distance, slot = one << level, lane >> (level + 1)
+        inside = lane & (distance * 2 - 1)
+        with k.if_(~is_term & (inside == distance)):
+            law.keep(room, slot, loop.carried)
         k.barrier()
         other = k.minimum((lane + distance) * each, terms)
-        with k.if_((own == 0) & (other < terms)) as takes:
-            shifted = _doubled(k, law, law.load(room, slot), place(other) - place(begin))
-            takes.give(law.add(tree.carried, shifted))
+        has_term = is_term & (begin + loop.index < end)
+        with k.if_(has_term | (~is_term & (inside == 0) & (other < terms))) as takes:
+            term = k.select(has_term, end - 1 - loop.index, 0)
+            above = k.minimum(term + 1, end - 1)
+            bit = term % bits
+            with k.if_(is_term) as own:
+                # Buckets count from 1, so all of them have the weight of one besides.
+                additions = k.select(bit == 0, one * 3, 1)
+                own.give((loop.carried, place(above) - place(term), additions))
+            with own.otherwise():
+                own.give((law.kept(room, slot), place(other) - place(begin), one))
+            shifted, doublings, additions = own.results
+            with k.range(0, doublings, carry=shifted) as doubling:
+                doubling.next(law.double(doubling.carried))
+            window = k.workgroup_id() * windows + term // bits
+            first = ((bits - 1 - bit) * all_windows + window) * 2
+            with k.range(0, additions, carry=doubling.results) as adding:
+                with k.if_(is_term) as source:
+                    source.give(law.load(lines, first + k.select(adding.index == 1, 0, one)))
+                with source.otherwise():
+                    source.give(loop.carried)
+                adding.next(law.add(adding.carried, source.results))
+            takes.give(adding.results)
         with takes.otherwise():
-            takes.give(tree.carried)
+            takes.give(loop.carried)
         k.barrier()
-        tree.next(takes.results)
+        loop.next(takes.results)
     with k.if_(lane == 0):
-        k.store(out, k.workgroup_id() * group.point_words, *law.to_affine_words(tree.results))
-
-
-def _doubled(k: Builder, law: Any, p: Any, times: Value) -> Any:
-    with k.range(0, times, carry=p) as loop:
-        loop.next(law.double(loop.carried))
-    return loop.results
+        k.store(out, k.workgroup_id() * group.point_words, *law.to_affine_words(loop.results))
 
 
 def record_finish(
@@ -110,8 +110,8 @@ def record_finish(
             f"{plan.batch} results take {needed} bytes, not {out.nbytes}, of a plan for results on "
             "the device"
         )
-    compiled = device.compile(
-        finish_lines, lanes=LANES, group=plan.group, form=plan.form, windows=plan.windows,
-        all_windows=plan.all_windows, window_bits=plan.window_bits,
+    compiled = device.compile(finish_lines, lanes=LANES, group=plan.group, form=plan.form)
+    recording.launch(
+        compiled, plan.batch, plan.windows, plan.all_windows, plan.window_bits, lines, out,
+        label="finish",
     )  # fmt: skip
-    recording.launch(compiled, plan.batch, lines, out, label="finish")

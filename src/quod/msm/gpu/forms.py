@@ -8,6 +8,7 @@ from quod.curve.groups import Group
 from quod.kernel.builder import Builder
 from quod.msm.gpu.edwards import EdwardsSums
 from quod.msm.gpu.layout import Form
+from quod.msm.gpu.packed_sums import PackedEdwardsSums, PackedWeierstrassSums
 from quod.msm.gpu.sums import SumArithmetic, WeierstrassSums
 
 
@@ -15,6 +16,8 @@ def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
     """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
+    if k.machine.has("private") and (form == "edwards" or group.parameters.a in (0, (0, 0))):
+        return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":
         return EdwardsSums(k, group)
     return WeierstrassSums(k, group, inlined=inlined)

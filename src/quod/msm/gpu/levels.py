@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from quod.device.stream import RecordingStream
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U32, U64, Pointer
+from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.reduce import Cut, Line, Vector, short_bits, vectors_of
@@ -116,6 +117,8 @@ def _level(
 def sum_level(
     k: Builder,
     jobs: U32,
+    lane_bits: U32,
+    gathered: U32,
     table: Pointer[U32],
     points: Pointer[U64],
     first_unit: Pointer[U32],
@@ -124,16 +127,15 @@ def sum_level(
     *,
     group: Group,
     form: Form,
-    gathered: bool,
-    lanes_a_line: int,
 ) -> None:
-    """The lines of some jobs of one level; see `Job` and `reduce.sum_lines`.
+    """The lines of some jobs of one level, by 2**lane_bits lanes each; see `Job`, `reduce.Line`.
 
-    Short vectors go to `lines`, others to `out`.
+    Short vectors go to `lines`, others to `out`. With `gathered` point i is points[first_unit[i]],
+    or infinity where first_unit[i + 1] is the same.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    room = law.room_for_lanes(lanes_a_line)
+    room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
     # The last job whose first workgroup is not behind this one.
     with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
         begins = table[search.index * _FIELDS] <= k.workgroup_id()
@@ -141,16 +143,32 @@ def sum_level(
     first_group, count, *shape, source, target, is_short = (
         table[search.results * _FIELDS + field] for field in range(_FIELDS)
     )
-    lane = k.local_id()
-    number = (k.workgroup_id() - first_group) * (k.workgroup_size // lanes_a_line)
+    number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
     bits, width, kept, parts, low = shape
-    line = Line.of(k, number + lane // lanes_a_line, count, (bits, width, kept, parts, low))
-    own = line.sum_of_lane(
-        k, law, points, first_unit, lane % lanes_a_line, lanes_a_line, gathered=gathered,
-        source=source,
-    )  # fmt: skip
-    total = law.sum_of_lanes(own, lanes_a_line, room)
-    with k.if_(line.exists & (lane % lanes_a_line == 0)):
+    line = Line.of(k, number + (k.local_id() >> lane_bits), count, (bits, width, kept, parts, low))
+    one = k.constant(1, types.u32)
+    lanes = one << lane_bits
+    lane = k.local_id() & (lanes - 1)
+    longest = one << k.uniform(bits - kept - parts)
+
+    def term(index: Value) -> tuple[Value, Any]:
+        place = (index << lane_bits) + lane
+        with k.if_(place < line.length) as inside:
+            at = source + line.point(place)
+            with k.if_(gathered != 0) as through:
+                unit = first_unit[at]
+                through.give((first_unit[at + 1] != unit, unit))
+            with through.otherwise():
+                through.give((k.constant(True, types.bool_), at))
+            exists, at = through.results
+            inside.give((exists, law.load(points, at)))
+        with inside.otherwise():
+            inside.give((k.constant(False, types.bool_), law.neutral()))
+        exists, addend = inside.results
+        return exists, addend
+
+    total = law.sum_through_memory((longest + (lanes - 1)) >> lane_bits, lane_bits, room, term)
+    with k.if_(line.exists & (lane == 0)):
         with k.if_(is_short != 0) as short:
             law.store(lines, target + line.number, total)
         with short.otherwise():
@@ -186,15 +204,12 @@ def record(
     products = PRODUCTS_OF_ADDITION[plan.form]
     for level, (start, stop) in zip(levels_of(plan), _regions(plan), strict=True):
         table = device.upload(np.array([job.words for job in level.jobs], np.uint32))
-        compiled = device.compile(
-            sum_level, lanes=LANES, group=plan.group, form=plan.form,
-            gathered=first_places is not None, lanes_a_line=level.lanes,
-        )  # fmt: skip
+        compiled = device.compile(sum_level, lanes=LANES, group=plan.group, form=plan.form)
         out = scratch.slice(start, stop)
         recording.launch(
-            compiled, level.groups, len(level.jobs), table, points,
-            table if first_places is None else first_places, out, lines, label="reduce",
-            bytes=8 * plan.sum_words * level.additions,
+            compiled, level.groups, len(level.jobs), level.lanes.bit_length() - 1,
+            int(first_places is not None), table, points, first_places or table, out, lines,
+            label="reduce", bytes=8 * plan.sum_words * level.additions,
             modmuls=level.additions * products * plan.group.degree,
             multiply_adds=level.additions * addition_cost(plan.group, plan.form, products),
         )  # fmt: skip

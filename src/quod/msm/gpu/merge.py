@@ -117,34 +117,65 @@ def merge_runs(
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    size = k.workgroup_size
-    # Through shared memory a whole workgroup joins its sums.
-    width = size if k.machine.has("slow_subgroup") else min(k.subgroup_size, size)
-    lane = k.local_id()
-    room = law.room_for_lanes(width)
+    room = law.room_for_lanes(k.workgroup_size)
     with k.range(
         k.workgroup_id(), k.uniform(counters[which]), k.num_workgroups()
     ) as loop:  # fmt: skip
         first, count = k.load(runs, loop.index * 2, 2)
-        total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
-        total = law.sum_of_lanes(total, width, room)
-        # Each subgroup's first lane puts its sum where it took its first one from.
-        leads = (lane % width == 0) & (lane < count)
-        with k.if_(leads):
-            law.store(sums, first + lane * stride, total)
+        if room is None:
+            _sum_run(k, law, sums, first, count, stride)
+        else:
+            _sum_run_through_memory(k, law, sums, first, count, stride, room)
+
+
+def _sum_run_through_memory(
+    k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value,
+    room: Value,
+) -> None:  # fmt: skip
+    """The sum of one run, which a whole workgroup joins in shared memory."""
+    lane, size = k.local_id(), k.workgroup_size
+    bits = size.bit_length() - 1
+
+    def term(index: Value) -> tuple[Value, Any]:
+        place = (index << bits) + lane
+        with k.if_(place < count) as inside:
+            inside.give(law.load(sums, first + place * stride))
+        with inside.otherwise():
+            inside.give(law.neutral())
+        return place < count, inside.results
+
+    terms = (k.uniform(count) + (size - 1)) >> bits
+    total = law.sum_through_memory(terms, k.constant(bits, types.u32), room, term)
+    with k.if_(lane == 0):
+        law.store(sums, first, total)
+    k.barrier()
+
+
+def _sum_run(
+    k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value
+) -> None:  # fmt: skip
+    """The sum of one run, by subgroups and then by the first lanes of each."""
+    size = k.workgroup_size
+    width, lane = min(k.subgroup_size, size), k.local_id()
+    total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
+    total = law.sum_of_lanes(total, width, None)
+    # Each subgroup's first lane puts its sum where it took its first one from.
+    leads = (lane % width == 0) & (lane < count)
+    with k.if_(leads):
+        law.store(sums, first + lane * stride, total)
+    k.barrier()
+    subgroups = size // width
+    if subgroups > 1:
+        mine = lane * width
+        has_one = (lane < subgroups) & (mine < count)
+        total = _sum_of_lane(
+            k, law, sums, first + mine * stride, k.select(has_one, k.constant(1, types.u32), 0),
+            k.constant(0, types.u32), 1,
+        )  # fmt: skip
+        total = law.sum_of_lanes(total, subgroups, None)
+        with k.if_(lane == 0):
+            law.store(sums, first, total)
         k.barrier()
-        subgroups = size // width
-        if subgroups > 1:
-            mine = lane * width
-            has_one = (lane < subgroups) & (mine < count)
-            total = _sum_of_lane(
-                k, law, sums, first + mine * stride, k.select(has_one, k.constant(1, types.u32), 0),
-                k.constant(0, types.u32), 1,
-            )  # fmt: skip
-            total = law.sum_of_lanes(total, subgroups, room)
-            with k.if_(lane == 0):
-                law.store(sums, first, total)
-            k.barrier()
 
 
 @kernel

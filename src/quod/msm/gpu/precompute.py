@@ -22,9 +22,9 @@ from quod.field.arithmetic import FieldArithmetic
 from quod.field.cost import product_cost
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U32, U64, Pointer
-from quod.msm.gpu import steps
+from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.edwards import to_edwards
+from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.sums import resident_workgroups
 
@@ -53,6 +53,9 @@ def double_points(
 ) -> None:
     """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
     k.resident_workgroups(resident)
+    if k.machine.has("private"):
+        _double_packed(k, count, doublings, points, out, group)
+        return
     curve, i = PointArithmetic(k, group, inlined=group.coordinate_words <= 8), k.global_id()
     f = curve.field
     with k.if_(i < count):
@@ -60,13 +63,23 @@ def double_points(
         one = f.one()
         start = tuple(f.carried_many([p.x, p.y, one, one]))
         with k.range(0, doublings, carry=start) as loop:
-            if steps.suit_doubling(k, group):
-                loop.next(steps.double(k, f, loop.carried))
-            else:
-                loop.next(_doubled(f, group, loop.carried))
+            loop.next(_doubled(f, group, loop.carried))
         x, y, zz, zzz = loop.results
         # Affine zeros double to ZZ = 0 too, as long as there is a doubling.
         curve.store_extended(out, i, ExtendedPoint(x, y, zz, zzz, p.infinity))
+
+
+def _double_packed(
+    k: Builder, count: Value, doublings: Value, points: Value, out: Value, group: Group
+) -> None:
+    """`double_points` where an instance has private memory."""
+    law, i = sum_arithmetic(k, group, "weierstrass"), k.global_id()
+    with k.if_(i < count):
+        # Doubled in XYZZ coordinates, infinity (0, 0) becomes ZZ = 0 like a point of order two.
+        start = law.begin(law.base(law.load_base(points, i), i))
+        with k.range(0, doublings, carry=start) as loop:
+            loop.next(law.double(loop.carried))
+        law.store(out, i, loop.results)
 
 
 def _doubled(

@@ -154,14 +154,11 @@ class Line:
 
     def sum_of_lane(
         self, k: Builder, law: SumArithmetic[Any], points: Value, first_unit: Value, lane: Value,
-        lanes: int, *, gathered: bool, source: Value | int = 0,
+        lanes: int, *, gathered: bool,
     ) -> Any:  # fmt: skip
-        """The sum of every `lanes`-th point from point `lane` on.
-
-        The points of all lines begin at points[source]; `gathered` is as for `sum_lines`.
-        """
+        """The sum of every `lanes`-th point from point `lane` on, `gathered` as for `sum_lines`."""
         with k.range(lane, self.length, lanes, carry=law.neutral()) as loop:
-            place = source + self.point(loop.index)
+            place = self.point(loop.index)
             if gathered:
                 first = first_unit[place]
                 with k.if_(first_unit[place + 1] != first) as branch:

@@ -7,7 +7,7 @@ Two kinds of addition: `add_base`, as cheap as it gets and wrong for some pairs 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -19,11 +19,10 @@ from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.structure import flatten
 from quod.kernel.value import Operand, Value
-from quod.msm.gpu import steps
 from quod.msm.gpu.layout import INDEX_MASK, SIGN_BIT, Form
 
-Coordinates = tuple[CoordinateElement, ...]
-"""A running sum of the fast kind: its coordinates, with standard bounds."""
+Coordinates = tuple[Any, ...]
+"""A running sum of the fast kind: its coordinates, with standard bounds, or their words."""
 
 P = TypeVar("P")
 
@@ -129,6 +128,14 @@ class SumArithmetic(ABC, Generic[P]):
     def store(self, sums: Value, index: Operand, p: P) -> None:
         """Stores a sum."""
 
+    def keep(self, room: Value, index: Operand, p: P) -> None:
+        """Stores a sum in shared memory that has room for sums, in any form."""
+        self.store(room, index, p)
+
+    def kept(self, room: Value, index: Operand) -> P:
+        """What `keep` stored."""
+        return self.load(room, index)
+
     def of_lane(self, p: P, lane: Value) -> P:
         """The sum that another lane of the subgroup has."""
         k = self.k
@@ -175,6 +182,45 @@ class SumArithmetic(ABC, Generic[P]):
         result: P = loop.results
         return result
 
+    def sum_through_memory(
+        self, terms: Value, lane_bits: Value, room: Value, term: Callable[[Value], tuple[Value, P]]
+    ) -> P:
+        """In the first lane of every 2**lane_bits neighbours the sum of the terms of all of them.
+
+        One addition in one loop, of own terms first and then of other lanes' sums: little text.
+        `term(i)` is whether a lane has a term i, and this where it has; `terms`, the most that one
+        has, and `lane_bits` are uniform over the workgroup, and `room` is for half of it.
+        """
+        k, one = self.k, self.k.constant(1, types.u32)
+        lanes = one << lane_bits
+        own = k.local_id() & (lanes - 1)
+        first = k.local_id() >> lane_bits << lane_bits >> 1
+        with k.range(0, terms + lane_bits, carry=self.neutral()) as loop:
+            is_own = loop.index < terms
+            distance = lanes >> (k.select(is_own, 0, loop.index - terms) + 1)
+            with k.if_(~is_own & (own >= distance) & (own < distance * 2)):
+                self.keep(room, first + (own - distance), loop.carried)
+            k.barrier()
+            with k.if_(is_own) as which:
+                exists, addend = term(loop.index)
+                which.give((exists, addend))
+            with which.otherwise():
+                takes = own < distance
+                with k.if_(takes) as taken:
+                    taken.give(self.kept(room, first + own))
+                with taken.otherwise():
+                    taken.give(loop.carried)
+                which.give((takes, taken.results))
+            exists, addend = which.results
+            with k.if_(exists) as branch:
+                branch.give(self.add(loop.carried, addend))
+            with branch.otherwise():
+                branch.give(loop.carried)
+            k.barrier()
+            loop.next(branch.results)
+        result: P = loop.results
+        return result
+
     def _sum_through_memory(self, p: P, lanes: int, room: Value) -> P:
         """What `sum_of_lanes` does, of up to a workgroup's lanes: the upper half gives its sums
         to the lower one, until one lane is left."""
@@ -184,10 +230,10 @@ class SumArithmetic(ABC, Generic[P]):
         with k.range(0, lanes.bit_length() - 1, carry=p) as loop:
             distance = k.constant(half, types.u32) >> loop.index
             with k.if_((own >= distance) & (own < distance * 2)):
-                self.store(room, first + (own - distance), loop.carried)
+                self.keep(room, first + (own - distance), loop.carried)
             k.barrier()
             with k.if_(own < distance) as branch:
-                branch.give(self.add(loop.carried, self.load(room, first + own)))
+                branch.give(self.add(loop.carried, self.kept(room, first + own)))
             with branch.otherwise():
                 branch.give(loop.carried)
             k.barrier()
@@ -228,8 +274,6 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
 
     def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
         f = self.field
-        if steps.suit(self.k):
-            return steps.add_base(self.k, f, total, base.x, base.y)
         x, y, zz, zzz = total
         run = base.x * zz - x
         rise = base.y * zzz - y
@@ -257,18 +301,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         return self.points.carried(self.points.add_affine(total, base))
 
     def double(self, p: ExtendedPoint) -> ExtendedPoint:
-        if steps.suit_doubling(self.k, self.group):
-            result: ExtendedPoint = self.k.call(
-                f"double_sum.{self.group.name}", self._double_in_steps, self.points.carried(p)
-            )
-            return result
         return self.points.carried(self.points.double(p))
-
-    def _double_in_steps(self, k: Builder, p: ExtendedPoint) -> ExtendedPoint:
-        x, y, zz, zzz = steps.double(k, self.field, (p.x, p.y, p.zz, p.zzz))
-        # One of order two has y = 0, and so has its double ZZ = 0.
-        infinity = p.infinity | self.field.is_zero(zz)
-        return ExtendedPoint(x, y, zz, zzz, infinity)
 
     def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
         return self.points.to_affine_words(p)
@@ -282,30 +315,9 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         """add-2008-s where it holds; what it does not take leaves the straight way."""
         points = self.points
-        body = self._add_in_steps if steps.suit(self.k) else self._add
         result: ExtendedPoint = self.k.call(
-            f"add_sums.{self.group.name}", body, points.carried(p), points.carried(q)
+            f"add_sums.{self.group.name}", self._add, points.carried(p), points.carried(q)
         )
-        return result
-
-    def _add_in_steps(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
-        """`_add` with its products in a loop."""
-        f, points = self.field, self.points
-        with k.if_(p.infinity | q.infinity) as some_infinite:
-            some_infinite.give(points.select(p.infinity, q, p))
-        with some_infinite.otherwise():
-            (x, y, zz, zzz), rise = steps.add(
-                k, f, (p.x, p.y, p.zz, p.zzz), (q.x, q.y, q.zz, q.zzz)
-            )  # fmt: skip
-            never = k.constant(False, types.bool_)
-            with k.if_(f.is_zero(zz)) as same_x:
-                doubled = points.carried(self.double(p))
-                is_opposite = ~f.is_zero(rise)
-                same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
-            with same_x.otherwise():
-                same_x.give(ExtendedPoint(x, y, zz, zzz, never))
-            some_infinite.give(same_x.results)
-        result: ExtendedPoint = some_infinite.results
         return result
 
     def _add(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
