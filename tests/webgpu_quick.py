@@ -25,6 +25,8 @@ QUICK = (
     r"tests/groth16/gpu/test_witness\.py::test_every_value_arrives\[webgpu-101-5\]",
     r"tests/groth16/test_lagrange\.py::test_lagrange_values\[webgpu-[0-9]+-bn254\]",
     r"tests/groth16/test_sparse\.py::test_a_long_sum_of_the_largest_values\[webgpu-bn254\]",
+    r"tests/msm/gpu/test_edwards_bls12\.py::test_\w+\[webgpu:portable\]",
+    r"tests/msm/gpu/test_msm\.py::test_groups\[webgpu:portable-bls12_381\.g1\]",
     r"tests/msm/gpu/test_msm\.py::test_kinds_of_scalars\[webgpu:portable-.*",
     r"tests/msm/gpu/test_msm\.py::test_no_bases_at_all\[webgpu:portable\]",
     r"tests/msm/gpu/test_sort\.py::test_\w+\[webgpu:portable\b.*",

@@ -1,4 +1,4 @@
-"""The devices whose MSMs are those of GPUs."""
+"""The devices that sort as GPUs do."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ from quod.device.protocol import AnyDevice
 from tests.conftest import open_for_test
 
 
-@pytest.fixture(scope="session", params=["emulated", "webgpu:portable", "cuda"])
-def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    """An interpreter, slow and strict, an adapter of WebGPU, and the GPU."""
-    found = open_for_test(request.param)
-    yield found
-    found.close()
-
-
 @pytest.fixture(scope="session", params=["emulated", "emulated:wgsl", "webgpu:portable", "cuda"])
 def sort_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    """The same, and the interpreter within the limits of portable WGSL: for kernels without
-    fields, which it runs fast enough."""
+    """Interpreters, slow and strict, one within the limits of portable WGSL, for kernels without
+    fields, which that runs fast enough; an adapter of WebGPU, and the GPU."""
     found = open_for_test(request.param)
     yield found
     found.close()

@@ -138,12 +138,15 @@ class ElementMachine:
 
     def put_part(self, name: str, place: Value, part: Element) -> None:
         """Fills coefficient `place` of the slots from one on."""
-        at = place * self.words + self._place(name)
-        self.k.store(self.memory, at, *self.base.to_register(part))
+        self.put_words(name, place, self.base.to_register(part))
 
     def get_part(self, name: str, place: Value) -> Element:
         """Coefficient `place` of the slots from one on."""
         return self.base.from_register(self.get_words(name, place))
+
+    def put_words(self, name: str, place: Value, words: Sequence[Value]) -> None:
+        """Fills coefficient `place` of the slots from one on with words."""
+        self.k.store(self.memory, place * self.words + self._place(name), *words)
 
     def get_words(self, name: str, place: Value) -> tuple[Value, ...]:
         """The words of coefficient `place` of the slots from one on."""

@@ -16,7 +16,7 @@ def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
     """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
-    if k.machine.has("private") and (form == "edwards" or group.parameters.a in (0, (0, 0))):
+    if k.machine.has("private"):
         return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":
         return EdwardsSums(k, group)

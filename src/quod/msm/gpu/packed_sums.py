@@ -12,8 +12,8 @@ from typing import Any
 
 from quod.curve.edwards_point import EdwardsPoint
 from quod.curve.groups import Group
-from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.field.element import Element
+from quod.field.extension import coordinate_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Operand, Value
@@ -67,6 +67,24 @@ _DOUBLE_POINT = (
     step("x", "d", "d", twice="c"),
     step("a", "a", "nothing-y"),
     step("y", "d", "c-x", less="a"),
+)
+
+# The same with the curve's a in e: it leaves -3*X^2 before it adds a*ZZ^2.
+_DOUBLE_POINT_WITH_A = (
+    step("f", "zz", "zz"),
+    *_DOUBLE_POINT[:6],
+    step("d", "x", "x"),
+    step("d", "x", "nothing-x", twice="d"),
+    step("d", "f", "e", less="d"),
+    *_DOUBLE_POINT[8:],
+)
+
+# To x and y the affine ones, where a is 1/ZZZ.
+_NORMALISE = (
+    step("b", "a", "zz"),
+    step("b", "b", "b"),
+    step("x", "x", "b"),
+    step("y", "y", "a"),
 )
 
 # add-2008-hwcd-3, from the products A = e, B = f and C = t on.
@@ -204,7 +222,7 @@ class PackedSums(SumArithmetic[Words]):
 
 
 class PackedWeierstrassSums(PackedSums):
-    """What `WeierstrassSums` is, on curves with a = 0; infinity has zeros for the words of ZZ."""
+    """What `WeierstrassSums` is; infinity has zeros for the words of ZZ."""
 
     coordinates = ("x", "y", "zz", "zzz")
     others = ("a", "b", "c", "d")
@@ -212,11 +230,16 @@ class PackedWeierstrassSums(PackedSums):
     def __init__(self, k: Builder, group: Group) -> None:
         self.k = k
         self.group = group
-        self.points = PointArithmetic(k, group)
-        self.field = self.points.field
+        self.field = coordinate_field(k, group.field)
         self.base_words = group.point_words
         self.sum_words = 4 * group.coordinate_words
-        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others))
+        a = group.parameters.a
+        has_a = a not in (0, (0, 0))
+        self._doubling = _DOUBLE_POINT_WITH_A if has_a else _DOUBLE_POINT
+        more = ("e", "f") if has_a else ()
+        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, *more))
+        if has_a:
+            self.machine.put("e", self.machine.pack(self.field.constant(a)))
 
     def base(self, words: Sequence[Value], entry: Value) -> Words:
         return self._bases(words, 2, entry)
@@ -244,8 +267,20 @@ class PackedWeierstrassSums(PackedSums):
         return self.add(total, self.begin(base))
 
     def to_affine_words(self, p: Words) -> Words:
-        x, y, zz, zzz = (self.machine.unpack(self._part(p, place)) for place in range(4))
-        return self.points.to_affine_words(ExtendedPoint(x, y, zz, zzz, self._is_infinite(p)))
+        k, machine = self.k, self.machine
+        self._put(machine, self.coordinates, p)
+        machine.put("a", machine.pack(self.field.inverse(machine.unpack(self._part(p, 3)))))
+        machine.run(_NORMALISE)
+        with k.range(0, 2 * self.group.degree) as loop:
+            words = machine.base.to_words(machine.get_part("x", loop.index))
+            halves = [half.cast(types.u32) for word in words for half in (word, word >> 32)]
+            machine.put_words("x", loop.index, halves)
+        found = [half.cast(types.u64) for name in ("x", "y") for half in machine.get(name)]
+        is_infinite = self._is_infinite(p)
+        return tuple(
+            k.select(is_infinite, 0, low | high << 32)
+            for low, high in zip(found[::2], found[1::2], strict=True)
+        )
 
     def _is_infinite(self, p: Words) -> Value:
         return self._is_unset(self._part(p, 2))
@@ -265,7 +300,7 @@ class PackedWeierstrassSums(PackedSums):
     def _double(self, k: Builder, memory: Value, p: Words) -> Words:
         machine = self.machine.within(k, memory)
         self._put(machine, self.coordinates, p)
-        machine.run(_DOUBLE_POINT)
+        machine.run(self._doubling)
         doubled = self._get(machine)
         # One of order two has y = 0, and so has its double ZZ = 0.
         is_zero = machine.is_zero(self._part(doubled, 2))
@@ -280,7 +315,7 @@ class PackedWeierstrassSums(PackedSums):
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
         """add-2008-s where it holds, and the doubling behind it where the points are the same."""
         machine = self.machine.within(k, memory)
-        program: tuple[Step, ...] = (*_ADD_POINT, *_DOUBLE_POINT)
+        program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
         p_infinite, q_infinite = self._is_infinite(p), self._is_infinite(q)
         first = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))

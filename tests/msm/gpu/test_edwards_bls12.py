@@ -1,0 +1,42 @@
+"""MSMs over Edwards BLS12 on GPUs: its Weierstrass model has a coefficient a, and cofactor 4."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from quod.curve.edwards_operations import from_edwards_points
+from quod.device.protocol import AnyDevice
+from quod.msm.edwards import edwards_bases, edwards_msm
+from tests.msm.inputs import scalar_words
+from tests.msm.test_edwards import CURVE, LAW, Q, R, points
+from tests.reference.msm import msm_edwards
+
+
+def low_and_equal_points() -> list[tuple[int, int]]:
+    """Of order 1, 2 and 4, doubles, opposites, and sums with those."""
+    root = LAW.field.sqrt(Q - 1)
+    assert root is not None
+    p = points(1)[0]
+    return [
+        (0, 1), (0, Q - 1), (root, 0), (Q - root, 0), p, p, LAW.neg(p), LAW.neg(p), (root, 0),
+        (root, 0), LAW.add(p, (0, Q - 1)), (0, Q - 1), (0, Q - 1), p, LAW.add(p, (root, 0)),
+    ]  # fmt: skip
+
+
+def test_low_orders_doubles_and_opposites(gpu_device: AnyDevice) -> None:
+    own = low_and_equal_points()
+    given = edwards_bases(gpu_device, CURVE, from_edwards_points(CURVE, own))
+    for scalars in ([1] * len(own), [2] * 8, [R - 1] * len(own), [3, 0, 1, R - 1, R - 2]):
+        expected = msm_edwards(LAW, scalars, own[: len(scalars)])
+        assert edwards_msm(gpu_device, CURVE, given, scalar_words(scalars)) == expected
+
+
+def test_the_published_msm(gpu_device: AnyDevice, shared_fixtures: Path) -> None:
+    """128 points of ZPrize 2023."""
+    published = json.loads((shared_fixtures / "msm" / "edwards_128.json").read_text())
+    own = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
+    scalars = [int(scalar, 16) for scalar in published["scalars"]]
+    x, y = published["expected"]
+    found = edwards_msm(gpu_device, CURVE, from_edwards_points(CURVE, own), scalar_words(scalars))
+    assert found == (int(x, 16), int(y, 16))
