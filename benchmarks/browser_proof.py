@@ -76,7 +76,11 @@ def measure(circuit: Path, runs: int) -> list[Measurement]:
         print(f"    {timing['stage']:24s} {1e3 * timing['seconds']:10.1f} ms", file=sys.stderr)
     later = [row["milliseconds"] / 1e3 for row in rows[1:]]
     low, high = np.percentile(later, [25, 75])
-    parameters = {"circuit": circuit.name, "curve": zkey.curve, "domain": zkey.domain_size}
+    parameters: dict[str, Any] = {
+        "circuit": circuit.name,
+        "curve": zkey.curve,
+        "domain": zkey.domain_size,
+    }
     command = f"python benchmarks/browser_proof.py --circuit .../{circuit.name}"
     return [
         Measurement(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,6 +172,19 @@ def test_input_from_a_file(browser: Browser, exported: Path, tmp_path: Path) -> 
         page.choose_files("#file", EXAMPLE / "input.json")
         page.wait_for("document.querySelector('#in-secret').value")
         assert proved(page) == ""
+
+
+def test_kernels_are_compiled_while_the_form_is_filled_in(browser: Browser, exported: Path) -> None:
+    with serve(exported, HEADERS) as site, browser.page() as page:
+        opened(page, site.url)
+        assert not any(path.endswith("kernels.json") for path in site.requests)
+        page.click("#example")
+        deadline = time.monotonic() + 60
+        while not any(path.endswith("kernels.json") for path in site.requests):
+            assert time.monotonic() < deadline, site.requests
+            time.sleep(0.05)
+        assert proved(page) == ""
+        assert sum(path.endswith("kernels.json") for path in site.requests) == 1
 
 
 def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: Path) -> None:

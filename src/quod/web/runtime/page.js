@@ -149,6 +149,12 @@ function showProgress({ step, done, total }) {
   $("step").textContent = `${steps[/** @type {keyof typeof steps} */ (step)] ?? `Done: ${step}`} (${count})`;
 }
 
+/** Whoever begins with the form will want the key, and the kernels compiled. */
+function prepare() {
+  for (const event of ["input", "change", "click"]) $("form").removeEventListener(event, prepare);
+  ask("prepare").catch(() => {});
+}
+
 async function prove() {
   complain("problem");
   $("done").hidden = true;
@@ -239,6 +245,8 @@ async function start() {
     event.preventDefault();
     prove();
   };
+  for (const event of ["input", "change", "click"])
+    $("form").addEventListener(event, prepare);
   $("cancel").onclick = startWorker;
   $("check").onclick = check;
   $("done").onclick = keep;

@@ -10,6 +10,17 @@ import { parseInput } from "./witness.js";
 const read = reader(new URL(".", import.meta.url));
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
 let prover;
+/** Whom the progress of loading goes to, once somebody waits for it. */
+let follow = (/** @type {any} */ _progress) => {};
+
+/** What could not be loaded may be there the next time. */
+function prepared() {
+  prover ??= load(new URL(".", import.meta.url), { onProgress: (progress) => follow(progress) }).catch((error) => {
+    prover = undefined;
+    throw error;
+  });
+  return prover;
+}
 
 /** @type {Record<string, (message: any, progress: (progress: any) => void) => any>} */
 const tasks = {
@@ -25,21 +36,21 @@ const tasks = {
     const { info } = await findAdapter((await readSite(read)).needs);
     return { name: nameOf(info), software: isSoftware(info) };
   },
+  /** Loads while the form is filled in; what goes wrong is said when a proof is asked for. */
+  async prepare() {
+    await prepared().catch(() => {});
+  },
   async prove({ text }, onProgress) {
     const input = parseInput(text);
-    prover ??= load(new URL(".", import.meta.url), { onProgress });
-    // What could not be loaded may be there the next time; what has failed is loaded afresh.
-    const forget = () => (prover = undefined);
-    const loaded = await prover.catch((error) => {
-      forget();
-      throw error;
-    });
+    follow = onProgress;
+    const loaded = await prepared();
     try {
       return await loaded.prove(input, { onProgress });
     } catch (error) {
       if (error instanceof DeviceError) {
+        // What has failed is loaded afresh.
         loaded.destroy();
-        forget();
+        prover = undefined;
       }
       throw error;
     }
