@@ -13,7 +13,7 @@ from quod.kernel.ir import Op
 from quod.kernel.types import Type
 
 if TYPE_CHECKING:
-    from quod.target.wgsl import Body
+    from quod.target.wgsl_body import Body
 
 LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 4}
 """How strongly kinds of expressions bind. WGSL shifts and masks atoms only."""

@@ -167,7 +167,7 @@ def sum_level(
         exists, addend = inside.results
         return exists, addend
 
-    total = law.sum_through_memory((longest + (lanes - 1)) >> lane_bits, lane_bits, room, term)
+    total = law.sum_of_terms((longest + (lanes - 1)) >> lane_bits, lane_bits, room, term)
     with k.if_(line.exists & (lane == 0)):
         with k.if_(is_short != 0) as short:
             law.store(lines, target + line.number, total)

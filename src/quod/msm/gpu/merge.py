@@ -145,7 +145,7 @@ def _sum_run_through_memory(
         return place < count, inside.results
 
     terms = (k.uniform(count) + (size - 1)) >> bits
-    total = law.sum_through_memory(terms, k.constant(bits, types.u32), room, term)
+    total = law.sum_of_terms(terms, k.constant(bits, types.u32), room, term)
     with k.if_(lane == 0):
         law.store(sums, first, total)
     k.barrier()

@@ -182,7 +182,7 @@ class SumArithmetic(ABC, Generic[P]):
         result: P = loop.results
         return result
 
-    def sum_through_memory(
+    def sum_of_terms(
         self, terms: Value, lane_bits: Value, room: Value, term: Callable[[Value], tuple[Value, P]]
     ) -> P:
         """In the first lane of every 2**lane_bits neighbours the sum of the terms of all of them.
