@@ -1,0 +1,34 @@
+"""An MSM through WebGPU in limbs with columns of 64 bits, which software adapters do not choose."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device.discovery import why_no_webgpu
+from quod.field.calibration import U64_CANDIDATES
+from quod.msm import MsmBases, MsmOptions, msm
+from tests.conftest import need
+from tests.msm.gpu.test_msm import BITS, short
+from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words
+
+
+@pytest.mark.parametrize("limbs", U64_CANDIDATES[:1])
+def test_wide_limbs(limbs: str) -> None:
+    reason = why_no_webgpu()
+    need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
+    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu_adapter import list_adapters
+    from quod.device.webgpu_native import open_native
+
+    found = [one for one, _ in list_adapters(open_native()) if "shader-int64" in one.features]
+    if not found:
+        pytest.skip("no adapter has 64-bit integers")
+    device = WebGpuDevice(found[0].number, limbs=limbs)
+    group, count = GROUPS["bls12_381.g1"], 100
+    options = MsmOptions(scalar_bits=BITS, window_bits=5, precompute_factor=2)
+    resident = MsmBases(device, group, bases(group, count), options)
+    scalars = short(count)
+    expected = by_logarithms(group, scalars, logarithms(count))
+    assert msm(device, group, resident, scalar_words(scalars)) == expected
+    device.close()
