@@ -9,6 +9,7 @@ few registers hold more than its factors.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,30 +98,25 @@ class ElementMachine:
         self.memory = k.private(types.u32, (len(self._names) + 1) * self.element_words)
         self.put(NOTHING, (k.constant(0, types.u32),) * self.element_words)
 
-    def within(self, k: Builder, memory: Value) -> ElementMachine:
+    def within(self, memory: Value) -> ElementMachine:
         """The same machine in a function that was given its memory."""
-        other = object.__new__(ElementMachine)
-        other.__dict__.update(self.__dict__, k=k, memory=memory)
+        other = copy.copy(self)
+        other.memory = memory
         return other
 
     # --- elements and their words
 
     def pack(self, element: Any) -> tuple[Value, ...]:
         """An element as it lies in a slot."""
-        return tuple(word for part in self._parts(element) for word in self.base.to_register(part))
+        parts = (element,) if self._degree == 1 else (element.c0, element.c1)
+        return tuple(word for part in parts for word in self.base.to_register(part))
 
     def unpack(self, words: Sequence[Value]) -> Any:
         """The element whose words these are."""
-        size = self.words
-        return self._joined(
-            [self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)]
-        )
-
-    def _parts(self, element: Any) -> tuple[Element, ...]:
-        return (element,) if self._degree == 1 else (element.c0, element.c1)
-
-    def _joined(self, parts: Sequence[Element]) -> Any:
-        field = self._field
+        size, field = self.words, self._field
+        parts = [
+            self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)
+        ]
         return field.made(*parts) if isinstance(field, QuadraticField) else parts[0]
 
     # --- slots

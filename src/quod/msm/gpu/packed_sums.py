@@ -298,7 +298,7 @@ class PackedWeierstrassSums(PackedSums):
         return result
 
     def _double(self, k: Builder, memory: Value, p: Words) -> Words:
-        machine = self.machine.within(k, memory)
+        machine = self.machine.within(memory)
         self._put(machine, self.coordinates, p)
         machine.run(self._doubling)
         doubled = self._get(machine)
@@ -314,7 +314,7 @@ class PackedWeierstrassSums(PackedSums):
 
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
         """add-2008-s where it holds, and the doubling behind it where the points are the same."""
-        machine = self.machine.within(k, memory)
+        machine = self.machine.within(memory)
         program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
         p_infinite, q_infinite = self._is_infinite(p), self._is_infinite(q)
@@ -405,7 +405,7 @@ class PackedEdwardsSums(PackedSums):
         return result
 
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
-        machine = self.machine.within(k, memory)
+        machine = self.machine.within(memory)
         self._put(machine, self.coordinates, p)
         self._put(machine, self.others, q)
         machine.put("e", self._pack(self.field.constant(2 * self.plain.form.d)))
