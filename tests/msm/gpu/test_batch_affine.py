@@ -179,6 +179,8 @@ def test_whole_msm(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:  # fmt: skip
     """Where an MSM's tuning says so, its units are summed this way."""
+    if gpu_device.kind == "webgpu":
+        pytest.skip("kernels for WebGPU are not long (Processor), and have no affine sums")
     group, count = GROUPS["bn254.g1"], 90
     chosen = replace(accumulate.tuning(group), slots=5, least_entries=0)
     monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)
