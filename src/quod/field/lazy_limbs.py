@@ -343,8 +343,7 @@ class LazyLimbs(PrimeField):
 
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
         shift = 0 if linear else self.native_exponent - self.memory_exponent
-        halves = [half.cast(types.u32) for word in words for half in (word, word >> 32)]
-        limbs = self._shifting("unpack", self._unpacked, halves, shift)
+        limbs = self._shifting("unpack", self._unpacked, halves(words), shift)
         return self._full(limbs, ((self.p - 1) << shift) + 1, self.memory_exponent + shift)
 
     def _shifting(
@@ -382,8 +381,7 @@ class LazyLimbs(PrimeField):
             a = self.reduce(a)
         a = self._canonical(a, shift)
         words = self._shifting("pack", self._packed, a.limbs, shift)
-        wide = [word.cast(types.u64) for word in words]
-        return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
+        return joined(words)
 
     def to_register(self, a: Element) -> tuple[Value, ...]:
         """The 32-bit words of an element as it is, carried: for an instance's own memory."""
@@ -414,6 +412,17 @@ class LazyLimbs(PrimeField):
         most = (1 << count) - 1
         quotient = (limbs[0] * (-pow(self.p, -1, most + 1) % (most + 1))) & most
         return self.products.plus_multiple(limbs, quotient, most, self.p)
+
+
+def halves(words: Sequence[Value]) -> list[Value]:
+    """The 32-bit halves of 64-bit words, the low ones first."""
+    return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
+
+
+def joined(parts: Sequence[Value]) -> tuple[Value, ...]:
+    """The 64-bit words of such halves."""
+    wide = [part.cast(types.u64) for part in parts]
+    return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
 
 
 def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:

@@ -18,7 +18,7 @@ from quod.kernel.machine import Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.simplify import fold
 from quod.kernel.structure import Rebuild, flatten
-from quod.kernel.types import PointerType, Type
+from quod.kernel.types import PointerType, Space, Type
 from quod.kernel.value import Operand, Value
 
 FunctionBody = Callable[..., Any]
@@ -303,15 +303,9 @@ class Builder(MemoryBuilder):
 
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""
-        if self._blocks != [self.block]:
-            raise TraceError(
-                "shared memory is declared at the top of a kernel, outside any region or function"
-            )
-        if count < 1:
-            raise TraceError(f"shared memory holds at least one element, not {count}")
+        array = self._declared("shared", element, count)
         self.shared_bytes += element.bytes * count
-        result = types.pointer(element, "shared")
-        return self.record("shared", (), (result,), {"count": count})[0]
+        return array
 
     def private(self, element: Type, count: int) -> Value:
         """An array of `count` elements for each instance alone, at first unset.
@@ -321,14 +315,17 @@ class Builder(MemoryBuilder):
         """
         if not self.machine.has("private"):
             raise TraceError(f"kernels for {self.machine.target} have no private memory")
+        return self._declared("private", element, count)
+
+    def _declared(self, space: Space, element: Type, count: int) -> Value:
         if self._blocks != [self.block]:
             raise TraceError(
-                "private memory is declared at the top of a kernel, outside any region or function"
+                f"{space} memory is declared at the top of a kernel, outside any region or function"
             )
         if count < 1:
-            raise TraceError(f"private memory holds at least one element, not {count}")
-        result = types.pointer(element, "private")
-        return self.record("private", (), (result,), {"count": count})[0]
+            raise TraceError(f"{space} memory holds at least one element, not {count}")
+        result = types.pointer(element, space)
+        return self.record(space, (), (result,), {"count": count})[0]
 
     def barrier(self) -> None:
         """Waits until every instance of the workgroup is here; legal where all instances come."""

@@ -72,6 +72,11 @@ def pointer(element: Type, space: Space = "global") -> PointerType:
     return _POINTERS[key]
 
 
+def is_private(type_: Type) -> bool:
+    """Whether it is a pointer into the memory of one instance."""
+    return isinstance(type_, PointerType) and type_.space == "private"
+
+
 def parse_type(text: str) -> Type:
     """The type that `text` names; ValueError if none does."""
     if text.startswith("ptr<") and text.endswith(">"):

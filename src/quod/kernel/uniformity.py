@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from quod.kernel.ir import Block, Function, Op
 from quod.kernel.ops import ATOMICS
-from quod.kernel.types import PointerType
+from quod.kernel.types import is_private
 from quod.kernel.value import Value
 
 
@@ -87,7 +87,8 @@ class Uniformity:
                 if self._any(op.operands[1:] if self._one_subgroup else op.operands):
                     self._mark(op.results)
             case "load":
-                if not self._trust_loads or self._any(op.operands) or _is_private(op.operands[0]):
+                private = is_private(op.operands[0].type)
+                if private or not self._trust_loads or self._any(op.operands):
                     self._mark(op.results)
             case "call":
                 inner = self.inside(op)
@@ -131,7 +132,3 @@ class Uniformity:
             self._mark_where(arguments, regions[-1].yielded)
             if len(self.varying) == before:
                 return
-
-
-def _is_private(pointer: Value) -> bool:
-    return isinstance(pointer.type, PointerType) and pointer.type.space == "private"

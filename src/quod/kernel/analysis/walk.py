@@ -18,7 +18,7 @@ from quod.kernel.analysis.mix import Mix, computing
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.ops import ATOMICS
 from quod.kernel.semantics import Array
-from quod.kernel.types import PointerType
+from quod.kernel.types import PointerType, is_private
 from quod.kernel.value import Value
 
 _BUFFER_ALIGNMENT = 256
@@ -151,7 +151,7 @@ class _Walker:
         for result in op.results:
             self._values[result] = (
                 shared_unknown(self._size)
-                if address.uniform and not _is_private(op.operands[0])
+                if address.uniform and not is_private(op.operands[0].type)
                 else varying("data", op.location)
             )
 
@@ -378,7 +378,3 @@ def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
     assert step.offsets is not None
     by = step.number if step.number is not None else step.multiple
     return Lanes(start.offsets, object(), min(start.multiple, by & -by))
-
-
-def _is_private(pointer: Value) -> bool:
-    return isinstance(pointer.type, PointerType) and pointer.type.space == "private"

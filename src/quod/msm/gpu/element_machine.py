@@ -156,10 +156,10 @@ class ElementMachine:
             own = words[part * size : (part + 1) * size]
             is_multiple = k.constant(False, types.bool_)
             for multiple in range(0, self.base.carried_bound, p):
-                differs = k.constant(0, types.u32)
-                for place, word in enumerate(own):
-                    differs = differs | (word ^ (multiple >> (32 * place) & 0xFFFFFFFF))
-                is_multiple = is_multiple | (differs == 0)
+                differences = [
+                    word ^ (multiple >> (32 * place) & 0xFFFFFFFF) for place, word in enumerate(own)
+                ]
+                is_multiple = is_multiple | self.base.words_are_zero(differences)
             found = found & is_multiple
         return found
 

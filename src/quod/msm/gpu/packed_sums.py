@@ -14,6 +14,7 @@ from quod.curve.edwards_point import EdwardsPoint
 from quod.curve.groups import Group
 from quod.field.element import Element
 from quod.field.extension import coordinate_field
+from quod.field.lazy_limbs import halves, joined
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Operand, Value
@@ -137,13 +138,6 @@ class PackedSums(SumArithmetic[Words]):
         size = self.machine.element_words
         return words[place * size : (place + 1) * size]
 
-    def _is_unset(self, words: Words) -> Value:
-        """Whether words are zeros, all of them."""
-        combined = words[0]
-        for word in words[1:]:
-            combined = combined | word
-        return combined == 0
-
     def _pack(self, *elements: Any) -> Words:
         return tuple(word for element in elements for word in self.machine.pack(element))
 
@@ -153,13 +147,10 @@ class PackedSums(SumArithmetic[Words]):
         """The elements of a base, each coefficient brought in form by the same code."""
         k, machine = self.k, self.machine
         first = self.others[0]
-        halves = [half.cast(types.u32) for word in words for half in (word, word >> 32)]
-        self._put(machine, self.others, tuple(halves))
+        self._put(machine, self.others, tuple(halves(words)))
         is_negative = (entry & SIGN_BIT) != 0
         with k.range(0, elements * self.group.degree) as loop:
-            raw = [half.cast(types.u64) for half in machine.get_words(first, loop.index)]
-            joined = [low | high << 32 for low, high in zip(raw[::2], raw[1::2], strict=True)]
-            part = machine.base.from_words(joined)
+            part = machine.base.from_words(joined(machine.get_words(first, loop.index)))
             machine.put_part(first, loop.index, self._base_part(part, loop.index, is_negative))
         return tuple(word for name in self.others[:elements] for word in machine.get(name))
 
@@ -273,17 +264,13 @@ class PackedWeierstrassSums(PackedSums):
         machine.run(_NORMALISE)
         with k.range(0, 2 * self.group.degree) as loop:
             words = machine.base.to_words(machine.get_part("x", loop.index))
-            halves = [half.cast(types.u32) for word in words for half in (word, word >> 32)]
-            machine.put_words("x", loop.index, halves)
-        found = [half.cast(types.u64) for name in ("x", "y") for half in machine.get(name)]
+            machine.put_words("x", loop.index, halves(words))
+        found = joined([half for name in ("x", "y") for half in machine.get(name)])
         is_infinite = self._is_infinite(p)
-        return tuple(
-            k.select(is_infinite, 0, low | high << 32)
-            for low, high in zip(found[::2], found[1::2], strict=True)
-        )
+        return tuple(k.select(is_infinite, 0, word) for word in found)
 
     def _is_infinite(self, p: Words) -> Value:
-        return self._is_unset(self._part(p, 2))
+        return self.machine.base.words_are_zero(self._part(p, 2))
 
     def _with_zz(self, p: Words, is_infinite: Value) -> Words:
         """The point, or infinity where that is said."""
@@ -386,7 +373,7 @@ class PackedEdwardsSums(PackedSums):
 
     def load(self, sums: Value, index: Operand) -> Words:
         loaded = super().load(sums, index)
-        is_unset = self._is_unset(self._part(loaded, 2))
+        is_unset = self.machine.base.words_are_zero(self._part(loaded, 2))
         pairs = zip(self.neutral(), loaded, strict=True)
         return tuple(self.k.select(is_unset, one, word) for one, word in pairs)
 
