@@ -18,6 +18,8 @@ from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quod.device.webgpu import WebGpuDevice
 
 PLAN = harness.Plan(repeats=3, seconds=0.0)
@@ -66,6 +68,33 @@ def test_short_work_is_repeated_until_the_time_is_used() -> None:
     assert len(runs) == row.repeats + 1
     [row] = measure([case], plan=harness.Plan(repeats=2, seconds=60, most_repeats=4))
     assert row.repeats == 4
+
+
+def test_each_side_is_warmed_up_before_any_is_measured() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> Callable[[], None]:
+        def run() -> None:
+            order.append(name)
+            time.sleep(0.002)
+
+        return run
+
+    case = harness.Case({}, side("a"), peers={"b": side("b")})
+    [row] = measure([case], "b", harness.Plan(repeats=3, seconds=0, warm_up=0.02))
+    assert row.repeats == 3
+    warm_up = order[2:-6]
+    assert order[:2] == ["a", "b"]
+    assert order[-6:] == ["a", "b"] * 3
+    assert warm_up == sorted(warm_up)
+    assert 2 <= warm_up.count("a") <= 10
+    assert 2 <= warm_up.count("b") <= 10
+
+
+def test_gpus_are_warmed_up() -> None:
+    assert harness.warm_up_of("cpu:ifma") == 0
+    assert harness.warm_up_of("cuda") > 0
+    assert harness.warm_up_of("webgpu:portable") > 0
 
 
 def test_an_unknown_peer_is_refused_and_cases_without_it_are_left_out() -> None:

@@ -75,6 +75,7 @@ def _run(
     repeats: int,
     seconds: float,
     output: _Output,
+    warm_up: float | None = None,
 ) -> None:
     from quod.cli.bench import harness
     from quod.cli.bench.report import report, shown_parameters
@@ -89,7 +90,11 @@ def _run(
         cases,
         device=device,
         against=against,
-        plan=harness.Plan(repeats=repeats, seconds=seconds),
+        plan=harness.Plan(
+            repeats=repeats,
+            seconds=seconds,
+            warm_up=harness.warm_up_of(device) if warm_up is None else warm_up,
+        ),
         command=harness.command_line(),
         follow=lambda case: note(
             f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=output.quiet
@@ -307,4 +312,5 @@ def process(
         repeats=repeats,
         seconds=seconds,
         output=_Output(as_json, record, quiet),
+        warm_up=0.0,  # each is a process of its own
     )

@@ -67,11 +67,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure: at least `repeats` times and `seconds` seconds for each side of a case."""
+    """How to measure: at least `repeats` times and `seconds` seconds for each side of a case.
+
+    Before that each side runs for `warm_up` seconds, and once at least.
+    """
 
     repeats: int = 5
     seconds: float = 0.5
     most_repeats: int = 1000
+    warm_up: float = 0.0
 
     def satisfied(self, times: Sequence[float]) -> bool:
         """Whether one side has been measured often and long enough."""
@@ -80,6 +84,15 @@ class Plan:
 
 
 _WRITTEN = ("--record", "--plot", "--trace")
+
+# The clock of a GPU that has rested, while kernels were compiled perhaps, takes a moment to rise.
+_GPU_WARM_UP = 0.5
+
+
+def warm_up_of(device: str) -> float:
+    """How long to warm up before measuring on a device."""
+    return 0.0 if device.startswith("cpu") else _GPU_WARM_UP
+
 
 _SCALES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
@@ -155,6 +168,11 @@ def _alternate(
     times: list[list[float]] = [[] for _ in sides]
     for side in sides:
         side()  # compiles, fills caches
+    # Only then: what one side compiles lets the clock of the other's device fall.
+    for side in sides:
+        begin = perf_counter()
+        while perf_counter() - begin < plan.warm_up:
+            side()
     waiting = list(range(len(sides)))
     while waiting:
         # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
