@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import (
     Any,
@@ -17,7 +17,7 @@ from typing import (
     get_type_hints,
 )
 
-from quod.kernel import types
+from quod.kernel import collector, types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import Kernel, Location
@@ -51,6 +51,10 @@ class KernelDefinition:
 
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """The kernel's IR for one machine, simplified and verified."""
+        with collector.paused():
+            return self._trace(machine, static)
+
+    def _trace(self, machine: Machine, static: Mapping[str, Any]) -> Kernel:
         builder = Builder(machine)
         arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
         builder.block.arguments = arguments

@@ -1,0 +1,68 @@
+"""The search for garbage rests while kernels are traced, and only then."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.collector import paused
+from quod.target.wgsl_machine import PORTABLE
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.enable()
+    yield
+    if not was_enabled:
+        gc.disable()
+
+
+def test_paused_while_a_kernel_is_traced() -> None:
+    seen: list[bool] = []
+
+    @kernel
+    def one(k: Builder, x: Pointer[U32]) -> None:
+        seen.append(gc.isenabled())
+        x[0] = 1
+
+    @kernel
+    def wrong(k: Builder, x: Pointer[U32]) -> None:
+        seen.append(gc.isenabled())
+        raise ValueError
+
+    one.trace(PORTABLE.machine(64))
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match=r"^$"):
+        wrong.trace(PORTABLE.machine(64))
+    assert gc.isenabled()
+    assert seen == [False, False]
+
+
+def test_the_last_of_several_threads_ends_the_pause() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with paused():
+            begun.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=other)
+    with paused():
+        thread.start()
+        assert begun.wait(60)
+    assert not gc.isenabled()
+    go_on.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+def test_whoever_has_disabled_it_finds_it_so() -> None:
+    gc.disable()
+    with paused():
+        pass
+    assert not gc.isenabled()
