@@ -58,6 +58,7 @@ class CpuDevice:
     kind = "cpu"
     name = "cpu"
     unified = True
+    in_order = False
     space = HOST
 
     def __init__(

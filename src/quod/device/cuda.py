@@ -68,6 +68,7 @@ class CudaDevice:
     kind = "cuda"
     strategy = "carry32"
     unified = False
+    in_order = False
 
     def __init__(
         self,

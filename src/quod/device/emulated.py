@@ -109,6 +109,7 @@ class EmulatedDevice:
 
     kind = "emulated"
     unified = False
+    in_order = False
 
     def __init__(
         self,

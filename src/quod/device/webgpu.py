@@ -90,6 +90,7 @@ class WebGpuDevice:
     kind = "webgpu"
     strategy = "portable"
     unified = False
+    in_order = True
 
     def __init__(
         self,

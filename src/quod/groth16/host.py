@@ -120,10 +120,10 @@ class _Parts:
         self._timeline = timeline
         self._stage = stage
         self._cancellation = Cancellation()
-        self._h: Point = None
+        self._late: dict[str, Point] = {}
 
     def early(self) -> dict[str, Any]:
-        """All parts, H among them: cores that one of them leaves idle are another's."""
+        """Computes all parts: cores that one of them leaves idle are another's."""
         tasks: dict[str, Callable[[], Any]] = {"H": self._sum_of_h}
         for name, bases in self._key._bases.items():
             tasks[name] = functools.partial(self._sum, name, bases, self._witness)
@@ -138,11 +138,11 @@ class _Parts:
                 self._cancellation.cancel()
                 raise
         parts = {name: future.result() for name, future in futures.items()}
-        self._h = parts.pop("H")
+        self._late = {name: parts.pop(name) for name in ("C", "H")}
         return parts
 
-    def last(self) -> Point:
-        return self._h
+    def last(self) -> dict[str, Point]:
+        return self._late
 
     def close(self) -> None:
         """Nothing is left to be given back."""

@@ -107,16 +107,18 @@ class _Proving:
         """Waits for the sums; gives the proof and its public inputs."""
         key, timeline = self._key, self._timeline
         with self._open:
-            a, b, c = self._blind(self._pending.early())
-            h = self._pending.last()
+            a, b, rest = self._blind(self._pending.early())
+            late = self._pending.last()
         with timeline.stage("assemble"):
-            proof = Proof(key.curve, a, b, affine_group(key.groups[0]).add(c, h))
+            law = affine_group(key.groups[0])
+            c = functools.reduce(law.add, (late["C"], late["H"], rest))
+            proof = Proof(key.curve, a, b, c)
         if self._self_check:
             with timeline.stage("self-check"):
                 self._check(proof)
         return proof, self._public
 
-    # --- before the sum over H is there
+    # --- before the sums over c and h are there
 
     def _beside(self, stage: Stage) -> Tasks:
         """What does not wait for any sum."""
@@ -141,7 +143,7 @@ class _Proving:
             return self._key.verifying_key.begin(self._public)
 
     def _blind(self, parts: dict[str, Any]) -> tuple[Point, Point, Point]:
-        """A, B, and C without the sum over H."""
+        """A, B, and C without the sums over c and h."""
         key = self._key
         law1, law2 = (affine_group(group) for group in key.groups)
         r_delta, rs_delta, s_delta = parts["delta"]
@@ -153,8 +155,8 @@ class _Proving:
             if self._self_check:
                 self._verification = key.checks.submit(self._verify_first, parts, a, b)
             s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], [self._s, self._r])
-            c = functools.reduce(law1.add, (parts["C"], s_a, r_b, rs_delta))
-        return a, b, c
+            rest = functools.reduce(law1.add, (s_a, r_b, rs_delta))
+        return a, b, rest
 
     def _verify_first(self, parts: dict[str, Any], a: Point, b: Point) -> Verification:
         """What can be verified of A and B alone."""

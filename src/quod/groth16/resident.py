@@ -17,10 +17,10 @@ class PendingParts(Protocol):
     """The parts of a proof while they are computed: `early` comes first, `close` at any end."""
 
     def early(self) -> dict[str, Any]:
-        """The points A, B1, B2 and C by name, and the results of the tasks beside them."""
+        """The points A, B1 and B2 by name, and the results of the tasks beside them."""
 
-    def last(self) -> Point:
-        """The point H, which may take longer."""
+    def last(self) -> dict[str, Point]:
+        """The points C and H, which may take longer."""
 
     def close(self) -> None:
         """Nobody waits for the parts any more."""

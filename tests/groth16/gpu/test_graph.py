@@ -156,7 +156,7 @@ def sums_of_the_cpu(zkey: Zkey, witness: Witness) -> dict[str, Point]:
     key, timeline = ProvingKey(zkey), Timeline()
     with timeline.stage("sums") as stage:
         pending = key.resident.start(witness.values, {}, timeline, stage)
-        found: dict[str, Point] = pending.early() | {"H": pending.last()}
+        found: dict[str, Point] = pending.early() | pending.last()
         pending.close()
     key.close()
     return found

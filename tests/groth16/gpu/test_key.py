@@ -173,15 +173,22 @@ class Lost(EmulatedDevice):
         super().execute(*arguments)
 
 
-@pytest.fixture(scope="module")
-def fragile() -> Lost:
-    return Lost()
+@pytest.fixture(scope="module", params=["side by side", "in order"])
+def fragile(request: pytest.FixtureRequest) -> Lost:
+    """Recordings of a proof run side by side, or there is one with an event in it."""
+    device = Lost()
+    device.in_order = request.param == "in order"
+    return device
 
 
 def test_a_device_that_is_lost(made: Make, fragile: Lost) -> None:
     own = made("bn254")
     key = ProvingKey.from_zkey(own.zkey, device=fragile)
-    for after in (0, 20):
+    fragile.launches_left = 1 << 30
+    key.prove(own.wtns)
+    launches = (1 << 30) - fragile.launches_left
+    # At the last the early sums are there, and their part of the proof is made.
+    for after in (0, 20, launches - 1):
         fragile.launches_left = after
         with pytest.raises(DeviceError, match="the GPU is lost"):
             key.prove(own.wtns)

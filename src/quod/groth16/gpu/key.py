@@ -5,9 +5,10 @@
 
 The sums over the witness are one recording, and the way to that over H is another beside it: what
 does not depend on one another runs side by side, the host is not asked in between, and it finishes
-what is there first. A slot has all that a proof in progress needs to itself: the witness and the
-results. With two of them one witness is copied, and the sums of another are finished by the host,
-while a third proof is computed.
+what is there first. On a device that works in the order of its submissions both are one recording,
+whose first sums are those that the host goes on with. A slot has all that a proof in progress needs
+to itself: the witness and the results. With two of them one witness is copied, and the sums of
+another are finished by the host, while a third proof is computed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from quod.curve.array import Point
 from quod.curve.groups import Group
+from quod.device.event import Event
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
@@ -31,6 +33,8 @@ from quod.groth16.gpu.bases import GpuBases, MsmMemory, PendingPoints, parts_of
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.witness import Copiers, WitnessBuffer
 from quod.groth16.resident import Tasks
+
+_EARLY = ("B2", "A", "B1")
 
 # Proofs in progress: one computed, and one whose witness is copied or whose sums are finished.
 _SLOTS = 2
@@ -100,8 +104,8 @@ class GpuKey:
 class _Slot:
     """What a proof in progress has to itself.
 
-    `of_witness` are the sums over the witness, `of_quotient` is that over H, which mostly comes
-    last: the host finishes the others meanwhile.
+    `early` are the sums that A and B are made of: the host goes on with them while those that are
+    `late`, above all H, are computed.
     """
 
     def __init__(self, key: GpuKey) -> None:
@@ -109,18 +113,23 @@ class _Slot:
         size = key._zkey.variables * key._zkey.fr.bytes
         self.witness = WitnessBuffer(key._device, size, key._copiers)
         witness = self.witness.buffer
-        first = self._device.stream("proof").record()
-        # What uses one memory stays in one recording, which puts it in order.
-        last = self._device.stream("proof").record() if bases.is_apart("H") else first
-        h = key._quotient.record(last, witness)
-        self.of_witness = PendingPoints(
-            {name: bases.record(first, name, witness) for name in key._names if name != "H"}
+        first = last = self._device.stream("proof").record()
+        self.early = PendingPoints(
+            {name: bases.record(first, name, witness) for name in key._names if name in _EARLY}
         )
-        self.of_quotient = PendingPoints({"H": bases.record(last, "H", h)})
+        self._early_event: Event | None = None
+        # What uses one memory stays in one recording, which puts it in order.
+        if self._device.in_order or not bases.is_apart("H"):
+            self._early_event = first.event("the sums of A and B")
+        else:
+            last = self._device.stream("proof").record()
+        c = bases.record(first, "C", witness)
+        h = bases.record(last, "H", key._quotient.record(last, witness))
+        self.late = PendingPoints({"C": c, "H": h})
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
     def run(self, first: Future[None], timeline: Timeline, stage: Stage) -> None:
-        """Computes the sums, and waits for them; `first` is done with those over the witness."""
+        """Computes the sums, and waits for them; `first` is done with the early ones."""
         # Steps that are timed run one after the other.
         followed = None if isinstance(timeline, NullTimeline) else timeline
         running: list[SubmittedStream] = []
@@ -131,6 +140,11 @@ class _Slot:
                     running.append(self._submit(recording, None, stage))
             for recording in self._recordings:
                 stream = running.pop() if running else self._submit(recording, followed, stage)
+                if self._early_event is not None:
+                    # Where it is not passed, the stream tells why.
+                    with suppress(DeviceError):
+                        self._early_event.wait()
+                        first.set_result(None)
                 stream.wait()
                 if not first.done():
                     first.set_result(None)
@@ -163,11 +177,11 @@ class _Parts:
     def early(self) -> dict[str, Any]:
         parts = {name: task() for name, task in self._beside.items()}
         self._first.result()
-        return parts | self._finish(self._slot.of_witness)
+        return parts | self._finish(self._slot.early)
 
-    def last(self) -> Point:
+    def last(self) -> dict[str, Point]:
         self._running.result()
-        return self._finish(self._slot.of_quotient)["H"]
+        return self._finish(self._slot.late)
 
     def _finish(self, points: PendingPoints) -> dict[str, Point]:
         with self._timeline.stage("finish sums", parent=self._stage):

@@ -50,11 +50,16 @@ class Copiers:
 
 
 class WitnessBuffer:
-    """Room for a witness of `nbytes` on a GPU, and the page-locked memory before it."""
+    """Room for a witness of `nbytes` on a GPU, and the page-locked memory before it.
+
+    Where all work is done in the order of its submission there is none: the device copies.
+    """
 
     def __init__(self, device: AnyDevice, nbytes: int, copiers: Copiers) -> None:
         self._device, self._copiers = device, copiers
         self.buffer = device.allocate(nbytes, zero=False)
+        if device.in_order:
+            return
         self._pinned = device.pinned(nbytes)
         share = nbytes // (_PIECES_A_THREAD * copiers.threads)
         self._piece = min(max(share, _LEAST_PIECE), _MOST_PIECE)
@@ -65,7 +70,10 @@ class WitnessBuffer:
         ]
 
     def fill(self, witness: Words) -> None:
-        """Puts the witness into `buffer`, and waits until it is there."""
+        """Puts the witness into `buffer`; what is submitted from then on finds it there."""
+        if self._device.in_order:
+            self._device.upload(witness, into=self.buffer)
+            return
         source = np.ascontiguousarray(witness).reshape(-1).view(np.uint8)
         size = self._piece
         pieces = deque(range(-(-len(source) // size)))
