@@ -50,9 +50,10 @@ class Processor:
     """A GPU as plans see it.
 
     `resident_lanes` fill it. A kernel reaches `largest_buffer` bytes through one argument, and
-    memory is had in pieces of up to twice as many. Where `shuffles` are not fast, additions are not
-    shared by lanes that would exchange coordinates in each step. Kernels may be `long`: what a loop
-    needs is copied into it, and forms that need more arguments are taken where they are faster.
+    memory is had in pieces of up to twice as many. Where sums are not for `shuffles`, additions are
+    not shared by lanes that would exchange coordinates in each step. Kernels may be `long`: what a
+    loop needs is copied into it, and forms that need more arguments are taken where those are
+    faster.
     """
 
     resident_lanes: int = 132 * 2048
@@ -65,17 +66,18 @@ class Processor:
     def of(cls, device: AnyDevice) -> Processor:
         """What the device says of itself."""
         machine = device.machine(_PORTABLE_LANES)
-        shuffles = not machine.has("slow_subgroup")
+        is_wgsl = machine.target == "wgsl"
         tuning = SortTuning()
-        if machine.target == "wgsl":
+        if is_wgsl:
             # Half of the shared memory is for counters. A store of 16 bits is an atomic operation.
             counters = machine.shared_bytes_limit // 2 // 4
             bits = counters.bit_length() - 1
             tuning = SortTuning(
                 lanes=_PORTABLE_LANES, staged=False, bins=1 << bits,
                 most_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
-                own_units=1 if shuffles else 32,
+                own_units=32 if machine.has("slow_subgroup") else 1,
             )  # fmt: skip
         return cls(
-            device.resident_lanes, device.largest_buffer, shuffles, machine.target != "wgsl", tuning
+            device.resident_lanes, device.largest_buffer, not machine.has("private"), not is_wgsl,
+            tuning,
         )  # fmt: skip

@@ -153,7 +153,8 @@ class SumArithmetic(ABC, Generic[P]):
     def room_for_lanes(self, lanes: int) -> Value | None:
         """The shared memory, if any, in which `sum_of_lanes` works; for the top of a kernel."""
         k = self.k
-        if lanes == 1 or not k.machine.has("slow_subgroup"):
+        # Sums in private memory are not for registers, which shuffles exchange.
+        if lanes == 1 or not k.machine.has("private"):
             return None
         return k.shared(types.u64, k.workgroup_size // 2 * self.sum_words)
 
