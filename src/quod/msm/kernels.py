@@ -16,6 +16,7 @@ from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.fixed_base import multiply_from_table
 from quod.msm.gpu.kernels import register_sorting
 from quod.msm.gpu.layout import Form
+from quod.msm.gpu.normalise import normalise_sums
 from quod.msm.gpu.sums import resident_workgroups
 from quod.msm.precompute import double_repeatedly
 
@@ -79,6 +80,7 @@ for _name, _group in GROUPS.items():
         f"msm.gpu.double_points[{_name}]", precompute.double_points, group=_group,
         resident=resident_workgroups(_group),
     )  # fmt: skip
+    register(f"msm.gpu.normalise_sums[{_name}]", normalise_sums, group=_group)
 _register_accumulation("bls12_377.g1", "edwards")
 register("msm.gpu.to_edwards[bls12_377.g1]", to_edwards, group=GROUPS["bls12_377.g1"])
 # The other groups differ in their fields only.

@@ -9,19 +9,22 @@ import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated import EmulatedDevice, Executor
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
 from tests.msm.inputs import points, reference
 
 
+@pytest.mark.parametrize("executor", ["ir", "wgsl"])
 @pytest.mark.parametrize(
     ("name", "copies"), [("bls12_377.g1", 3), ("bn254.g2", 2), ("bn254.g1", 1)]
 )
-def test_multiples(name: str, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multiples(
+    name: str, copies: int, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In slices that are no whole number of workgroups, several points to an inversion."""
     group, law = GROUPS[name], reference(GROUPS[name])
-    device = EmulatedDevice(workgroup=32, resident_lanes=8)
+    device = EmulatedDevice(executor=executor, workgroup=32, resident_lanes=8)
     own: list[Any] = [*points(group, 3), None, *points(group, 36), None]
     if name == "bls12_377.g1":
         own[5] = (group.coordinates.value - 1, 0)  # of order two

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.curve.kernels import curve_normalise
 from quod.curve.point import PointArithmetic
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
+from quod.msm.gpu.normalise import normalise_sums
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ class GpuTable:
         self._multiply = device.compile(
             multiply_from_table, group=group, window_bits=window_bits, windows=windows
         )
-        self._normalise = device.compile(curve_normalise, group=group)
+        self._normalise = device.compile(normalise_sums, group=group)
 
     def multiply(self, scalars: Words) -> Words:
         """scalars[i] * P, affine of shape (n, *group.shape)."""

@@ -7,7 +7,8 @@ registers that small limbs would, and moves through shared memory as it is.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from quod.curve.edwards_point import EdwardsPoint
@@ -175,32 +176,35 @@ class PackedSums(SumArithmetic[Words]):
         self.store(sums, index, total)
 
     def load(self, sums: Value, index: Operand) -> Words:
-        k, machine, base = self.k, self.machine, self.machine.base
-        first = self._offset(index)
-        with k.range(0, self._parts) as loop:
-            words = base.load_words_at(sums, first + self._words_before(loop.index))
-            machine.put_part(self.coordinates[0], loop.index, base.from_words(words))
-        return self._get(machine)
+        self.load_slots(sums, index, self.coordinates)
+        return self._get(self.machine)
 
     def store(self, sums: Value, index: Operand, p: Words) -> None:
-        k, machine, base = self.k, self.machine, self.machine.base
-        first = self._offset(index)
-        self._put(machine, self.coordinates, p)
-        with k.range(0, self._parts) as loop:
-            part: Element = machine.get_part(self.coordinates[0], loop.index)
-            base.store_words_at(
-                sums, first + self._words_before(loop.index), base.to_words(part)
-            )  # fmt: skip
+        self._put(self.machine, self.coordinates, p)
+        self.store_slots(sums, index, self.coordinates)
 
-    @property
-    def _parts(self) -> int:
-        return 4 * self.group.degree
+    def load_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
+        """Fills slots that follow each other with item `index` of an array of so many elements."""
+        machine, base = self.machine, self.machine.base
+        with self._places(index, len(names)) as (part, place):
+            words = base.load_words_at(array, place)
+            machine.put_part(names[0], part, base.from_words(words))
 
-    def _offset(self, index: Operand) -> Value:
-        return self.k.operand(index, types.u64).cast(types.u64) * self.sum_words
+    def store_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
+        """What `load_slots` loads."""
+        machine, base = self.machine, self.machine.base
+        with self._places(index, len(names)) as (part, place):
+            element: Element = machine.get_part(names[0], part)
+            base.store_words_at(array, place, base.to_words(element))
 
-    def _words_before(self, part: Value) -> Value:
-        return (part * self.machine.base.word_count).cast(types.u64)
+    @contextmanager
+    def _places(self, index: Operand, elements: int) -> Iterator[tuple[Value, Value]]:
+        """A loop over the coefficients of item `index`: their numbers, and where they are."""
+        k, size = self.k, self.group.coordinate_words
+        first = k.operand(index, types.u64).cast(types.u64) * (elements * size)
+        with k.range(0, elements * self.group.degree) as loop:
+            place = (loop.index * self.machine.base.word_count).cast(types.u64)
+            yield loop.index, first + place
 
     # --- sums in shared memory
 
@@ -258,18 +262,26 @@ class PackedWeierstrassSums(PackedSums):
         return self.add(total, self.begin(base))
 
     def to_affine_words(self, p: Words) -> Words:
-        k, machine = self.k, self.machine
+        machine = self.machine
         self._put(machine, self.coordinates, p)
         machine.put("a", machine.pack(self.field.inverse(machine.unpack(self._part(p, 3)))))
-        machine.run(_NORMALISE)
+        return self.affine_words(self.is_infinite(p))
+
+    def affine_words(self, is_infinite: Value, before: Sequence[Step] = ()) -> Words:
+        """The canonical words of the point in the slots x, y and zz, where a is 1/ZZZ.
+
+        The steps `before` are run first.
+        """
+        k, machine = self.k, self.machine
+        machine.run((*before, *_NORMALISE))
         with k.range(0, 2 * self.group.degree) as loop:
             words = machine.base.to_words(machine.get_part("x", loop.index))
             machine.put_words("x", loop.index, halves(words))
         found = joined([half for name in ("x", "y") for half in machine.get(name)])
-        is_infinite = self._is_infinite(p)
         return tuple(k.select(is_infinite, 0, word) for word in found)
 
-    def _is_infinite(self, p: Words) -> Value:
+    def is_infinite(self, p: Words) -> Value:
+        """Whether a sum is infinity."""
         return self.machine.base.words_are_zero(self._part(p, 2))
 
     def _with_zz(self, p: Words, is_infinite: Value) -> Words:
@@ -291,7 +303,7 @@ class PackedWeierstrassSums(PackedSums):
         doubled = self._get(machine)
         # One of order two has y = 0, and so has its double ZZ = 0.
         is_zero = machine.is_zero(self._part(doubled, 2))
-        return self._with_zz(doubled, self._is_infinite(p) | is_zero)
+        return self._with_zz(doubled, self.is_infinite(p) | is_zero)
 
     def add(self, p: Words, q: Words) -> Words:
         result: Words = self.k.call(
@@ -304,7 +316,7 @@ class PackedWeierstrassSums(PackedSums):
         machine = self.machine.within(memory)
         program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
-        p_infinite, q_infinite = self._is_infinite(p), self._is_infinite(q)
+        p_infinite, q_infinite = self.is_infinite(p), self.is_infinite(q)
         first = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))
         self._put(machine, self.coordinates, first)
         self._put(machine, self.others, q)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.curve.kernels import curve_normalise
 from quod.curve.point import CoordinateElement, ExtendedPoint, PointArithmetic, plus_a_times
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -26,6 +25,7 @@ from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.normalise import normalise_sums
 from quod.msm.gpu.sums import resident_workgroups
 
 Array = np.ndarray[Any, Any]
@@ -224,7 +224,7 @@ class _Recorder:
             multiply_adds=count * doublings * _DOUBLING * self._product,
         )  # fmt: skip
         instances = self._instances(count)
-        normalise = device.compile(curve_normalise, group=plan.group)
+        normalise = device.compile(normalise_sums, group=plan.group)
         self._recording.launch(
             normalise, -(-instances // device.lanes), instances, count, own.extended, own.prefixes,
             target, label="precompute", bytes=count * 12 * element,
