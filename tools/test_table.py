@@ -1,0 +1,95 @@
+"""The table of a test run on a GPU, for benchmarks/results, from pytest's own report.
+
+    make test-vulkan PYTEST_ARGS="-n 8 --junitxml=build/vulkan.xml"
+    python tools/test_table.py build/vulkan.xml --device webgpu > benchmarks/results/tests-NAME.md
+
+Tests by folder, with why those were skipped that were. Without `--device` nothing is asked of the
+machine, and the table says nothing of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import Counter, defaultdict
+from pathlib import Path
+
+_OUTCOMES = ("passed", "skipped", "failed")
+_LONGEST_REASON = 100
+
+
+def outcome(case: ElementTree.Element) -> str:
+    """How a test ended."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "passed" if case.find("skipped") is None else "skipped"
+
+
+def folder(case: ElementTree.Element) -> str:
+    """The folder of a test, from a class name such as ``tests.msm.gpu.test_sort``."""
+    modules = [name for name in case.get("classname", "").split(".") if not name[:1].isupper()]
+    return "/".join(modules[:-1])
+
+
+def reason(case: ElementTree.Element) -> str:
+    """Why a test was skipped, without what differs from one to the next of a kind."""
+    skipped = case.find("skipped")
+    message = "" if skipped is None else skipped.get("message", "")
+    text = re.sub(r"\d+ (bytes|lines)", r"so many \1", message)
+    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " ..."
+
+
+def table(report: Path, heading: str, about: str) -> str:
+    """The page as markdown."""
+    root = ElementTree.parse(report).getroot()
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    seconds: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    failed = []
+    for case in root.iter("testcase"):
+        ended, where = outcome(case), folder(case)
+        counts[where][ended] += 1
+        seconds[where] += round(float(case.get("time", 0)))
+        if ended == "skipped":
+            reasons[reason(case)] += 1
+        if ended == "failed":
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+    lines = [f"# {heading}", "", "Written by tools/test_table.py.", "", about, ""]
+    lines += [
+        "| folder | passed | skipped | failed | seconds, all workers |",
+        "|---|---|---|---|---|",
+    ]
+    total: Counter[str] = Counter()
+    for where, own in sorted(counts.items()):
+        total.update(own)
+        shown = " | ".join(str(own[name]) for name in _OUTCOMES)
+        lines.append(f"| {where} | {shown} | {seconds[where]} |")
+    shown = " | ".join(str(total[name]) for name in _OUTCOMES)
+    lines += [f"| **all** | {shown} | {seconds.total()} |", ""]
+    lines += [f"Failed: {name}" for name in failed]
+    lines += ["| skipped | why |", "|---|---|"]
+    lines += [f"| {count} | {text} |" for text, count in reasons.most_common()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the table."""
+    from quod.cli.bench.harness import current_commit, machine
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("report", type=Path, help="what --junitxml has written")
+    parser.add_argument("--device", help="what it was run on: cuda or webgpu")
+    parser.add_argument("--command", default="make test-vulkan", help="what was run")
+    arguments = parser.parse_args()
+    about = f"`{arguments.command}`, commit {current_commit()}."
+    heading = "Tests on a GPU"
+    if arguments.device:
+        found = machine(arguments.device)
+        heading = f"Tests on one {found['gpu']}"
+        about += f" {found.get(arguments.device) or found.get('driver')}."
+    print(table(arguments.report, heading, about), end="")
+
+
+if __name__ == "__main__":
+    main()
