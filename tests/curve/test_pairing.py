@@ -22,6 +22,7 @@ from quod.curve.pairing import (
     pairing_product,
     pairing_product_is_one,
     pairing_product_words,
+    product_of_values,
 )
 from quod.curve.parameters import (
     BLS12_381,
@@ -32,11 +33,23 @@ from quod.curve.parameters import (
     PairingCurve,
 )
 from quod.device.cpu import CpuDevice
+from quod.device.protocol import AnyDevice
+from quod.device.webgpu import WebGpuDevice
+from quod.errors import DeviceError
 from tests.executors import run_everywhere
 from tests.reference import pairing as reference
 from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
 from tests.reference.field import fields_of
 from tests.reference.test_field import to_py_ecc
+
+
+@pytest.fixture
+def device(device: AnyDevice) -> AnyDevice:
+    """Every device that computes pairings."""
+    if device.kind == "webgpu":
+        pytest.skip("there are no pairings through WebGPU, which is told at once")
+    return device
+
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
 
@@ -124,6 +137,15 @@ def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
     vectors = load_vectors(shared_fixtures / "eip2537", "pairing_check_bls")
     assert len({vector.expected for vector in vectors}) == 2
     check_vectors(DevicePairings(device), vectors)
+
+
+def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
+    """Its drivers would compile for minutes."""
+    with pytest.raises(DeviceError, match=r"computes no pairings, .* --device cpu"):
+        pairing(webgpu_device, BN254, BN254.g1.generator, BN254.g2.generator)
+    values = np.zeros((1, 12, 8), np.uint32)
+    with pytest.raises(DeviceError, match=r"computes no pairings, .* --device cpu"):
+        product_of_values(webgpu_device, BN254, values)
 
 
 def test_shapes_are_checked(device: CpuDevice) -> None:

@@ -19,8 +19,10 @@ from quod.device.webgpu_compiler import KernelSource
 from quod.device.webgpu_kernel import grid
 from quod.device.webgpu_memory import ALIGNMENT
 from quod.errors import DeviceError, KernelError
-from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel
+from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel, types
 from quod.kernel.definition import KernelDefinition
+from quod.target import wgsl
+from quod.target.wgsl_machine import PORTABLE, WgslTarget
 from tests.device import kernels
 
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
@@ -154,7 +156,9 @@ def test_more_pointers_than_bindings(webgpu_device: WebGpuDevice) -> None:
 def test_a_piece_above_the_limit_of_a_binding_is_refused(webgpu_device: WebGpuDevice) -> None:
     memory = webgpu_device.allocate((128 << 20) + 256)
     compiled = webgpu_device.compile(kernels.increment)
-    with pytest.raises(DeviceError, match=r"kernel increment was given .*; the plan must split it"):
+    with pytest.raises(
+        DeviceError, match=r"kernel increment was given .*; split what is computed, or"
+    ):
         webgpu_device.launch(compiled, 1, 64, memory)
     webgpu_device.launch(compiled, 1, 64, memory.slice(256, memory.nbytes))
     out = np.zeros(65, np.uint32)
@@ -203,7 +207,7 @@ def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> No
 
 
 def test_the_budget_and_the_largest_buffer_are_kept_to(webgpu_device: WebGpuDevice) -> None:
-    with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; the plan must split"):
+    with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; split what"):
         webgpu_device.allocate((256 << 20) + 1)
     with pytest.raises(DeviceError, match="cannot have -1 bytes"):
         webgpu_device.allocate(-1)
@@ -385,7 +389,9 @@ def test_portable_is_what_every_browser_has(webgpu_device: WebGpuDevice) -> None
     assert machine.has("slow_subgroup")
     assert webgpu_device.largest_buffer == 128 << 20
     assert "shader-int64" not in webgpu_device.gpu.features
-    assert webgpu_device.gpu.limits["max-storage-buffers-per-shader-stage"] == 8
+    # Where loops are watched there is one more for that.
+    watched = 1 if webgpu_device.properties.is_software else 0
+    assert webgpu_device.gpu.limits["max-storage-buffers-per-shader-stage"] == 8 + watched
 
 
 def test_the_choice_of_limbs_is_kept(tmp_path: Path) -> None:
@@ -460,3 +466,73 @@ def test_swiftshader(strength: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "done\n"
+
+
+# --- loops that a driver ends
+
+
+@kernel
+def count_rounds(k: Builder, outer: U32, inner: U32, x: Pointer[U32]) -> None:
+    """x[0] = outer * inner, in two loops."""
+    one = x[1]
+    with k.range(0, outer, carry=k.constant(0, types.u32)) as outer_loop:
+        with k.range(0, inner, carry=outer_loop.carried) as inner_loop:
+            inner_loop.next(inner_loop.carried + one)
+        outer_loop.next(inner_loop.results)
+    x[0] = outer_loop.results
+
+
+@kernel
+def count_while(k: Builder, rounds: U32, unused: U32, x: Pointer[U32]) -> None:
+    """x[0] = rounds, in a loop that asks before each."""
+    with k.while_((k.constant(0, types.u32),)) as loop:
+        (done,) = loop.carried
+        loop.check(done < rounds)
+        loop.next((done + x[1],))
+    x[0] = loop.results[0]
+
+
+@pytest.mark.parametrize("definition", [count_rounds, count_while], ids=lambda own: own.name)
+def test_no_loop_ends_early_without_an_error(
+    webgpu_device: WebGpuDevice, definition: KernelDefinition
+) -> None:
+    """Mesa's lavapipe ends the loops of an instance after 65,535 rounds of all of them."""
+    compiled = webgpu_device.compile(definition)
+
+    def run(outer: int, inner: int) -> int:
+        x = np.array([0, 1], np.uint32)
+        webgpu_device.launch(compiled, 1, outer, inner, x)
+        return int(x[0])
+
+    is_nested = definition is count_rounds
+    long = [(70_000, 1), (3, 30_000), (300, 300)] if is_nested else [(70_000, 0)]
+    for outer, inner in long:
+        if webgpu_device.drops_long_loops:
+            with pytest.raises(DeviceError, match=r"kernel count_\w+ .* has ended a loop early"):
+                run(outer, inner)
+        else:
+            assert run(outer, inner) == outer * (inner if is_nested else 1)
+        # It is that work alone that was lost.
+        assert run(200, 300) == (60_000 if is_nested else 200)
+
+
+def test_ended_loops_in_recorded_work(webgpu_device: WebGpuDevice) -> None:
+    recording = webgpu_device.stream("loops").record()
+    memory = webgpu_device.upload(np.array([0, 1], np.uint32))
+    recording.launch(webgpu_device.compile(count_rounds), 1, 70_000, 1, memory, label="rounds")
+    recorded = recording.finish()
+    if not webgpu_device.drops_long_loops:
+        recorded.submit().wait()
+        return
+    with pytest.raises(DeviceError, match=r"rounds .* ended a loop early, without a word"):
+        recorded.submit().wait()
+
+
+def test_loops_are_watched_only_where_a_driver_ends_them() -> None:
+    def text(target: WgslTarget) -> str:
+        machine = target.machine(64)
+        return wgsl.translate(count_rounds.trace(machine), machine, dialect="naga").text
+
+    assert text(WgslTarget(watched_loops=True)).count("cut_short = true") == 2
+    assert "watch" not in text(PORTABLE)
+    assert "cut_short" not in text(PORTABLE)

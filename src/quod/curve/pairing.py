@@ -1,11 +1,14 @@
 """Pairings on a device: products of pairings with one final exponentiation.
 
-Points are taken to be on the curve and in their subgroups of order r: check them first.
+Points are taken to be on the curve and in their subgroups of order r: check them first. Devices are
+processors and NVIDIA's GPUs: drivers of WebGPU copy functions to their calls, and take minutes to
+compile what is milliseconds of work for a processor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,10 @@ from quod.curve.pairing_exponent import final_exponentiation
 from quod.curve.pairing_loop import MillerLoop
 from quod.curve.parameters import CURVES, Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
 from quod.field.array import to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.definition import KernelDefinition
 
 Words = NDArray[np.uint32]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -67,9 +72,18 @@ def pairing_product_words(
     """The product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
 
     `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
-    (see `quod.curve.array`); the result is of shape (12, words).
+    (see `quod.curve.array`); the result is of shape (12, words). DeviceError on WebGPU.
     """
     return _product_words(device, curve, _miller_words(device, curve, p, q))
+
+
+def _compile(device: AnyDevice, kernel: KernelDefinition, **options: Any) -> Any:
+    if device.kind == "webgpu":
+        raise DeviceError(
+            f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "
+            "compile; verify on the processor, with --device cpu"
+        )
+    return device.compile(kernel, **options)
 
 
 def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
@@ -79,7 +93,7 @@ def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) ->
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
     values = np.zeros((count, 12, words), np.uint32)
     given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
-    loops = device.compile(miller_loops, curve=curve.name)
+    loops = _compile(device, miller_loops, curve=curve.name)
     device.launch(loops, -(-count // device.lanes), count, *given, values)
     return values
 
@@ -87,7 +101,7 @@ def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) ->
 def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
     out = np.zeros((12, curve.fq.words), np.uint32)
     # One lane of a vector would take as long, and much longer to compile.
-    product = device.compile(pairing_final, lanes=1, curve=curve.name)
+    product = _compile(device, pairing_final, lanes=1, curve=curve.name)
     device.launch(product, 1, len(values), values, out)
     return out
 

@@ -23,7 +23,7 @@ def check_reach(what: str, nbytes: int, most: int) -> None:
     if nbytes > most:
         raise DeviceError(
             f"{what} has {bytes_text(nbytes)}, and the device reaches {bytes_text(most)} at most; "
-            "the plan must split it"
+            "split what is computed, or take a device that reaches more"
         )
 
 

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from quod.device.webgpu_native import Native, WebGpuError, open_native
 from quod.device.webgpu_probe import probe
 from quod.device.webgpu_program import Program, build_program, readable_words, whole_words
 from quod.device.webgpu_queue import Receipt, WebGpuQueue
-from quod.device.webgpu_shaders import COUNT, FILL
+from quod.device.webgpu_shaders import COUNT, FILL, STATE_BYTES
 from quod.device.webgpu_staging import CHUNK_BYTES, StagingBuffer, StagingRing
 from quod.device.webgpu_submission import WebGpuSubmission
 from quod.errors import DeviceError
@@ -61,6 +62,9 @@ _AHEAD = 4
 _WATCHDOG_SECONDS = 60.0
 _SOFTWARE_WATCHDOG_SECONDS = 600.0
 _LANES_A_MULTIPROCESSOR = 1024
+
+# No kernel has as many pointers, and some drivers offer half a million.
+_MOST_BINDINGS = 64
 
 # Nothing may give these back: the driver would wait for work that never ends.
 _given_up: list[Any] = []
@@ -138,9 +142,10 @@ class WebGpuDevice:
         self._kernels: KernelTable[WebGpuKernel] = KernelTable()
         self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
         self._fill_pipeline: Any = None
+        self.watch: Any = None
         self._closed = False
         self.gpu = self._open(adapter_object)
-        self.limits = adapter_limits(self.gpu.limits) if strength == "extended" else WgslLimits()
+        self.limits = self._limits()
         self.largest_buffer = min(self.limits.binding_bytes, self.limits.buffer_bytes // 2)
         clock = "timestamp-query" in self.gpu.features
         self.tick_nanoseconds = self.native.timestamp_nanoseconds(self.gpu) if clock else 0.0
@@ -164,12 +169,14 @@ class WebGpuDevice:
             self._open_queue()
             seen = probe(self)
         self.drops_long_loops = seen.drops_long_loops
+        if self.drops_long_loops:
+            self.watch = self.compiler.watch(self.queue.state, STATE_BYTES)
         u64 = "shader-int64" in self.gpu.features
         kept = stored_limbs(self._cache, self.properties, u64=u64)
         self.limbs_are_chosen = limbs is not None or kept is not None
         self.target = WgslTarget(
             self.limits, u64, seen.subgroup_size,
-            limbs or kept or default_limbs(self.properties, u64=u64),
+            limbs or kept or default_limbs(self.properties, u64=u64), self.drops_long_loops,
         )  # fmt: skip
 
     def _open(self, adapter: Any) -> Any:
@@ -178,7 +185,9 @@ class WebGpuDevice:
             features += ["shader-int64", "subgroup"]
             limits = self.properties.limits
         else:
-            limits = WgslLimits()
+            least, most = WgslLimits(), self.properties.limits.storage_buffers
+            bindings = min(least.storage_buffers + self._reserved_bindings, most)
+            limits = replace(least, storage_buffers=bindings)
         try:
             with self.native.errors():
                 return adapter.request_device_sync(
@@ -190,6 +199,19 @@ class WebGpuDevice:
                 f"{self.name} ({self.properties.name}) does not open: {error}"
             ) from error
 
+    def _limits(self) -> WgslLimits:
+        """What kernels may count on."""
+        if self.strength == "portable":
+            return WgslLimits()
+        limits = adapter_limits(self.gpu.limits)
+        bindings = min(limits.storage_buffers - self._reserved_bindings, _MOST_BINDINGS)
+        return replace(limits, storage_buffers=bindings)
+
+    @property
+    def _reserved_bindings(self) -> int:
+        """Those in which kernels tell of loops that a driver has ended; no GPU's driver does."""
+        return 1 if self.properties.is_software else 0
+
     def _open_queue(self) -> None:
         """The kernel that ends every submission, with the buffer that it counts in."""
         layout, _ = self.compiler.layout(1)
@@ -197,7 +219,10 @@ class WebGpuDevice:
             layout=layout,
             entries=[
                 {"binding": 0, "resource": {"buffer": self.nothing, "offset": 0, "size": 16}},
-                {"binding": 1, "resource": {"buffer": self.queue.state, "offset": 0, "size": 16}},
+                {
+                    "binding": 1,
+                    "resource": {"buffer": self.queue.state, "offset": 0, "size": STATE_BYTES},
+                },
             ],
         )
         self.queue.count_with(self.compiler.compile("count", COUNT, 1), group)
@@ -241,9 +266,7 @@ class WebGpuDevice:
     def choose_limbs(self, limbs: str) -> None:
         """Has kernels hold field elements so, here and in later processes on this adapter."""
         store_limbs(self._cache, self.properties, limbs, u64=self.target.u64)
-        self.target = WgslTarget(
-            self.target.limits, self.target.u64, self.target.subgroup_size, limbs
-        )
+        self.target = replace(self.target, limbs=limbs)
         self.limbs_are_chosen = True
 
     def machine(self, lanes: int, *, limbs: str | None = None) -> Machine:
@@ -255,7 +278,7 @@ class WebGpuDevice:
             )
         target = self.target
         if limbs is not None:
-            target = WgslTarget(target.limits, target.u64, target.subgroup_size, limbs)
+            target = replace(target, limbs=limbs)
         return target.machine(lanes)
 
     def compile(

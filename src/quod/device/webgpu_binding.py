@@ -87,7 +87,7 @@ def plan_bindings(kernel: str, places: Sequence[Place], limits: WgslLimits) -> B
             raise DeviceError(
                 f"kernel {kernel} was given {bytes_text(group.stop - group.start)} of memory in "
                 f"one piece; the adapter lets it reach {bytes_text(limits.binding_bytes)} of a "
-                "buffer; the plan must split it"
+                "buffer; split what is computed, or take a device that reaches more"
             )
     ranges = tuple(
         Range(group.buffer, group.start, -(-(group.stop - group.start) // WORD_BYTES) * WORD_BYTES)

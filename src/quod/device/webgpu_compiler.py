@@ -136,6 +136,7 @@ class PipelineCompiler:
         self._background = Background("quod-pipeline", threads)
         self._lock = threading.Lock()
         self._layouts: dict[int, tuple[Any, Any]] = {}
+        self._watch: Any = None
 
     def layout(self, storage: int) -> tuple[Any, Any]:
         """The layouts of the bind group and of the pipeline for a number of storage bindings."""
@@ -144,6 +145,18 @@ class PipelineCompiler:
             if found is None:
                 found = self._layouts[storage] = self._make_layout(storage)
             return found
+
+    def watch(self, state: Any, nbytes: int) -> Any:
+        """Has kernels from now on reach memory in which they tell of loops: its bind group."""
+        visibility = self._native.wgpu.ShaderStage.COMPUTE
+        entry = {"binding": 0, "visibility": visibility, "buffer": {"type": "storage"}}
+        resource = {"buffer": state, "offset": 0, "size": nbytes}
+        with self._lock, self._native.errors():
+            self._layouts.clear()
+            self._watch = self._device.create_bind_group_layout(entries=[entry])
+            return self._device.create_bind_group(
+                layout=self._watch, entries=[{"binding": 0, "resource": resource}]
+            )
 
     def _make_layout(self, storage: int) -> tuple[Any, Any]:
         compute = self._native.wgpu.ShaderStage.COMPUTE
@@ -160,7 +173,8 @@ class PipelineCompiler:
         ]
         with self._native.errors():
             group = self._device.create_bind_group_layout(entries=rows)
-            return group, self._device.create_pipeline_layout(bind_group_layouts=[group])
+            groups = [group] if self._watch is None else [group, self._watch]
+            return group, self._device.create_pipeline_layout(bind_group_layouts=groups)
 
     def compile(self, name: str, text: str, storage: int, entry: str = "main") -> Any:
         """A pipeline now; WebGpuError if the text is refused."""

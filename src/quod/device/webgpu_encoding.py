@@ -104,6 +104,8 @@ class Encoding:
         current = self._pass
         current.set_pipeline(pipeline)
         current.set_bind_group(0, bind_group, [offset])
+        if self._device.watch is not None:
+            current.set_bind_group(1, self._device.watch)
         current.dispatch_workgroups(*grid)
         self.count += 1
 

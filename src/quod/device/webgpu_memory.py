@@ -68,7 +68,7 @@ class WebGpuMemory:
         if size > self._largest:
             raise DeviceError(
                 f"a buffer of {self._name} has at most {bytes_text(self._largest)}, not "
-                f"{bytes_text(nbytes)}; the plan must split it"
+                f"{bytes_text(nbytes)}; split what is computed, or take a device that reaches more"
             )
         self.clear_away()
         with self._lock:

@@ -3,7 +3,7 @@
 The last thing that a submission does is to count itself, in a kernel, and to copy the count to
 memory that the host reaches. That the copy can be read says that the submission is done; that the
 count is right says that kernels ran at all: a driver that has lost the GPU or its memory may go on
-and give zeros.
+and give zeros. Beside it is whether a driver has ended loops early, where kernels watch for that.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from quod.device.webgpu_native import READ, Mapping, Native, WebGpuError
-from quod.device.webgpu_shaders import count_words
+from quod.device.webgpu_shaders import STATE_BYTES, count_words
 from quod.errors import DeviceError
 
 _RECEIPT_BYTES = 16
@@ -74,7 +74,7 @@ class WebGpuQueue:
         usage = native.wgpu.BufferUsage
         self._receipt_usage = usage.COPY_DST | usage.MAP_READ
         self._state = device.create_buffer(
-            size=_RECEIPT_BYTES, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+            size=STATE_BYTES, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         )
         self._counter: tuple[Any, Any] | None = None
 
@@ -166,20 +166,27 @@ class WebGpuQueue:
                     f"the device was lost in {receipt.doing()} ({told}); close it and open it again"
                 )
                 return
-            found = self._read(receipt)
-            if found != count_words(receipt.number):
+            *found, cut_short = self._read(receipt)
+            if tuple(found) != count_words(receipt.number):
                 self._die(_what_is_wrong(found, receipt))
                 return
             self._outstanding.popleft()
-            receipt.settle(None)
+            receipt.settle(self._loops_were_ended(receipt) if cut_short else None)
             self._idle_receipts.append(receipt.handle)
 
     def _read(self, receipt: Receipt) -> tuple[int, ...]:
         data = self._native.mapped_bytes(receipt.handle, _RECEIPT_BYTES, mode=READ)
-        words = tuple(int(word) for word in data.view(np.uint32)[:3])
+        words = tuple(int(word) for word in data.view(np.uint32))
         del data
         self._native.unmap(receipt.handle)
         return words
+
+    def _loops_were_ended(self, receipt: Receipt) -> DeviceError:
+        return DeviceError(
+            f"{self._name}: in {receipt.doing()} the driver has ended a loop early, without a "
+            "word, as Mesa's lavapipe does after 65,535 rounds: the results are wrong; compute "
+            "less at a time, or on the processor, with --device cpu"
+        )
 
     def _look_for_hang(self) -> None:
         if not self._outstanding:
@@ -225,7 +232,7 @@ class WebGpuQueue:
             time.sleep(min(_LONGEST_PAUSE, max(_FIRST_PAUSE, waited * _LATE)))
 
 
-def _what_is_wrong(found: tuple[int, ...], receipt: Receipt) -> str:
+def _what_is_wrong(found: Sequence[int], receipt: Receipt) -> str:
     if not any(found):
         seen = "only zeros where a known number should be"
     else:

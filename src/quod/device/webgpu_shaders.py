@@ -11,9 +11,15 @@ fn main() {
     state[0] = count;
     state[1] = (count ^ 0x5bd1e995u) * 2654435769u;
     state[2] = 0x51554f44u;
+    state[3] = state[4];
+    state[4] = 0u;
 }
 """
-"""Ends every submission: counts it, and stores two words that follow from the count."""
+"""Ends every submission: counts it, and stores two words that follow from the count.
+
+The next word tells of this submission what kernels have left in the last one; see `WATCH_WORD`.
+"""
+STATE_BYTES = 32
 
 
 def count_words(count: int) -> tuple[int, int, int]:

@@ -16,10 +16,10 @@ class Machine:
     ``sm_90a``, or empty. Features are what a kernel's strategies may ask for: ``ifma52`` (52-bit
     multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry chains), ``carry32``
     (32-bit multiply-adds with carry), ``private`` (arrays of an instance), ``subgroup`` (shuffles
-    and ballots), ``slow_subgroup`` (those
-    go through shared memory and barriers: what avoids them is faster). `shared_bytes_limit` is
-    the most shared memory that a workgroup may declare. `limbs` says how field elements are held
-    where features leave a choice; see `quod.field.lazy_limbs`.
+    and ballots), ``slow_subgroup`` (those go through shared memory and barriers: what avoids them
+    is faster), ``watched_loops`` (a driver may end them early, which kernels are to report).
+    `shared_bytes_limit` is the most shared memory that a workgroup may declare. `limbs` says how
+    field elements are held where features leave a choice; see `quod.field.lazy_limbs`.
 
     A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
     values. Its size divides the workgroup's, or exceeds it.

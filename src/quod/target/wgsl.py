@@ -16,10 +16,10 @@ from quod.kernel.machine import Machine
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
-from quod.target.wgsl_body import ATOMICS_OF_WGSL, Body, Lines
+from quod.target.wgsl_body import ATOMICS_OF_WGSL, CUT_SHORT, Body, Lines
 from quod.target.wgsl_lower import LoweredKernel, lower
 from quod.target.wgsl_machine import PORTABLE
-from quod.target.wgsl_module import Binding, Dialect, Field, WgslModule
+from quod.target.wgsl_module import WATCH_WORD, Binding, Dialect, Field, WgslModule
 from quod.target.wgsl_rules import type_text
 
 # WGSL allows 255 parameters of a function; one more is kept for none.
@@ -76,6 +76,7 @@ class Emitter:
     ) -> None:  # fmt: skip
         self.source = source
         self.machine = machine
+        self.watches_loops = machine.has("watched_loops")
         self.dialect = dialect
         self._kernel = lowered.kernel
         self._rows = rows
@@ -108,6 +109,8 @@ class Emitter:
         lines.add("  let group_id = group.y * grid.x + group.x;")
         lines.add("  if (group_id >= parameters.words[0].x) { return; }")
         lines.extend(body.lines)
+        if self.watches_loops:
+            lines.add(f"  if ({CUT_SHORT}) {{ atomicStore(&watch[{WATCH_WORD}], 1u); }}")
         lines.add("}")
         return WgslModule(
             "\n".join(lines.texts) + "\n", "main", self.source.workgroup_size, self._rows,
@@ -174,6 +177,9 @@ class Emitter:
                 f"@group(0) @binding({number + 1}) "
                 f"var<storage, read_write> buffer{number}: array<{element}>;"
             )
+        if self.watches_loops:
+            lines.add("@group(1) @binding(0) var<storage, read_write> watch: array<atomic<u32>>;")
+            lines.add(f"var<private> {CUT_SHORT}: bool = false;")
         for op in declared:
             (array,) = op.results
             element = "atomic<u32>" if array in self.atomic else "u32"

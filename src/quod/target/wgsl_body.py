@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _MOST_TEXT = 240
 _MOST_DEPTH = 20
 
+CUT_SHORT = "cut_short"
+"""The variable that says whether a driver has ended a loop."""
+
 _LAST_INDEX = 0xFFFF_FFFE
 """The largest constant index that naga takes; it is beyond every binding."""
 
@@ -288,14 +291,19 @@ class Body:
             self.add(f"let {name} = {bounds};")
             bounds = name
         by = self.text_of(step, LEVELS["product"])
-        self.add(
-            f"for (var {index} = {self.text_of(start)}; {index} < {bounds}; {index} += {by}) {{"
-        )
+        first = f"var {index} = {self.text_of(start)};"
+        watched = self.module.watches_loops
+        if watched:
+            self.add(first)
+        begin = ";" if watched else first
+        self.add(f"for ({begin} {index} < {bounds}; {index} += {by}) {{")
         self.names[region.arguments[0]] = index
         self.names.update(zip(region.arguments[1:], variables, strict=True))
         self._region(region)
         self._assign(variables, region.yielded)
         self.add("}")
+        if watched:
+            self.add(f"if ({index} < {bounds}) {{ {CUT_SHORT} = true; }}")
         self.names.update(zip(op.results, variables, strict=True))
 
     def _while(self, op: Op) -> None:
@@ -309,7 +317,18 @@ class Body:
         self._region(region)
         self._assign(variables, region.yielded)
         self.add("}")
+        if self.module.watches_loops and _is_repeatable(head):
+            # Compilers know that a flag is set where a loop ends by itself, but not that it does.
+            self.add("{")
+            self._region(head, region)
+            self._inner(f"if ({self.text_of(condition)}) {{ {CUT_SHORT} = true; }}")
+            self.add("}")
         self.names.update(zip(op.results, variables, strict=True))
+
+
+def _is_repeatable(head: Block) -> bool:
+    """Whether what a loop computes before its condition can be computed once more."""
+    return all(op.name == "yield" or op.definition.removable for op in walk(head))
 
 
 _ATOMICS = {

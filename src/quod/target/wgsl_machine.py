@@ -47,13 +47,15 @@ class WgslTarget:
 
     `u64`: there are 64-bit integers (naga's ``u64``). `subgroup_size` is the size of real
     subgroups, or 0 where they are emulated. `limbs` says how field elements are held; see
-    `quod.field.lazy_limbs`.
+    `quod.field.lazy_limbs`. `watched_loops`: the driver may end a loop early, which kernels are to
+    notice and report.
     """
 
     limits: WgslLimits = field(default_factory=WgslLimits)
     u64: bool = False
     subgroup_size: int = 0
     limbs: str = DEFAULT_LIMBS
+    watched_loops: bool = False
 
     def machine(self, workgroup_size: int = DEFAULT_WORKGROUP_SIZE) -> Machine:
         """The machine of so many instances a workgroup.
@@ -63,6 +65,8 @@ class WgslTarget:
         features = {"subgroup", "private"}
         if self.u64:
             features.add("u64")
+        if self.watched_loops:
+            features.add("watched_loops")
         size, reserved = self.subgroup_size, 256
         if not size:
             features.add("slow_subgroup")

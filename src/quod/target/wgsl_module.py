@@ -11,6 +11,12 @@ from quod.kernel import types
 from quod.kernel.ir import Location
 from quod.kernel.types import Type
 
+WATCH_WORD = 4
+"""The word of ``watch``, in bind group 1, that a kernel sets whose loops a driver has ended early.
+
+Only kernels for a machine with ``watched_loops`` have that.
+"""
+
 Dialect = Literal["naga", "tint"]
 """Whose WGSL: naga's (wgpu) or Tint's (Chromium, Dawn). They differ in extensions."""
 
