@@ -52,12 +52,16 @@ CUDA: Commands = {
 # Minutes on a GPU, so that each figure is of few repeats.
 _QUICK = ["--repeats", "5", "--seconds", "0.2"]
 _ONCE = ["--repeats", "1", "--seconds", "0"]
+_BOTH_FIELDS = ["--field", "bls12_381.fq", "--field", "bls12_381.fr"]
 _AGAINST_CUDA = ["--against", "cuda"]
 _MASP_OUTPUT = ["--curve", "bls12_381", "--constraints", "31211"]
 """As many constraints as the Output circuit of MASP has, which others have published times of."""
 
 WEBGPU: Commands = {
-    "field": [["--chosen", "--field", "bls12_381.fq", "--field", "bls12_381.fr", *_QUICK]],
+    "field": [
+        ["--chosen", *_BOTH_FIELDS, *_QUICK],
+        ["--limbs", "30/64", *_BOTH_FIELDS, *_QUICK],
+    ],
     "msm": [
         ["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK],
         ["--curve", "bls12_377", "--log2", "16", "--log2", "18", *_QUICK],
@@ -72,7 +76,7 @@ WEBGPU: Commands = {
 }
 
 PORTABLE: Commands = {
-    "field": WEBGPU["field"],
+    "field": [WEBGPU["field"][0], ["--limbs", "13", *_BOTH_FIELDS, *_QUICK]],
     "msm": WEBGPU["msm"][:1],
     "groth16": [[*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA]],
     "process": WEBGPU["process"],

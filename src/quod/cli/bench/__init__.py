@@ -117,6 +117,10 @@ def field(
     chosen: Annotated[
         bool, typer.Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
     ] = False,
+    limbs: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."),
+    ] = None,
     against: Against = None,
     repeats: Repeats = 5,
     seconds: Seconds = 0.5,
@@ -133,7 +137,7 @@ def field(
     """
     from quod.device.webgpu_names import is_webgpu_name
 
-    if is_webgpu_name(device) and not chosen:
+    if is_webgpu_name(device) and not chosen and not limbs:
         _refuse_for_study(against=against, stages=stages, trace=trace)
         _study(device, names or [], _Output(as_json, record, quiet, plot))
         return
@@ -141,7 +145,7 @@ def field(
 
     _run(
         "field",
-        cases(device, names or []),
+        cases(device, names or [], limbs or []),
         device=device,
         against=against,
         repeats=repeats,

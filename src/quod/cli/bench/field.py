@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.harness import Case
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -22,6 +22,7 @@ from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.calibration import calibrate
 from quod.field.cost import product_cost, square_cost
+from quod.field.lazy_limbs import LimbChoice
 from quod.field.moduli import MODULI, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
@@ -61,37 +62,59 @@ def field_products(
         field.store(x, first + (1 + chain), element)
 
 
-def cases(device: str, names: Sequence[str]) -> Iterator[Case]:
-    """A case for each field and each number of threads; all fields if `names` is empty."""
+def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
+    """A case for each field and each number of threads; all fields if `names` is empty.
+
+    On WebGPU elements are held in these `limbs`, or in what the device has chosen.
+    """
     unknown = [name for name in names if name not in MODULI]
     if unknown:
         raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(MODULI)}")
     opened = open_device(device)
+    choices = _limbs_of(opened, limbs)
     for modulus in (MODULI[name] for name in names or MODULI):
         if not opened.unified:
-            yield from _gpu_cases(modulus, opened)
+            for choice in choices:
+                yield from _gpu_cases(modulus, opened, choice)
             continue
         assert isinstance(opened, CpuDevice)
         for threads in sorted({1, opened.threads}):
             yield _case(modulus, CpuDevice(strategy=opened.strategy, threads=threads))
 
 
-def _gpu_cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
-    """Products and squares a second, of a chain an instance, on all of a GPU."""
+def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
+    """In what limbs a GPU is to hold elements; one empty name where there is no choice.
+
+    InputError for what is no choice, or none of this device.
+    """
     from quod.device.webgpu import WebGpuDevice
 
-    calibrate(device)
-    limbs: dict[str, Parameter] = {}
-    steps = STEPS
-    if isinstance(device, WebGpuDevice):
-        limbs["limbs"] = device.limbs
-        steps = _FEW_STEPS if device.drops_long_loops else STEPS
+    if not isinstance(device, WebGpuDevice):
+        if given:
+            raise InputError(f"{device.name} leaves no choice of limbs; devices of WebGPU do")
+        return [""]
+    for name in given:
+        try:
+            needs_u64 = LimbChoice.parse(name).wide
+        except ValueError as error:
+            raise InputError(f"--limbs: {error}") from error
+        if needs_u64 and not device.target.u64:
+            raise InputError(f"limbs {name} take 64-bit integers, which {device.name} has not")
+    if not given:
+        calibrate(device)
+    return given or [device.limbs]
+
+
+def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Case]:
+    """Products and squares a second, of a chain an instance, on all of a GPU."""
+    limbs: dict[str, Any] = {"limbs": choice} if choice else {}
+    steps = _FEW_STEPS if getattr(device, "drops_long_loops", False) else STEPS
     groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
     count = groups * device.lanes
     elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
     for what, square in (("product", False), ("square", True)):
         compiled = device.compile(
-            field_products, modulus=modulus, chains=_GPU_CHAINS, square=square
+            field_products, modulus=modulus, chains=_GPU_CHAINS, square=square, **limbs
         )  # fmt: skip
         _check(
             modulus, device.lanes, _GPU_CHAINS, partial(device.launch, compiled, 1), square=square

@@ -1,0 +1,39 @@
+"""`quod bench field --limbs`: products in limbs that Quod does not choose by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quod.cli.bench.field import cases as cases_of
+from quod.errors import InputError
+
+if TYPE_CHECKING:
+    from quod.device.webgpu import WebGpuDevice
+
+
+def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> None:
+    cases = cases_of(webgpu_device.name, ["bn254.fr"], ["14:rolled", "15:rolled"])
+    found = [(case.parameters["what"], case.parameters["limbs"], case.run()) for case in cases]
+    assert [row[:2] for row in found] == [
+        ("product", "14:rolled"), ("square", "14:rolled"),
+        ("product", "15:rolled"), ("square", "15:rolled"),
+    ]  # fmt: skip
+    assert all(isinstance(rate, float) and rate > 0 for *_, rate in found)
+
+
+@pytest.mark.parametrize(
+    ("device", "limbs", "message"),
+    [
+        ("cpu", "13", "cpu leaves no choice of limbs"),
+        ("", "11", "--limbs: limbs in words of 32 bits have 12 to 16 bits, not 11"),
+        ("", "thirteen", "--limbs: 'thirteen' is no choice of limbs"),
+        ("", "30/64", "limbs 30/64 take 64-bit integers, which webgpu:.* has not"),
+    ],
+)
+def test_what_is_no_choice(
+    webgpu_device: WebGpuDevice, device: str, limbs: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        next(cases_of(device or webgpu_device.name, [], [limbs]))
