@@ -4,7 +4,7 @@
     python tools/test_table.py build/vulkan.xml --device webgpu > benchmarks/results/tests-NAME.md
 
 Tests by folder, with why those were skipped that were. Without `--device` nothing is asked of the
-machine, and the table says nothing of it.
+machine, and the table says what `--on` does.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ def table(report: Path, heading: str, about: str) -> str:
     reasons: Counter[str] = Counter()
     failed = []
     for case in root.iter("testcase"):
+        # One that was running when a run was ended has no name.
+        if not case.get("classname"):
+            continue
         ended, where = outcome(case), folder(case)
         counts[where][ended] += 1
         seconds[where] += round(float(case.get("time", 0)))
@@ -67,10 +70,20 @@ def table(report: Path, heading: str, about: str) -> str:
         lines.append(f"| {where} | {shown} | {seconds[where]} |")
     shown = " | ".join(str(total[name]) for name in _OUTCOMES)
     lines += [f"| **all** | {shown} | {seconds.total()} |", ""]
-    lines += [f"Failed: {name}" for name in failed]
-    lines += ["| skipped | why |", "|---|---|"]
+    for name, ids in _by_function(failed).items():
+        lines.append(f"Failed: {name} ({', '.join(ids)}).")
+    lines += ["", "| skipped | why |", "|---|---|"]
     lines += [f"| {count} | {text} |" for text, count in reasons.most_common()]
     return "\n".join(lines) + "\n"
+
+
+def _by_function(names: list[str]) -> dict[str, list[str]]:
+    """The parameters of tests by the function that has them."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        function, _, parameters = name.removesuffix("]").partition("[")
+        found[function].append(parameters)
+    return found
 
 
 def main() -> None:
@@ -80,15 +93,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("report", type=Path, help="what --junitxml has written")
     parser.add_argument("--device", help="what it was run on: cuda or webgpu")
+    parser.add_argument("--on", default="", help="what it was run on, where no device is named")
+    parser.add_argument("--commit", help="of what was run, by default this checkout's")
     parser.add_argument("--command", default="make test-vulkan", help="what was run")
+    parser.add_argument("--note", default="", help="a sentence about this run")
     arguments = parser.parse_args()
-    about = f"`{arguments.command}`, commit {current_commit()}."
-    heading = "Tests on a GPU"
+    about = f"`{arguments.command}`, commit {arguments.commit or current_commit()}."
+    heading = f"Tests on {arguments.on or 'a GPU'}"
     if arguments.device:
         found = machine(arguments.device)
         heading = f"Tests on one {found['gpu']}"
         about += f" {found.get(arguments.device) or found.get('driver')}."
-    print(table(arguments.report, heading, about), end="")
+    print(table(arguments.report, heading, f"{about} {arguments.note}".strip()), end="")
 
 
 if __name__ == "__main__":

@@ -208,6 +208,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 def test_the_commit_is_this_checkouts_or_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QUOD_COMMIT", raising=False)
     repository = Path(__file__).resolve().parents[2]
     if (repository / ".git").exists():
         command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
@@ -215,6 +216,8 @@ def test_the_commit_is_this_checkouts_or_the_version(monkeypatch: pytest.MonkeyP
         assert head.startswith(harness.current_commit().rstrip("+"))
     monkeypatch.setenv("PATH", "")
     assert harness.current_commit() == f"v{__version__}"
+    monkeypatch.setenv("QUOD_COMMIT", "0123456789ab")
+    assert harness.current_commit() == "0123456789ab"
 
 
 def test_the_recorded_command_names_no_folder_of_this_machine() -> None:

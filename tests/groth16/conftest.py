@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
 from quod.groth16 import generate_key
 from tests.groth16.circuits import Circuit, recurrence
 
@@ -20,6 +22,12 @@ class Made:
     r1cs: Path
     wtns: Path
     zkey: Path
+
+
+@pytest.fixture
+def pairing_device(device: AnyDevice) -> AnyDevice:
+    """Every device that computes pairings; the processor for those of WebGPU, which refuse them."""
+    return open_device("cpu") if device.kind == "webgpu" else device
 
 
 @pytest.fixture(scope="session")

@@ -52,14 +52,16 @@ def of_the_processor(folder: Path) -> str:
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
-def test_every_circom_set_proves(shared_fixtures: Path, device: AnyDevice, name: str) -> None:
+def test_every_circom_set_proves(
+    shared_fixtures: Path, device: AnyDevice, pairing_device: AnyDevice, name: str
+) -> None:
     folder = shared_fixtures / "circom" / name
     key = ProvingKey.from_zkey(folder / "circuit.zkey", device=device)
     proof, public = key.prove(folder / "witness.wtns", seed=SEED)
     # Where there is no snarkjs beside a GPU, this ties its proofs to those that snarkjs takes.
     assert proof.to_json() == of_the_processor(folder)
     assert public == circom.read_public(folder / "public.json")
-    published = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    published = VerifyingKey.from_json(folder / "verification_key.json", device=pairing_device)
     assert published.verify(public, proof)
     if public:
         r = CURVES[key.curve].fr.value

@@ -18,7 +18,8 @@ from quod.curve.affine import AffineGroup
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError, MismatchError
+from quod.device.webgpu import WebGpuDevice
+from quod.errors import DeviceError, InputError, MismatchError
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.groth16.points import affine_group
 from tests.groth16.circuits import CIRCOM_SETS
@@ -80,11 +81,16 @@ def test_an_honest_proof(proved: Proved) -> None:
     assert verify(key, tuple(public), proof) is True
 
 
+def test_a_device_without_pairings_is_refused(made: Make, webgpu_device: WebGpuDevice) -> None:
+    with pytest.raises(DeviceError, match=r"computes no pairings, .*; verify on the processor"):
+        VerifyingKey.from_zkey(made("bn254").zkey, device=webgpu_device)
+
+
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
-def test_proofs_of_snarkjs(shared_fixtures: Path, device: AnyDevice, name: str) -> None:
+def test_proofs_of_snarkjs(shared_fixtures: Path, pairing_device: AnyDevice, name: str) -> None:
     folder = shared_fixtures / "circom" / name
-    key = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    key = VerifyingKey.from_json(folder / "verification_key.json", device=pairing_device)
     public = circom.read_public(folder / "public.json")
     proof = Proof.from_json(folder / "circom.proof")
     assert verify(key, public, proof)
@@ -97,14 +103,14 @@ def test_proofs_of_snarkjs(shared_fixtures: Path, device: AnyDevice, name: str) 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
 def test_a_key_from_a_zkey_is_the_published_one(
-    shared_fixtures: Path, device: AnyDevice, name: str
+    shared_fixtures: Path, pairing_device: AnyDevice, name: str
 ) -> None:
     folder = shared_fixtures / "circom" / name
-    key = VerifyingKey.from_zkey(folder / "circuit.zkey", device=device)
+    key = VerifyingKey.from_zkey(folder / "circuit.zkey", device=pairing_device)
     ours = json.loads(key.to_json())
     published = json.loads((folder / "verification_key.json").read_text())
     assert ours == published
-    again = VerifyingKey.from_json(folder / "verification_key.json", device=device)
+    again = VerifyingKey.from_json(folder / "verification_key.json", device=pairing_device)
     assert (again.alpha_g1, again.ic) == (key.alpha_g1, key.ic)
 
 

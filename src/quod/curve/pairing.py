@@ -8,7 +8,6 @@ compile what is milliseconds of work for a processor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field.array import to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
-from quod.kernel.definition import KernelDefinition
 
 Words = NDArray[np.uint32]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -77,31 +75,33 @@ def pairing_product_words(
     return _product_words(device, curve, _miller_words(device, curve, p, q))
 
 
-def _compile(device: AnyDevice, kernel: KernelDefinition, **options: Any) -> Any:
+def check_device(device: AnyDevice) -> None:
+    """DeviceError for a device that computes no pairings."""
     if device.kind == "webgpu":
         raise DeviceError(
             f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "
             "compile; verify on the processor, with --device cpu"
         )
-    return device.compile(kernel, **options)
 
 
 def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
+    check_device(device)
     words = curve.fq.words
     count = len(p)
     if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
     values = np.zeros((count, 12, words), np.uint32)
     given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
-    loops = _compile(device, miller_loops, curve=curve.name)
+    loops = device.compile(miller_loops, curve=curve.name)
     device.launch(loops, -(-count // device.lanes), count, *given, values)
     return values
 
 
 def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
+    check_device(device)
     out = np.zeros((12, curve.fq.words), np.uint32)
     # One lane of a vector would take as long, and much longer to compile.
-    product = _compile(device, pairing_final, lanes=1, curve=curve.name)
+    product = device.compile(pairing_final, lanes=1, curve=curve.name)
     device.launch(product, 1, len(values), values, out)
     return out
 

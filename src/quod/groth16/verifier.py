@@ -27,6 +27,7 @@ from quod.curve.operations import first_bad_point
 from quod.curve.pairing import (
     Fq12Integers,
     Pair,
+    check_device,
     miller_values,
     pairing,
     product_of_values,
@@ -87,7 +88,8 @@ class VerifyingKey:
 
     Points are plain affine integers, None for infinity; `ic` has one more than there are public
     inputs. Raises `InputError` for a key that no proof may be checked with; `path` is for its
-    message. What verifications share is computed once, when first needed.
+    message. DeviceError for a device of WebGPU, which computes no pairings. What verifications
+    share is computed once, when first needed.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class VerifyingKey:
         self.delta_g2 = delta_g2
         self.ic = tuple(ic)
         self.device = resolve_device(device)
+        check_device(self.device)
         self._check(path)
 
     @classmethod

@@ -119,7 +119,9 @@ def field(
     ] = False,
     limbs: Annotated[
         list[str] | None,
-        typer.Option(metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."),
+        typer.Option(
+            "--limbs", metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."
+        ),
     ] = None,
     against: Against = None,
     repeats: Repeats = 5,

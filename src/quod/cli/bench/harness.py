@@ -194,8 +194,10 @@ def _spread(times: Sequence[float]) -> float:
 def current_commit() -> str:
     """The commit of the checkout that this code runs from, marked "+" if it was changed since.
 
-    Of a copy without its history it is what QUOD_COMMIT says, else the version.
+    QUOD_COMMIT says it for a copy that has not all of its history; without any it is the version.
     """
+    if named := os.environ.get("QUOD_COMMIT"):
+        return named
     here = Path(__file__).resolve().parent
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")
@@ -203,7 +205,7 @@ def current_commit() -> str:
         _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("QUOD_COMMIT") or f"v{__version__}"
+        return f"v{__version__}"
     return commit + ("+" if changed else "")
 
 
