@@ -33,8 +33,8 @@ MODULI = (BLS12_381_FQ, BLS12_381_FR)
 """381 and 255 bits: coordinates and scalars."""
 
 CANDIDATES = ("12:rolled", "13:rolled", "15:rolled")
-"""Loops only. A product alone is faster without one, but drivers copy it to wherever it is called:
-sums of points were measured slower then, and took twice as long to compile."""
+"""Loops only. A product alone is faster without one, MSMs are hardly, and kernels take up to twenty
+times as long to compile (docs/design/optimisations.md)."""
 U64_CANDIDATES = ("29/64:rolled", "30/64:rolled")
 
 _BUDGET = 0.02
