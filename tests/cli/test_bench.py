@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import time
@@ -18,8 +19,6 @@ from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quod.device.webgpu import WebGpuDevice
 
 PLAN = harness.Plan(repeats=3, seconds=0.0)
@@ -70,25 +69,24 @@ def test_short_work_is_repeated_until_the_time_is_used() -> None:
     assert row.repeats == 4
 
 
-def test_each_side_is_warmed_up_before_any_is_measured() -> None:
+def test_our_side_is_warmed_up_once_all_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
     order: list[str] = []
-
-    def side(name: str) -> Callable[[], None]:
-        def run() -> None:
-            order.append(name)
-            time.sleep(0.002)
-
-        return run
-
-    case = harness.Case({}, side("a"), peers={"b": side("b")})
-    [row] = measure([case], "b", harness.Plan(repeats=3, seconds=0, warm_up=0.02))
+    case = harness.Case({}, lambda: order.append("a"), peers={"b": lambda: order.append("b")})
+    plan = harness.Plan(repeats=3, seconds=0, warm_up=0.004)
+    [row] = measure([case], "b", plan)
     assert row.repeats == 3
-    warm_up = order[2:-6]
-    assert order[:2] == ["a", "b"]
-    assert order[-6:] == ["a", "b"] * 3
-    assert warm_up == sorted(warm_up)
-    assert 2 <= warm_up.count("a") <= 10
-    assert 2 <= warm_up.count("b") <= 10
+    assert order == ["a", "b", *"aaa", *"ababab"]
+
+
+def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
+    figures = iter([1.0, 2.0, 3.0, 50.0, 51.0, 52.0])
+    case = harness.Case({}, lambda: next(figures), unit="G/s", reads=True)
+    [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=0.004))
+    assert row.median == 51
 
 
 def test_gpus_are_warmed_up() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quod.cli import entry
 from quod.cli.bench.field import cases as cases_of
 from quod.errors import InputError
 
@@ -37,3 +38,10 @@ def test_what_is_no_choice(
 ) -> None:
     with pytest.raises(InputError, match=message):
         next(cases_of(device or webgpu_device.name, [], [limbs]))
+
+
+def test_chosen_limbs_and_others_are_not_asked_for_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert entry.run(["bench", "field", "--device", "webgpu", "--chosen", "--limbs", "13"]) == 2
+    assert "--limbs" in capsys.readouterr().err

@@ -492,7 +492,34 @@ def count_while(k: Builder, rounds: U32, unused: U32, x: Pointer[U32]) -> None:
     x[0] = loop.results[0]
 
 
-@pytest.mark.parametrize("definition", [count_rounds, count_while], ids=lambda own: own.name)
+@kernel
+def count_by_calls(k: Builder, rounds: U32, unused: U32, x: Pointer[U32]) -> None:
+    """x[0] = rounds, where the loop's condition is a branch of a call."""
+    with k.while_((k.constant(0, types.u32),)) as loop:
+        (done,) = loop.carried
+        is_less = k.call("is_less", lambda _, a, b: a < b, done, rounds)
+        with k.if_(is_less) as branch:
+            branch.give(done < rounds)
+        with branch.otherwise():
+            branch.give(k.constant(False, types.bool_))
+        loop.check(branch.results)
+        loop.next((done + x[1],))
+    x[0] = loop.results[0]
+
+
+@kernel
+def count_in_memory(k: Builder, rounds: U32, x: Pointer[U32]) -> None:
+    """x[0] = rounds, in a loop that stores before it asks."""
+    with k.while_((k.constant(0, types.u32),)) as loop:
+        (done,) = loop.carried
+        x[0] = done
+        loop.check(done < rounds)
+        loop.next((done + x[1],))
+
+
+@pytest.mark.parametrize(
+    "definition", [count_rounds, count_while, count_by_calls], ids=lambda own: own.name
+)
 def test_no_loop_ends_early_without_an_error(
     webgpu_device: WebGpuDevice, definition: KernelDefinition
 ) -> None:
@@ -516,6 +543,16 @@ def test_no_loop_ends_early_without_an_error(
         assert run(200, 300) == (60_000 if is_nested else 200)
 
 
+def test_what_cannot_be_watched_is_refused(webgpu_device: WebGpuDevice) -> None:
+    if webgpu_device.drops_long_loops:
+        with pytest.raises(KernelError, match=r"test_webgpu.py:\d+: what a while loop does before"):
+            webgpu_device.compile(count_in_memory)
+        return
+    x = np.array([0, 1], np.uint32)
+    webgpu_device.launch(webgpu_device.compile(count_in_memory), 1, 70_000, x)
+    assert x[0] == 70_000
+
+
 def test_ended_loops_in_recorded_work(webgpu_device: WebGpuDevice) -> None:
     recording = webgpu_device.stream("loops").record()
     memory = webgpu_device.upload(np.array([0, 1], np.uint32))
@@ -536,3 +573,25 @@ def test_loops_are_watched_only_where_a_driver_ends_them() -> None:
     assert text(WgslTarget(watched_loops=True)).count("cut_short = true") == 2
     assert "watch" not in text(PORTABLE)
     assert "cut_short" not in text(PORTABLE)
+
+
+def test_an_upload_that_is_interrupted_leaves_the_ring_as_it_was(
+    webgpu_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = np.arange(1 << 18, dtype=np.uint32)
+    buffer = webgpu_device.upload(data)
+    before = webgpu_device.uploads.nbytes
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(webgpu_device.uploads, "write", interrupted)
+        for _ in range(100):
+            with pytest.raises(KeyboardInterrupt):
+                webgpu_device.upload(data, into=buffer)
+    assert webgpu_device.uploads.nbytes <= before
+    webgpu_device.upload(data[::-1].copy(), into=buffer)
+    found = np.zeros_like(data)
+    webgpu_device.download(buffer, found)
+    assert np.array_equal(found, data[::-1])

@@ -75,7 +75,7 @@ def pairing_product_words(
     return _product_words(device, curve, _miller_words(device, curve, p, q))
 
 
-def check_device(device: AnyDevice) -> None:
+def check_pairing_device(device: AnyDevice) -> None:
     """DeviceError for a device that computes no pairings."""
     if device.kind == "webgpu":
         raise DeviceError(
@@ -85,7 +85,7 @@ def check_device(device: AnyDevice) -> None:
 
 
 def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
-    check_device(device)
+    check_pairing_device(device)
     words = curve.fq.words
     count = len(p)
     if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
@@ -98,7 +98,7 @@ def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) ->
 
 
 def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
-    check_device(device)
+    check_pairing_device(device)
     out = np.zeros((12, curve.fq.words), np.uint32)
     # One lane of a vector would take as long, and much longer to compile.
     product = device.compile(pairing_final, lanes=1, curve=curve.name)

@@ -67,9 +67,9 @@ class Device(Protocol[Kernel]):
     fill the device, `multiprocessors` how many parts of it share them out, `strategy` how field
     elements are held, `memory_budget` how many bytes a plan may count on. Kernels reach the memory
     of `space`, which on a `unified` device is the host's: they read and write arrays in place
-    there. On an `in_order` device streams take turns: what is submitted later, by any of them or by
-    `upload`, comes later. `largest_buffer` is how many bytes a kernel reaches through one argument
-    at most; a buffer has at most twice as many.
+    there. On an `in_order` device work of several streams does not overlap, and what is submitted
+    after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
+    kernel reaches through one argument at most; a buffer has at most twice as many.
     """
 
     @property

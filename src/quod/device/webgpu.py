@@ -65,6 +65,7 @@ _LANES_A_MULTIPROCESSOR = 1024
 
 # No kernel has as many pointers, and some drivers offer half a million.
 _MOST_BINDINGS = 64
+_BINDINGS_KEY = "max-storage-buffers-per-shader-stage"
 
 # Nothing may give these back: the driver would wait for work that never ends.
 _given_up: list[Any] = []
@@ -170,6 +171,11 @@ class WebGpuDevice:
             seen = probe(self)
         self.drops_long_loops = seen.drops_long_loops
         if self.drops_long_loops:
+            if self.gpu.limits[_BINDINGS_KEY] <= self.limits.storage_buffers:
+                raise DeviceError(
+                    f"{self.name} ({self.properties.name}) ends long loops early and has no "
+                    "binding left in which kernels could tell; take another device"
+                )
             self.watch = self.compiler.watch(self.queue.state, STATE_BYTES)
         u64 = "shader-int64" in self.gpu.features
         kept = stored_limbs(self._cache, self.properties, u64=u64)
@@ -351,10 +357,15 @@ class WebGpuDevice:
             for at in range(0, size, CHUNK_BYTES):
                 piece = min(CHUNK_BYTES, size - at)
                 staging = self.take_staging(self.uploads, piece)
-                self.uploads.write(staging, data[at : at + piece])
-                encoding = Encoding(self)
-                encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
-                self.queue.submit(encoding.encoder, lambda: "copying memory", target)
+                try:
+                    self.uploads.write(staging, data[at : at + piece])
+                    encoding = Encoding(self)
+                    encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
+                    self.queue.submit(encoding.encoder, lambda: "copying memory", target)
+                except BaseException:
+                    # Ctrl-C, mostly; the ring must not run out of buffers.
+                    self.drop_staging([], [staging])
+                    raise
                 self.uploads.give_back(staging)
         return target
 

@@ -27,7 +27,7 @@ from quod.curve.operations import first_bad_point
 from quod.curve.pairing import (
     Fq12Integers,
     Pair,
-    check_device,
+    check_pairing_device,
     miller_values,
     pairing,
     product_of_values,
@@ -115,7 +115,7 @@ class VerifyingKey:
         self.delta_g2 = delta_g2
         self.ic = tuple(ic)
         self.device = resolve_device(device)
-        check_device(self.device)
+        check_pairing_device(self.device)
         self._check(path)
 
     @classmethod

@@ -7,6 +7,7 @@ them again and again, a third of the time that tracing takes, and finds nothing.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,18 @@ from contextlib import contextmanager
 _lock = threading.Lock()
 _pauses = 0
 _was_enabled = False
+
+
+def _forget_pauses() -> None:
+    """A forked process has none of the threads that had paused it."""
+    global _lock, _pauses
+    if _pauses and _was_enabled:
+        gc.enable()
+    _lock, _pauses = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pauses)
 
 
 @contextmanager
@@ -29,6 +42,6 @@ def paused() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _pauses -= 1
+            _pauses = max(0, _pauses - 1)
             if not _pauses and _was_enabled:
                 gc.enable()

@@ -25,6 +25,11 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     kernel.functions = [function for function in kernel.functions if id(function) in called]
 
 
+def is_without_effect(block: Block) -> bool:
+    """Whether a region may be left out, or done once more, if nobody needs its results."""
+    return _Sweep().without_effect(block)
+
+
 class _Sweep:
     """Removes dead ops backwards."""
 
@@ -46,13 +51,14 @@ class _Sweep:
 
     def _removable(self, op: Op) -> bool:
         if op.name in ("if", "for"):
-            return all(map(self._without_effect, op.regions))
+            return all(map(self.without_effect, op.regions))
         if op.name == "call":
             function: Function = op.attributes["function"]
             if id(function) not in self._pure_functions:
-                self._pure_functions[id(function)] = self._without_effect(function.block)
+                self._pure_functions[id(function)] = self.without_effect(function.block)
             return self._pure_functions[id(function)]
         return op.definition.removable
 
-    def _without_effect(self, block: Block) -> bool:
+    def without_effect(self, block: Block) -> bool:
+        """Whether nothing in a region has one."""
         return all(op.name == "yield" or self._removable(op) for op in block.ops)

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from quod.errors import KernelError
 from quod.kernel.ir import Block, Function, Location, Op, walk
+from quod.kernel.passes import is_without_effect
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 from quod.target.wgsl_rules import LEVELS, RULES, constant_text, type_text
@@ -317,18 +319,19 @@ class Body:
         self._region(region)
         self._assign(variables, region.yielded)
         self.add("}")
-        if self.module.watches_loops and _is_repeatable(head):
+        if self.module.watches_loops:
             # Compilers know that a flag is set where a loop ends by itself, but not that it does.
+            if not is_without_effect(head):
+                raise KernelError(
+                    f"{op.location}: what a while loop does before its condition has an effect, "
+                    "which a driver that ends loops early does not allow: put that behind the "
+                    "condition, or run the kernel on the processor"
+                )
             self.add("{")
             self._region(head, region)
             self._inner(f"if ({self.text_of(condition)}) {{ {CUT_SHORT} = true; }}")
             self.add("}")
         self.names.update(zip(op.results, variables, strict=True))
-
-
-def _is_repeatable(head: Block) -> bool:
-    """Whether what a loop computes before its condition can be computed once more."""
-    return all(op.name == "yield" or op.definition.removable for op in walk(head))
 
 
 _ATOMICS = {

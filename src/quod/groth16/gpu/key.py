@@ -118,10 +118,10 @@ class _Slot:
             {name: bases.record(first, name, witness) for name in key._names if name in _EARLY}
         )
         self._early_event: Event | None = None
-        # What uses one memory stays in one recording, which puts it in order.
-        if self._device.in_order or not bases.is_apart("H"):
+        if self._device.in_order:
             self._early_event = first.event("the sums of A and B")
-        else:
+        elif bases.is_apart("H"):
+            # What uses one memory stays in one recording, which puts it in order.
             last = self._device.stream("proof").record()
         c = bases.record(first, "C", witness)
         h = bases.record(last, "H", key._quotient.record(last, witness))

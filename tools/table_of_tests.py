@@ -1,7 +1,7 @@
 """The table of a test run on a GPU, for benchmarks/results, from pytest's own report.
 
-    make test-vulkan PYTEST_ARGS="-n 8 --junitxml=build/vulkan.xml"
-    python tools/test_table.py build/vulkan.xml --device webgpu > benchmarks/results/tests-NAME.md
+    make test-vulkan PYTEST_ARGS="-n 8 --junitxml=build/run.xml"
+    python tools/table_of_tests.py build/run.xml --device webgpu > benchmarks/results/tests-NAME.md
 
 Tests by folder, with why those were skipped that were. Without `--device` nothing is asked of the
 machine, and the table says what `--on` does.
@@ -28,7 +28,8 @@ def outcome(case: ElementTree.Element) -> str:
 
 def folder(case: ElementTree.Element) -> str:
     """The folder of a test, from a class name such as ``tests.msm.gpu.test_sort``."""
-    modules = [name for name in case.get("classname", "").split(".") if not name[:1].isupper()]
+    place = case.get("classname") or case.get("name", "")
+    modules = [name for name in place.split(".") if not name[:1].isupper()]
     return "/".join(modules[:-1])
 
 
@@ -37,6 +38,7 @@ def reason(case: ElementTree.Element) -> str:
     skipped = case.find("skipped")
     message = "" if skipped is None else skipped.get("message", "")
     text = re.sub(r"\d+ (bytes|lines)", r"so many \1", message)
+    text = " ".join(text.split()).replace("|", "/")
     return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " ..."
 
 
@@ -44,21 +46,22 @@ def table(report: Path, heading: str, about: str) -> str:
     """The page as markdown."""
     root = ElementTree.parse(report).getroot()
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     reasons: Counter[str] = Counter()
     failed = []
     for case in root.iter("testcase"):
-        # One that was running when a run was ended has no name.
-        if not case.get("classname"):
-            continue
         ended, where = outcome(case), folder(case)
+        # One that was running when a run was ended has no name; a module that was not imported has
+        # no class.
+        if not case.get("classname") and ended != "failed":
+            continue
         counts[where][ended] += 1
-        seconds[where] += round(float(case.get("time", 0)))
+        seconds[where] += float(case.get("time", 0))
         if ended == "skipped":
             reasons[reason(case)] += 1
         if ended == "failed":
-            failed.append(f"{case.get('classname')}::{case.get('name')}")
-    lines = [f"# {heading}", "", "Written by tools/test_table.py.", "", about, ""]
+            failed.append("::".join(filter(None, (case.get("classname"), case.get("name")))))
+    lines = [f"# {heading}", "", "Written by tools/table_of_tests.py.", "", about, ""]
     lines += [
         "| folder | passed | skipped | failed | seconds, all workers |",
         "|---|---|---|---|---|",
@@ -67,11 +70,12 @@ def table(report: Path, heading: str, about: str) -> str:
     for where, own in sorted(counts.items()):
         total.update(own)
         shown = " | ".join(str(own[name]) for name in _OUTCOMES)
-        lines.append(f"| {where} | {shown} | {seconds[where]} |")
+        lines.append(f"| {where} | {shown} | {seconds[where]:.0f} |")
     shown = " | ".join(str(total[name]) for name in _OUTCOMES)
-    lines += [f"| **all** | {shown} | {seconds.total()} |", ""]
+    lines += [f"| **all** | {shown} | {sum(seconds.values()):.0f} |", ""]
     for name, ids in _by_function(failed).items():
-        lines.append(f"Failed: {name} ({', '.join(ids)}).")
+        shown = f" ({', '.join(ids)})" if any(ids) else ""
+        lines.append(f"Failed: {name}{shown}.")
     lines += ["", "| skipped | why |", "|---|---|"]
     lines += [f"| {count} | {text} |" for text, count in reasons.most_common()]
     return "\n".join(lines) + "\n"
