@@ -17,6 +17,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from quod.cli.bench.harness import warm_up, warm_up_of
 from quod.curve.groups import GROUPS, Group
 from quod.device.cache import CompileCache
 from quod.device.timeline import Timeline
@@ -24,11 +25,11 @@ from quod.device.webgpu import WebGpuDevice
 from quod.errors import QuodError
 from quod.field.array import random_elements
 from quod.field.calibration import CANDIDATES, U64_CANDIDATES
+from quod.field.lazy_limbs import LimbChoice
 from quod.msm import MsmBases, msm
 from quod.msm.fixed_base import multiply_generator
 
 _RUNS = 7
-_WARM_UP = 0.5
 UNROLLED = ("13", "15", "29/64", "30/64")
 """What is not offered: hardly faster, and much longer to compile."""
 
@@ -49,9 +50,7 @@ def row(device: WebGpuDevice, group: Group, points: Any, scalars: Any) -> tuple[
     bases = MsmBases(device, group, points)
     result = msm(device, group, bases, scalars)
     first = perf_counter() - begin
-    # A GPU's clock falls while kernels are compiled.
-    while perf_counter() - begin < first + _WARM_UP:
-        msm(device, group, bases, scalars)
+    warm_up(lambda: msm(device, group, bases, scalars), warm_up_of(device.name))
     walls: list[float] = []
     stages: dict[str, list[float]] = {"accumulate": [], "reduce": []}
     for _ in range(_RUNS):
@@ -60,14 +59,9 @@ def row(device: WebGpuDevice, group: Group, points: Any, scalars: Any) -> tuple[
         if msm(device, group, bases, scalars, timeline=timeline) != result:
             raise QuodError("two runs of an MSM differ; please report it")
         walls.append(perf_counter() - begin)
+        seconds = {stage.name: stage.seconds for stage in timeline.table()}
         for name, times in stages.items():
-            times.append(
-                sum(
-                    1e-9 * (one.end_ns - one.begin_ns)
-                    for one in timeline.rows()
-                    if one.name == name and one.end_ns is not None
-                )
-            )  # fmt: skip
+            times.append(seconds.get(name, 0.0))
     figures = [first, *(1e3 * median(times) for times in (walls, *stages.values()))]
     return figures, result
 
@@ -93,7 +87,7 @@ def measure(arguments: argparse.Namespace, group: Group, log2: int) -> None:
     expected: Any = None
     for limbs in arguments.limbs or (*CANDIDATES, *U64_CANDIDATES, *UNROLLED):
         with tempfile.TemporaryDirectory() as folder:
-            wide = "/64" in limbs
+            wide = LimbChoice.parse(limbs).wide
             device = WebGpuDevice(
                 arguments.adapter, strength="extended" if wide else "portable", limbs=limbs,
                 cache=CompileCache(Path(folder)),

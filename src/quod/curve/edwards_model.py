@@ -16,8 +16,11 @@ from functools import cache, cached_property
 from quod.curve.edwards_point import EdwardsArithmetic
 from quod.curve.groups import Group
 from quod.curve.parameters import EDWARDS_BLS12, EdwardsCurve, G1Parameters, G1Point
+from quod.curve.shared_inversion import share_inversion
+from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,36 +119,35 @@ def edwards_to_model(
     big_a, big_b = model.montgomery
     b_inverse = pow(big_b, -1, p)
     shift = big_a * pow(3 * big_b, -1, p) % p
-    i, one = k.global_id(), f.one()
-    with k.if_(i < instances):
-        terms = (count - i + (instances - 1)) // instances
-        with k.range(0, terms, carry=f.carried(one)) as forward:
-            place = (i + forward.index * instances).cast(types.u64)
-            f.store(prefixes, place, forward.carried)
-            x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
-            no_x = f.words_are_zero(f.load_words(points, place * 2))
-            factor = f.select(no_x, f.carried(one), f.carried(x * (one - y)))
-            forward.next(f.carried(forward.carried * factor))
-        inverse = f.carried(f.inverse(forward.results))
-        with k.range(0, terms, carry=inverse) as backward:
-            place = (i + (terms - 1 - backward.index) * instances).cast(types.u64)
-            x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
-            no_x = f.words_are_zero(f.load_words(points, place * 2))
-            factor = f.select(no_x, f.carried(one), f.carried(x * (one - y)))
-            own = backward.carried * f.load(prefixes, place)
-            # (1 + y)/(x*(1 - y)) is v, and times x it is u.
-            v = (one + y) * own
-            new_x = v * x * f.constant(b_inverse) + f.constant(shift)
-            x_words, y_words = f.to_words(new_x), f.to_words(v * f.constant(b_inverse))
-            # Where x = 0, (0, 1) is the neutral element and (0, -1) has order two.
-            neutral = no_x & ~f.is_zero(y + one)
-            two = f.to_words(f.constant(shift))
-            zero = k.constant(0, types.u64)
-            x_words = tuple(
-                k.select(neutral, zero, k.select(no_x, special, word))
-                for special, word in zip(two, x_words, strict=True)
-            )
-            y_words = tuple(k.select(no_x, zero, word) for word in y_words)
-            f.store_words_at(out, place * model.point_words, x_words)
-            f.store_words_at(out, place * model.point_words + model.coordinate_words, y_words)
-            backward.next(f.carried(backward.carried * factor))
+    one = f.one()
+
+    def load(index: Value) -> tuple[Element, Element, Value]:
+        """(x, y, whether x is zero)."""
+        place = index.cast(types.u64)
+        x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
+        return x, y, f.words_are_zero(f.load_words(points, place * 2))
+
+    def denominator(point: tuple[Element, Element, Value]) -> Element:
+        """x*(1 - y), or 1 where x is zero."""
+        x, y, no_x = point
+        return f.select(no_x, f.carried(one), f.carried(x * (one - y)))
+
+    def store(index: Value, point: tuple[Element, Element, Value], inverse: Element) -> None:
+        place, (x, y, no_x) = index.cast(types.u64), point
+        # (1 + y)/(x*(1 - y)) is v, and times x it is u.
+        v = (one + y) * inverse
+        new_x = v * x * f.constant(b_inverse) + f.constant(shift)
+        x_words, y_words = f.to_words(new_x), f.to_words(v * f.constant(b_inverse))
+        # Where x = 0, (0, 1) is the neutral element and (0, -1) has order two.
+        neutral = no_x & ~f.is_zero(y + one)
+        two = f.to_words(f.constant(shift))
+        zero = k.constant(0, types.u64)
+        x_words = tuple(
+            k.select(neutral, zero, k.select(no_x, special, word))
+            for special, word in zip(two, x_words, strict=True)
+        )
+        y_words = tuple(k.select(no_x, zero, word) for word in y_words)
+        f.store_words_at(out, place * model.point_words, x_words)
+        f.store_words_at(out, place * model.point_words + model.coordinate_words, y_words)
+
+    share_inversion(k, f, instances, count, prefixes, load, denominator, store)

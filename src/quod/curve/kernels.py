@@ -17,8 +17,10 @@ from quod.curve.membership import curve_check, find_finite
 from quod.curve.pairing import miller_loops, pairing_final
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
+from quod.curve.shared_inversion import share_inversion
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
+from quod.kernel.value import Value
 
 
 @kernel
@@ -149,35 +151,27 @@ def curve_normalise(
 
     Instance i takes points i, i + instances, ...; `prefixes` has room for a coordinate a point.
     """
-    curve, i = PointArithmetic(k, group), k.global_id()
+    curve = PointArithmetic(k, group)
     f = curve.field
-    with k.if_(i < instances):
-        terms = (count - i + (instances - 1)) // instances
-        with k.range(0, terms, carry=f.carried(f.one())) as forward:
-            index = i + forward.index * instances
-            f.store(prefixes, index, forward.carried)
-            point = curve.load_extended(points, index)
-            forward.next(f.carried(forward.carried * _or_one(curve, point)))
-        inverse = f.carried(f.inverse(forward.results))
-        with k.range(0, terms, carry=inverse) as backward:
-            index = i + (terms - 1 - backward.index) * instances
-            point = curve.load_extended(points, index)
-            own = backward.carried * f.load(prefixes, index)
-            scale = own * point.zz
-            words = (*f.to_words(point.x * f.square(scale)), *f.to_words(point.y * own))
-            zero = k.constant(0, types.u64)
-            f.k.store(
-                out,
-                index.cast(types.u64) * group.point_words,
-                *(k.select(point.infinity, zero, word) for word in words),
-            )
-            backward.next(f.carried(backward.carried * _or_one(curve, point)))
 
+    def load(index: Value) -> ExtendedPoint:
+        return curve.load_extended(points, index)
 
-def _or_one(curve: PointArithmetic, point: ExtendedPoint) -> Any:
-    """ZZZ of a point, and 1 for infinity, so that the product of many can be inverted."""
-    f = curve.field
-    return f.select(point.infinity, f.carried(f.one()), f.carried(point.zzz))
+    def zzz_or_one(point: ExtendedPoint) -> Any:
+        """ZZZ of a point, and 1 for infinity, so that the product of many can be inverted."""
+        return f.select(point.infinity, f.carried(f.one()), f.carried(point.zzz))
+
+    def store(index: Value, point: ExtendedPoint, inverse: Any) -> None:
+        scale = inverse * point.zz
+        words = (*f.to_words(point.x * f.square(scale)), *f.to_words(point.y * inverse))
+        zero = k.constant(0, types.u64)
+        f.k.store(
+            out,
+            index.cast(types.u64) * group.point_words,
+            *(k.select(point.infinity, zero, word) for word in words),
+        )
+
+    share_inversion(k, f, instances, count, prefixes, load, zzz_or_one, store)
 
 
 for _group in GROUPS.values():

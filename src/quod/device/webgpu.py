@@ -65,7 +65,6 @@ _LANES_A_MULTIPROCESSOR = 1024
 
 # No kernel has as many pointers, and some drivers offer half a million.
 _MOST_BINDINGS = 64
-_BINDINGS_KEY = "max-storage-buffers-per-shader-stage"
 
 # Nothing may give these back: the driver would wait for work that never ends.
 _given_up: list[Any] = []
@@ -171,7 +170,7 @@ class WebGpuDevice:
             seen = probe(self)
         self.drops_long_loops = seen.drops_long_loops
         if self.drops_long_loops:
-            if self.gpu.limits[_BINDINGS_KEY] <= self.limits.storage_buffers:
+            if adapter_limits(self.gpu.limits).storage_buffers <= self.limits.storage_buffers:
                 raise DeviceError(
                     f"{self.name} ({self.properties.name}) ends long loops early and has no "
                     "binding left in which kernels could tell; take another device"

@@ -125,7 +125,7 @@ def measure(
         follow(case)
         if case.reads:
             theirs: list[float] = []
-            _warm_up(case.run, plan)
+            warm_up(case.run, plan.warm_up)
             ours = [_read(case) for _ in range(plan.repeats)]
             scale = 1.0
         else:
@@ -169,7 +169,7 @@ def _alternate(
     times: list[list[float]] = [[] for _ in sides]
     for side in sides:
         side()  # compiles, fills caches
-    _warm_up(ours, plan)
+    warm_up(ours, plan.warm_up)
     waiting = list(range(len(sides)))
     while waiting:
         # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
@@ -182,10 +182,10 @@ def _alternate(
     return times[0], times[1] if peer is not None else []
 
 
-def _warm_up(run: Callable[[], object], plan: Plan) -> None:
+def warm_up(run: Callable[[], object], seconds: float) -> None:
     """Lets the device's clock rise, after all that is to be compiled."""
     begin = perf_counter()
-    while perf_counter() - begin < plan.warm_up:
+    while perf_counter() - begin < seconds:
         run()
 
 

@@ -59,7 +59,6 @@ class GpuKey:
             parts = parts_of(zkey, g1, g2)
             taken = self._quotient.nbytes + _SLOTS * zkey.variables * zkey.fr.bytes
             memory = MsmMemory.fitting(device, parts, device.memory_budget - taken)
-            self._names = [part.name for part in parts]
             self._bases = GpuBases(device, parts, memory)
             # Slices of bases that pass through belong to a slot.
             self._most_slots = 1 if memory.streamed else _SLOTS
@@ -114,9 +113,7 @@ class _Slot:
         self.witness = WitnessBuffer(key._device, size, key._copiers)
         witness = self.witness.buffer
         first = last = self._device.stream("proof").record()
-        self.early = PendingPoints(
-            {name: bases.record(first, name, witness) for name in key._names if name in _EARLY}
-        )
+        self.early = PendingPoints({name: bases.record(first, name, witness) for name in _EARLY})
         self._early_event: Event | None = None
         if self._device.in_order:
             self._early_event = first.event("the sums of A and B")

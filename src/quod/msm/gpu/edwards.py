@@ -21,6 +21,7 @@ from functools import cache
 from quod.curve.coordinates import FqCoordinates
 from quod.curve.edwards_point import EdwardsPoint
 from quod.curve.groups import Group
+from quod.curve.shared_inversion import share_inversion
 from quod.field.element import Element
 from quod.field.strategy import prime_field
 from quod.kernel import types
@@ -210,35 +211,31 @@ def to_edwards(
     """
     law = EdwardsSums(k, group)
     f, form = law.field, law.form
-    i, one = k.global_id(), f.carried(f.one())
+    one = f.carried(f.one())
     s, shift = f.constant(form.s), f.constant(form.s * form.alpha)
 
-    def load(index: Value) -> tuple[Value, Element, Element, Element]:
-        """(the place, u, y, the denominator y*(u + 1), which infinity does not have: 1)."""
+    def load(index: Value) -> tuple[Element, Element]:
+        """(u, y)."""
         place = index.cast(types.u64)
         x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
-        u = f.carried(x * s - shift)
-        denominator = f.carried(y * (u + f.one()))
+        return f.carried(x * s - shift), y
+
+    def denominator(point: tuple[Element, Element]) -> Element:
+        """y*(u + 1), which infinity does not have: 1."""
+        u, y = point
         # Of a point of odd order only infinity has y = 0.
         is_infinite = f.words_are_zero(f.to_words(y))
-        return place, u, y, f.select(is_infinite, one, denominator)
+        return f.select(is_infinite, one, f.carried(y * (u + f.one())))
 
-    with k.if_(i < instances):
-        terms = (count - i + (instances - 1)) // instances
-        with k.range(0, terms, carry=one) as forward:
-            place, _, _, denominator = load(i + forward.index * instances)
-            f.store(prefixes, place, forward.carried)
-            forward.next(f.carried(forward.carried * denominator))
-        inverse = f.carried(f.inverse(forward.results))
-        with k.range(0, terms, carry=inverse) as backward:
-            place, u, y, denominator = load(i + (terms - 1 - backward.index) * instances)
-            own = backward.carried * f.load(prefixes, place)
-            x = u * (u + f.one()) * own * f.constant(form.scale * pow(form.s, -1, f.p))
-            edwards_y = (u - f.one()) * y * own
-            is_infinite = f.is_zero(y)
-            x = f.select(is_infinite, f.carried(f.zero()), f.carried(x))
-            edwards_y = f.select(is_infinite, one, f.carried(edwards_y))
-            product = x * edwards_y * f.constant(2 * form.d)
-            for part, element in enumerate((edwards_y - x, edwards_y + x, product)):
-                f.store(out, place * 3 + part, element)
-            backward.next(f.carried(backward.carried * denominator))
+    def store(index: Value, point: tuple[Element, Element], inverse: Element) -> None:
+        place, (u, y) = index.cast(types.u64), point
+        x = u * (u + f.one()) * inverse * f.constant(form.scale * pow(form.s, -1, f.p))
+        edwards_y = (u - f.one()) * y * inverse
+        is_infinite = f.is_zero(y)
+        x = f.select(is_infinite, f.carried(f.zero()), f.carried(x))
+        edwards_y = f.select(is_infinite, one, f.carried(edwards_y))
+        product = x * edwards_y * f.constant(2 * form.d)
+        for part, element in enumerate((edwards_y - x, edwards_y + x, product)):
+            f.store(out, place * 3 + part, element)
+
+    share_inversion(k, f, instances, count, prefixes, load, denominator, store)
