@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from quod.errors import (
     DeviceError,
     InputError,
+    InsecureKeyError,
     KernelError,
     MismatchError,
     OutputError,
@@ -47,6 +48,7 @@ __all__ = [
     "VerificationError",
     "DeviceError",
     "KernelError",
+    "InsecureKeyError",
     "__version__",
 ]
 

@@ -71,3 +71,9 @@ class KernelError(QuodError):
     """A kernel is wrong: its source, its types, or its launch. Names the user's file and line."""
 
     exit_code = 8
+
+
+class InsecureKeyError(QuodError):
+    """Anyone can forge proofs for a key: it had no contribution, or its secret is known."""
+
+    exit_code = 9

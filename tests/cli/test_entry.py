@@ -34,6 +34,7 @@ ENDS = [
     (errors.VerificationError("not valid"), 6, "not valid"),
     (errors.DeviceError("no such device"), 7, "no such device"),
     (errors.KernelError("line 3"), 8, "line 3"),
+    (errors.InsecureKeyError("anyone can forge"), 9, "anyone can forge"),
     (MemoryError(), 7, "out of memory"),
     (KeyboardInterrupt(), 130, "quod: interrupted"),
     (ZeroDivisionError("surprise\nof two lines"), 70, "ZeroDivisionError: surprise of two lines"),
