@@ -24,11 +24,11 @@ help:
 	@echo "make docs    write the generated pages again"
 	@echo "make clean   remove build outputs and environments"
 
-$(VENV)/.run: pyproject.toml tools/setup.sh
+$(VENV)/.run: pyproject.toml constraints.txt tools/setup.sh
 	tools/setup.sh python run
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml tools/setup.sh
+$(VENV)/.dev: pyproject.toml constraints.txt tools/setup.sh
 	tools/setup.sh python dev
 	@touch $@ $(VENV)/.run
 

@@ -30,7 +30,8 @@ python_environment() {
         exit 1
     }
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$1"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --constraint constraints.txt --editable "$1"
 }
 
 node_environment() {

@@ -1,0 +1,36 @@
+"""Writes constraints.txt: the exact versions of everything in this environment but Quod itself.
+
+    python tools/constraints.py
+
+Run in an environment of `make test` whose tests pass; `tools/setup.sh` installs what it lists.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import distributions
+from pathlib import Path
+
+FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
+
+# Quod, and what the virtual environment itself comes with.
+_LEFT_OUT = {"quod", "pip", "setuptools", "wheel"}
+
+_HEADER = """\
+# Written by tools/constraints.py: the versions that Quod was last tested with.
+# pip install --constraint constraints.txt quod
+"""
+
+
+def constraints() -> str:
+    """The text of the file."""
+    found = {
+        re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower(): package.version
+        for package in distributions()
+    }
+    lines = [f"{name}=={found[name]}\n" for name in sorted(found) if name not in _LEFT_OUT]
+    return _HEADER + "".join(lines)
+
+
+if __name__ == "__main__":
+    FILE.write_text(constraints())
