@@ -13,6 +13,7 @@ from quod.device.buffer import Buffer
 from quod.device.emulated import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel.interpreter import interpret
+from quod.kernel.types import Type, u8, u32
 from quod.msm import MsmOptions, affine_ints
 from quod.msm.gpu import levels, reduce
 from quod.msm.gpu.finish import Finisher
@@ -36,9 +37,9 @@ def pieces_of(plan: GpuMsmPlan) -> list[int]:
     sizes: list[int] = []
 
     class Noting(Carver):
-        def take(self, nbytes: int) -> Buffer:
-            sizes.append(nbytes)
-            return super().take(nbytes)
+        def take(self, count: int, element: Type = u32) -> Buffer:
+            sizes.append(count * element.bytes)
+            return super().take(count, element)
 
     Arrays.of(DEVICE, plan, Noting(DEVICE))
     return sizes
@@ -73,11 +74,11 @@ def test_pieces_do_not_cross_pages() -> None:
     sizes = [700, 1000, 2048, 1, 600, 0, 1500]
     counting = Carver(device)
     for size in sizes:
-        counting.take(size)
+        counting.take(size, u8)
     workspace = Workspace(device, counting.peak)
     assert all(page.nbytes <= 2048 for page in workspace.pages)
     carver = Carver(device, workspace)
-    taken = [carver.take(size) for size in sizes]
+    taken = [carver.take(size, u8) for size in sizes]
     assert [piece.nbytes for piece in taken] == sizes
     for number, piece in enumerate(taken):
         device.upload(np.full(piece.nbytes, number, np.uint8), into=piece)

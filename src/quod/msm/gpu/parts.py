@@ -16,7 +16,7 @@ from quod.msm.gpu import merge
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.pending import PendingMsm, Span, record_buckets, record_lines
 from quod.msm.gpu.record import Scalars
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, carried_bytes
+from quod.msm.gpu.workspace import Arrays, Carver, Workspace, take_carried
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _record(
     for part in parts:
         own = part.plan
         carver.back_to(0)
-        carried = carver.take(carried_bytes(own))
+        carried = take_carried(carver, own)
         arrays = Arrays.of(device, own, carver)
         if flag is not None:
             arrays = replace(arrays, too_large=flag)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
+from quod.kernel.types import Type, u32, u64
 from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.layout import GpuMsmPlan, Units
 from quod.msm.gpu.plan import SortShape, with_batch
@@ -38,9 +39,10 @@ def page_bytes(device: AnyDevice) -> int:
 
 
 class Carver:
-    """Cuts memory into aligned pieces, one after the other; without memory it only counts.
+    """Cuts memory into aligned arrays, one after the other; without memory it only counts.
 
-    No piece lies across two pages of the device.
+    No array lies across two pages of the device. Room is taken in elements of the type that
+    kernels bind, for which a launch takes whole numbers of them only.
     """
 
     def __init__(self, device: AnyDevice, memory: Workspace | None = None) -> None:
@@ -50,8 +52,9 @@ class Carver:
         self.used = 0
         self.peak = 0
 
-    def take(self, nbytes: int) -> Buffer:
-        """The next piece; DeviceError if there is no room for it."""
+    def take(self, count: int, element: Type = u32) -> Buffer:
+        """The next `count` elements; DeviceError if there is no room for them."""
+        nbytes = count * element.bytes
         start, page = self.used, self._page
         if start // page != (start + max(0, nbytes - 1)) // page:
             start = -(-start // page) * page
@@ -117,7 +120,7 @@ class Arrays:
         flag = aligned_lines
         counts = flag + _ALIGNMENT
         lengths = counts + bin_bytes + counter_bytes
-        piece = take(lengths + 4 * LENGTHS)
+        piece = take(lengths // 4 + LENGTHS)
         if not piece.nbytes:
             parts = [piece] * 7
         else:
@@ -133,30 +136,30 @@ class Arrays:
                 piece.slice(lengths, lengths + 4 * LENGTHS),
             ]
         zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts = parts
-        bin_starts, bin_cursors = take(4 * (sort.bins + 1)), take(4 * sort.bins)
-        first_tile = take(4 * (sort.bins + 1))
-        bucket_starts, bucket_cursors = (take(4 * plan.all_buckets) for _ in range(2))
-        chunk_units, chunk_first = (take(4 * sort.chunks) for _ in range(2))
-        ranks = take(4 * LENGTHS)
-        starts, unit_lengths, numbers = (take(4 * plan.unit_room) for _ in range(3))
-        first_unit, count = take(4 * (plan.all_buckets + 1)), take(4)
+        bin_starts, bin_cursors = take(sort.bins + 1), take(sort.bins)
+        first_tile = take(sort.bins + 1)
+        bucket_starts, bucket_cursors = (take(plan.all_buckets) for _ in range(2))
+        chunk_units, chunk_first = (take(sort.chunks) for _ in range(2))
+        ranks = take(LENGTHS)
+        starts, unit_lengths, numbers = (take(plan.unit_room) for _ in range(3))
+        first_unit, count = take(plan.all_buckets + 1), take(1)
         units = Units(starts, unit_lengths, numbers, first_unit, count)
-        entries = take(4 * plan.entry_room)
+        entries = take(plan.entry_room)
         mark = carver.used
         # The last tile reads on where it ends.
         binned_room = 0 if sort.direct else plan.entry_room + plan.sort.tile
-        binned, keys = take(4 * binned_room), take(plan.sort.key_bytes * binned_room)
+        # Kernels bind keys as words, also where a word has two of them.
+        binned, keys = take(binned_room), take(-(-plan.sort.key_bytes * binned_room // u32.bytes))
         carver.back_to(mark)
-        sums = take(8 * plan.sum_words * plan.unit_room)
-        scratch = take(
-            max(
-                accumulate.scratch_bytes(device, plan),
-                merge.scratch_bytes(device, plan),
-                reduce.scratch_bytes(device, plan)
-                if plan.processor.shuffles
-                else levels.scratch_bytes(plan),
-            )
+        sums = take(plan.sum_words * plan.unit_room, u64)
+        scratch_bytes = max(
+            accumulate.scratch_bytes(device, plan),
+            merge.scratch_bytes(device, plan),
+            reduce.scratch_bytes(device, plan)
+            if plan.processor.shuffles
+            else levels.scratch_bytes(plan),
         )
+        scratch = take(-(-scratch_bytes // u64.bytes), u64)
         return cls(
             zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts, bin_starts,
             bin_cursors, first_tile, bucket_starts, bucket_cursors, chunk_units, chunk_first, ranks,
@@ -179,9 +182,9 @@ def part_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
     return with_batch(replace(plan, part=None), count, plan.batch)
 
 
-def carried_bytes(plan: GpuMsmPlan) -> int:
-    """The sums of buckets that an MSM in parts carries from one to the next."""
-    return 8 * plan.sum_words * plan.all_buckets
+def take_carried(carver: Carver, plan: GpuMsmPlan) -> Buffer:
+    """Room for the sums of buckets that an MSM in parts carries from one to the next."""
+    return carver.take(plan.sum_words * plan.all_buckets, u64)
 
 
 def parts_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
@@ -189,7 +192,7 @@ def parts_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
     carver, peak = Carver(device), 0
     for plan in plans:
         carver.back_to(0)
-        carver.take(carried_bytes(plan))
+        take_carried(carver, plan)
         Arrays.of(device, plan, carver)
         peak = max(peak, carver.peak)
     return peak
