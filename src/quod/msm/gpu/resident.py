@@ -51,6 +51,15 @@ def _form(
     return "edwards", "all bases are in the subgroup of prime order"
 
 
+def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -> Buffer:
+    """`count` scalars from number `start` on of each vector, and what lies between those.
+
+    All that there are may be more than a kernel reaches.
+    """
+    stop = (batch - 1) * stride + start + count
+    return scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+
+
 @dataclass(frozen=True)
 class _Bases:
     """`count` bases from number `start` on with their multiples, and which of them are infinite."""
@@ -243,6 +252,8 @@ class ResidentMsm:
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
     ) -> Arrays:  # fmt: skip
         (own,) = self.parts[:1]
+        if indices is None:
+            scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
         source = Scalars(scalars, stride, own.count, 0, indices, own.marks)
         arrays = Arrays.of(self.device, plan, Carver(self.device, workspace))
         arrays = arrays if flag is None else replace(arrays, too_large=flag)
@@ -257,7 +268,7 @@ class ResidentMsm:
             start, stop = own.start, own.start + count
             words, picked = scalars, indices
             if indices is None:
-                words = scalars.slice(_SCALAR_BYTES * start, scalars.nbytes)
+                words = _reached(scalars, start, count, plan.batch, stride)
             else:
                 picked = indices.slice(4 * start, 4 * stop)
             source = Scalars(words, stride, own.count, 0, picked, own.marks)

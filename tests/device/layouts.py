@@ -1,0 +1,252 @@
+"""Devices that lay work out and do none of it: each launch is bound as on the device itself.
+
+What a plan gives to kernels must be what the device takes: whole numbers of elements, addresses
+that are aligned, pieces of memory within what a binding reaches, workgroups that a grid has. Here
+the device's own kernel objects check that, of kernels that are neither traced nor compiled, in
+memory that is not there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from quod.device import webgpu_kernel
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer, Space, check_same_size
+from quod.device.compiled_code import KernelFacts
+from quod.device.cuda_graph import check_groups
+from quod.device.cuda_kernel import CudaKernel
+from quod.device.kernel_table import KernelTable
+from quod.device.memory import UNLIMITED, bytes_text, check_budget
+from quod.device.protocol import CompiledKernel
+from quod.device.recording import Recording
+from quod.device.staging import stage
+from quod.device.stream import IdleStream, RecordingStream
+from quod.device.timeline import Stage, Timeline
+from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
+from quod.device.webgpu_kernel import WebGpuKernel
+from quod.device.webgpu_memory import Allocation
+from quod.errors import DeviceError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+from quod.kernel.types import PointerType
+from quod.target.pointers import PointerUses
+from quod.target.ptx_machine import ptx_machine
+from quod.target.wgsl_machine import WgslTarget
+
+_ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A GPU as plans see it; of WebGPU if it has no `arch`."""
+
+    name: str
+    memory_budget: int
+    resident_lanes: int
+    multiprocessors: int
+    arch: str = ""
+    lanes: int = 128
+    largest_workgroup: int = 1024
+
+
+H200 = Profile("H200", 129 << 30, 132 * 2048, 132, "sm_90a")
+RTX = Profile("RTX of 8 GB", 7 << 30, 24 * 1536, 24, "sm_89")
+PORTABLE = Profile("portable WebGPU", 4 << 30, 1 << 17, 128, lanes=64, largest_workgroup=256)
+SMALL_PORTABLE = Profile(
+    "small portable WebGPU", 1 << 30, 1 << 14, 16, lanes=64, largest_workgroup=256
+)
+PROFILES = (H200, RTX, PORTABLE, SMALL_PORTABLE)
+
+
+class LayoutDevice:
+    """Takes recordings and runs none; `downloads` is the byte that is in all that comes back."""
+
+    unified = False
+
+    def __init__(self, profile: Profile, *, downloads: int = 0) -> None:
+        self.profile = profile
+        self._target = None if profile.arch else WgslTarget()
+        self.name = f"a layout for {profile.name}"
+        self.kind = "layout"
+        self.strategy = "carry32" if profile.arch else "portable"
+        self.in_order = not profile.arch
+        self.lanes = profile.lanes
+        self.memory_budget = profile.memory_budget
+        self.resident_lanes = profile.resident_lanes
+        self.multiprocessors = profile.multiprocessors
+        self.largest_buffer = self._target.limits.binding_bytes if self._target else UNLIMITED
+        self.space = Space(self.name)
+        self.downloads = downloads
+        self.in_use = 0
+        self.launches = 0
+        self._next = 1 << 59
+        self._kernels: KernelTable[Any] = KernelTable()
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        if not 1 <= lanes <= self.profile.largest_workgroup:
+            raise DeviceError(f"{self.name} has no workgroups of {lanes} instances")
+        return (
+            self._target.machine(lanes) if self._target else ptx_machine(lanes, self.profile.arch)
+        )
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> Any:
+        """The device's kernel object, which may store through any pointer."""
+        width = self.lanes if lanes is None else lanes
+        return self._kernels.get(
+            definition, width, static, lambda: self._kernel(definition, width, static)
+        )
+
+    def _kernel(self, definition: KernelDefinition, lanes: int, static: dict[str, Any]) -> Any:
+        machine = self.machine(lanes)
+        types = definition.parameters.values()
+        pointers = tuple(i for i, type_ in enumerate(types) if isinstance(type_, PointerType))
+        uses = PointerUses(pointers, pointers)
+        if self._target is None:
+            facts = KernelFacts(uses, 0, definition.name)
+            return CudaKernel(definition, machine, static, facts, self.space, _never)
+        source = cast(KernelSource, _Source(definition, machine, static, uses))
+        compiler = cast(PipelineCompiler, _Compiler())
+        return WebGpuKernel(source, compiler, self._target.limits, self.space, _never)
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Addresses and no memory; DeviceError beyond the budget, or what one buffer may have."""
+        if self._target is not None and nbytes > self._target.limits.buffer_bytes:
+            raise DeviceError(f"a buffer of {bytes_text(nbytes)} is too large for {self.name}")
+        size = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        if nbytes < 0 or self.in_use + size > self.memory_budget:
+            raise DeviceError(
+                f"no memory for {bytes_text(nbytes)}: {bytes_text(self.in_use)} are in use"
+            )
+        allocation = Allocation(self._next, nbytes, None, size)
+        self._next += size + _ALIGNMENT
+        self.in_use += size
+        weakref.finalize(allocation, self._release, size)
+        return Buffer(allocation, allocation.address, nbytes, space=self.space)
+
+    def _release(self, size: int) -> None:
+        self.in_use -= size
+
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes."""
+        return np.zeros(nbytes, np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """Memory for the data, which goes nowhere."""
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        check_same_size(source, target)
+        return target
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """The same byte everywhere."""
+        check_same_size(buffer, Buffer.wrap(array))
+        array.view(np.uint8).fill(self.downloads)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the budget."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    def launch(self, kernel: Any, groups: int, *arguments: Argument) -> None:
+        """Binds the arguments, with arrays staged."""
+        staged = stage(cast(Any, self), kernel.signature, arguments)
+        kernel.pack(staged.arguments)
+        self.check_launch(kernel, groups)
+        staged.bring_back(cast(Any, self))
+
+    def check_launch(self, kernel: Any, groups: int) -> None:
+        """DeviceError for more workgroups than a grid has."""
+        self.launches += 1
+        if self._target is None:
+            check_groups(kernel, groups)
+        else:
+            webgpu_kernel.check_groups(kernel, groups)
+            webgpu_kernel.grid(groups, self._target.limits.groups_a_dimension)
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream whose recordings check grids and copies as well."""
+        return _Idle(cast(Any, self), name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> _Done:
+        """Nothing is done, at once."""
+        return _Done()
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+class _Idle(IdleStream):
+    def record(self) -> RecordingStream:
+        self._leave("record")
+        return _Recording(self._device, self.name)
+
+
+class _Recording(RecordingStream):
+    def launch(
+        self, kernel: CompiledKernel, groups: int, *arguments: Argument, **described: Any
+    ) -> None:
+        super().launch(kernel, groups, *arguments, **described)
+        cast(LayoutDevice, self._device).check_launch(kernel, groups)
+
+    def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
+        # WebGPU copies words.
+        super()._copy(direction, source, target, label)
+        places = (own for own in (source, target) if isinstance(own, Buffer))
+        if target.nbytes % 4 or any(own.address % 4 for own in places):
+            raise DeviceError(f"{label} copies {target.nbytes} bytes, which are no whole words")
+
+
+class _Done:
+    is_done = True
+
+    def wait(self) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Stands for a text that nobody needs."""
+
+    uses: PointerUses
+    module: Any
+
+
+class _Module:
+    text = ""
+
+
+class _Source:
+    """A kernel's source as `WebGpuKernel` takes it, with no text."""
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: dict[str, Any],
+        uses: PointerUses,
+    ) -> None:  # fmt: skip
+        self.definition, self.machine, self.static = definition, machine, static
+        self._text = _Text(uses, _Module())
+
+    def text(self, bindings: Any = None) -> _Text:
+        return self._text
+
+
+class _Compiler:
+    def begin(self, source: Any, module: Any) -> Any:
+        return _never
+
+
+def _never(*arguments: Any) -> Any:
+    raise AssertionError("a layout runs nothing")
