@@ -1,0 +1,307 @@
+"""Computes what is known beforehand, of random sizes, until the time is over: nothing wrong comes out.
+
+    make sweep-cuda                                       seven minutes on an NVIDIA GPU
+    python tools/sweep.py --device cuda --seconds 420 --seed 7 --table benchmarks/results/sweep.md
+    python tools/sweep.py --device cuda --seed 7 --only 123       one case again
+    python tools/sweep.py --device cuda --resume build/sweep.jsonl   goes on where that one ended
+    python tools/sweep.py --device cuda --seed 7 --slice 0/4      a quarter; others beside it
+    python tools/sweep.py --report build/*.jsonl --table FILE     one table of several sweeps
+
+MSMs (resident, in batches, streamed, in parts) over points with known logarithms, transforms and
+whole proofs; see `sweep_cases`. A case follows from the seed, its number and the bounds of sizes.
+A case that fails is told and counted, and the sweep goes on; a lost device ends it. The exit code
+is 1 if anything failed or no case ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sweep_cases import BLOCK, KINDS, Bounds, Case, Runner, WrongResultError, case_of
+
+from quod.curve.groups import GROUPS
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+
+_LONGEST_MESSAGE = 300
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a case ended; `failure` says what went wrong."""
+
+    index: int
+    kind: str
+    group: str
+    size: int
+    seconds: float
+    failure: str = ""
+
+
+@dataclass
+class State:
+    """What a sweep has done, and the file that it is kept in, a line each: one cut off goes on.
+
+    The first line says what the cases follow from; then "begin" and "end" of each case.
+    """
+
+    path: Path | None
+    header: dict[str, Any]
+    results: list[Result] = field(default_factory=list)
+    begun: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path | None, header: dict[str, Any]) -> State:
+        """What the file holds, or a new one; SystemExit if that is of another sweep."""
+        state = cls(path, header)
+        if path is None:
+            return state
+        if path.exists() and path.stat().st_size:
+            state = cls.read(path)
+            differing = [name for name in header if state.header.get(name) != header[name]]
+            if differing:
+                raise SystemExit(
+                    f"{path} is a sweep with another {', '.join(differing)}; give those of its "
+                    f"first line, or another file"
+                )
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            state._write(header)
+        return state
+
+    @classmethod
+    def read(cls, path: Path) -> State:
+        """A sweep's file, of which the last line may be cut off."""
+        lines = path.read_text().splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            path.write_text("".join(lines[:-1]))
+            lines.pop()
+        if not lines:
+            raise SystemExit(f"{path} has no sweep in it")
+        state = cls(path, json.loads(lines[0]))
+        for line in lines[1:]:
+            row = json.loads(line)
+            if "begin" in row:
+                state.begun[row["begin"]] = state.begun.get(row["begin"], 0) + 1
+            else:
+                state.results.append(Result(**row))
+        return state
+
+    def begin(self, index: int) -> None:
+        self._write({"begin": index})
+
+    def end(self, result: Result) -> None:
+        self.results.append(result)
+        self._write(asdict(result))
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def indices(first: int, count: int) -> Iterator[int]:
+    """The numbers of the cases of slice `first` of `count`: every so many blocks."""
+    block = first
+    while True:
+        yield from range(block * BLOCK, (block + 1) * BLOCK)
+        block += count
+
+
+def run_case(runner: Runner, case: Case) -> Result:
+    """Runs a case; what goes wrong is the result."""
+    begin = perf_counter()
+    failure = ""
+    try:
+        runner.run(case)
+    except WrongResultError as error:
+        failure = f"WRONG: {error}"
+    except Exception as error:
+        traceback.print_exc()
+        failure = f"{type(error).__name__}: {error}"
+        # What it held would be held by the traceback.
+        error.__traceback__ = None
+        runner.close()
+    seconds = perf_counter() - begin
+    return Result(
+        case.index, case.kind, case.group, case.size, round(seconds, 3),
+        failure[:_LONGEST_MESSAGE],
+    )  # fmt: skip
+
+
+def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Namespace) -> None:
+    """Runs cases until the time is over, all were, or the device is lost."""
+    runner, end = Runner(device, bounds), perf_counter() + given.seconds
+    done = {result.index for result in state.results}
+    numbers = [given.only] if given.only is not None else indices(*given.slice)
+    for index in numbers:
+        if index in done:
+            continue
+        if given.only is None and (
+            perf_counter() >= end or (given.cases is not None and len(done) >= given.cases)
+        ):
+            break
+        case = case_of(given.seed, index, bounds)
+        if state.begun.get(index, 0) >= 2:
+            result = Result(
+                index, case.kind, case.group, case.size, 0.0, "the process ended in it, twice"
+            )
+        else:
+            state.begin(index)
+            result = run_case(runner, case)
+        state.end(result)
+        done.add(index)
+        print(f"{index:5} {result.seconds:8.2f} s  {case}", flush=True)
+        if result.failure:
+            print(f"      FAILED: {result.failure}\n      again: {again(given, index)}", flush=True)
+        if device.space.is_lost:
+            print("the device is lost, and so the sweep ends", flush=True)
+            break
+    runner.close()
+
+
+def again(given: argparse.Namespace, index: int) -> str:
+    """The command of one case."""
+    words = f"python tools/sweep.py --device {given.device} --seed {given.seed}"
+    if given.memory is not None:
+        words += f" --memory {given.memory:g}"
+    if given.largest is not None:
+        words += f" --largest {given.largest:g}"
+    if given.groups != tuple(GROUPS):
+        words += f" --groups {','.join(given.groups)}"
+    if given.kinds != KINDS:
+        words += f" --kinds {','.join(given.kinds)}"
+    return f"{words} --only {index}"
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """Rows of markdown: a kind of case each, then all of them."""
+    lines = [
+        "| kind | cases | failures | largest size | seconds |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in (*KINDS, "all"):
+        own = [result for result in results if kind in (result.kind, "all")]
+        if not own:
+            continue
+        failures = sum(bool(result.failure) for result in own)
+        largest = "" if kind == "all" else f"{max(result.size for result in own):,}"
+        seconds = sum(result.seconds for result in own)
+        name = f"**{kind}**" if kind == "all" else kind
+        lines.append(f"| {name} | {len(own)} | {failures} | {largest} | {seconds:.0f} |")
+    return lines
+
+
+def page(states: Sequence[State], commit: str) -> str:
+    """The record of sweeps as markdown."""
+    header = states[0].header
+    seeds = ", ".join(
+        str(state.header["seed"])
+        + (f" ({state.header['slice']})" if state.header["slice"] != "0/1" else "")
+        for state in states
+    )
+    results = [result for state in states for result in state.results]
+    lines = [
+        f"# Sweep of sizes on {header['on']}", "", "Written by tools/sweep.py.", "",
+        f"`tools/sweep.py --device {header['device']}`, seed {seeds}, commit {commit}. Sizes are "
+        f"elements (of a batch, all of them), or constraints; 2^{header['largest']:.4g} at most.",
+        "", *table(results), "",
+    ]  # fmt: skip
+    lines += [f"Failed: case {row.index}, {row.kind}: {row.failure}." for row in failed(results)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def failed(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.failure]
+
+
+def _slice(text: str) -> tuple[int, int]:
+    first, _, count = text.partition("/")
+    if not (first.isdecimal() and count.isdecimal() and int(first) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no slice such as 0/4")
+    return int(first), int(count)
+
+
+def _names(known: Sequence[str]) -> Any:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"there is no {', '.join(unknown)}; there are {', '.join(known)}"
+            )
+        return names
+
+    return parse
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Compute what is known beforehand, of random sizes, until the time is over."
+    )
+    add = parser.add_argument
+    add("--device", default="cpu", help="see `quod devices`")
+    add("--seconds", type=float, default=60.0, help="no case is begun after so many")
+    add("--cases", type=int, help="no more cases than so many")
+    add("--seed", type=int, default=1)
+    add("--memory", type=float, help="GiB that the device may use, by default what is free")
+    add("--largest", type=float, help="log2 of the largest size, by default as memory allows")
+    add("--groups", type=_names(tuple(GROUPS)), default=tuple(GROUPS), help="some, by commas")
+    add("--kinds", type=_names(KINDS), default=KINDS, help="some, by commas")
+    add("--slice", type=_slice, default=(0, 1), help="K/N: a share of the cases")
+    add("--only", type=int, help="one case, by its number")
+    add("--resume", type=Path, help="where to keep what was done, and to go on")
+    add("--table", type=Path, help="where to write the table as markdown")
+    add("--report", type=Path, nargs="+", help="runs nothing: a table of kept sweeps")
+    return parser
+
+
+def _where(device: str) -> str:
+    """What the device is, for people."""
+    from quod.cli.bench.harness import machine
+
+    found = machine(device)
+    return str(found.get("gpu") or f"{found['processor']}, {found['threads']} threads")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Sweeps, and gives the exit code."""
+    from quod.cli.bench.harness import current_commit
+
+    given = _parser().parse_args(arguments)
+    commit = current_commit()
+    if given.report:
+        states = [State.read(path) for path in given.report]
+    else:
+        budget = None if given.memory is None else int(given.memory * (1 << 30))
+        device = open_device(given.device, memory_budget=budget)
+        bounds = Bounds.of(device, given.groups, given.kinds, given.largest)
+        header = {
+            "device": given.device, "seed": given.seed, "slice": "{}/{}".format(*given.slice),
+            "largest": bounds.largest, "constraints": bounds.constraints,
+            "groups": list(given.groups), "kinds": list(given.kinds), "on": _where(given.device),
+        }  # fmt: skip
+        print(f"seed {given.seed}, {header['on']}, commit {commit}", flush=True)
+        states = [State.open(given.resume, header)]
+        sweep(device, bounds, states[0], given)
+    results = [result for state in states for result in state.results]
+    print("\n" + "\n".join(table(results)), flush=True)
+    for row in failed(results):
+        print(f"FAILED: case {row.index}, {row.kind} {row.group} {row.size}: {row.failure}")
+    if given.table:
+        given.table.write_text(page(states, commit))
+    if not results:
+        print("no case ran", flush=True)
+    return 1 if failed(results) or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

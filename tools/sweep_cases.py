@@ -1,0 +1,446 @@
+"""The cases of `tools/sweep.py`: what is computed, and how its result is known beforehand.
+
+MSMs are over bases with known logarithms, so that the sum must be one multiple of the generator.
+Transforms of polynomials with few coefficients are known at every place; others must be what the
+processor makes of them, and come back by the inverse. Proofs are verified, and small ones are the
+same as those that the processor makes with the same blinding.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import GROUPS, Group
+from quod.curve.parameters import CURVES, root_of_unity
+from quod.device.discovery import resolve_device
+from quod.device.protocol import AnyDevice
+from quod.field.array import (
+    from_integers,
+    integers_to_words,
+    random_elements,
+    to_integers,
+    words_to_integers,
+)
+from quod.field.moduli import Modulus
+from quod.groth16 import ProvingKey
+from quod.groth16.chain import ChainCircuit
+from quod.groth16.lagrange import scaled
+from quod.groth16.points import affine_group
+from quod.groth16.setup import make_key
+from quod.msm import FixedBase, MsmBases, MsmOptions, affine_ints, msm_words
+from quod.ntt import NttPlan
+from quod.ntt.twiddles import bit_reversal
+
+Array = np.ndarray[Any, Any]
+
+KINDS = ("msm", "batch", "streamed", "parts", "ntt", "proof")
+SCALARS = ("uniform", "bits", "equal", "giant", "zero", "r-1", "small")
+_ORDERINGS = ("NN", "NR", "RN", "RR")
+
+# Scalars from which on GPUs upload them while they work on those before.
+_PARTS = 21.0
+
+_SMALL_PROOF = 1 << 11
+"""Constraints up to which the processor makes every proof as well."""
+
+_SMALL_TRANSFORM = 10
+_LARGEST_COMPARED = 20
+_COEFFICIENTS, _LOOKS = 5, 16
+
+BLOCK = 16
+"""Cases that follow one another, the last of which are proofs with one key: to make a key takes
+longer than a proof, and it may take all of the memory."""
+
+_PROOFS = 4
+"""Proofs of a block."""
+
+_LARGEST = 21.5
+_BYTES_AN_ELEMENT = 4096
+"""Memory that the largest case takes, by its elements: a bound."""
+
+
+class WrongResultError(Exception):
+    """What was computed is not what it must be."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What cases are drawn from: groups, kinds, the log2 of the most elements, and the most
+    constraints."""
+
+    groups: tuple[str, ...]
+    kinds: tuple[str, ...]
+    largest: float
+    constraints: int
+
+    @classmethod
+    def of(
+        cls, device: AnyDevice, groups: tuple[str, ...], kinds: tuple[str, ...],
+        largest: float | None,
+    ) -> Bounds:  # fmt: skip
+        """What the device has memory and time for, or `largest`."""
+        if largest is None:
+            fitting = math.log2(max(2, device.memory_budget // _BYTES_AN_ELEMENT))
+            largest = 12.0 if device.kind == "cpu" else min(_LARGEST, fitting)
+        # A kernel is given three vectors of the domain at once.
+        domain = (device.largest_buffer // 96) if device.kind != "cpu" else 1 << 62
+        within = (1 << domain.bit_length() - 1) - 2
+        return cls(groups, kinds, largest, min(int(2 ** (largest - 1)), within))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case; all of it follows from `seed` and `index`."""
+
+    seed: int
+    index: int
+    kind: str
+    group: str
+    size: int
+    about: str
+    choices: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.group} {self.size} {self.about}"
+
+
+def case_of(seed: int, index: int, bounds: Bounds) -> Case:
+    """The case of a number: always the same within the same bounds."""
+    rng = random.Random(f"quod sweep {seed} {index}")
+    weights = {"msm": 8, "batch": 3, "streamed": 3, "parts": 2, "ntt": 8}
+    kinds = [kind for kind in bounds.kinds if kind in weights]
+    if bounds.largest <= _PARTS and len(kinds) > 1:
+        kinds = [kind for kind in kinds if kind != "parts"]
+    block, place = divmod(index, BLOCK)
+    if "proof" in bounds.kinds and (not kinds or place >= BLOCK - _PROOFS):
+        circuit = random.Random(f"quod sweep {seed} circuit {block}")
+        curve = GROUPS[circuit.choice(bounds.groups)].curve.name
+        size = _any_size(circuit, 0, math.log2(bounds.constraints))
+        choices = {"witness": rng.randrange(1 << 32), "blinding": rng.randrange(1 << 32)}
+        return Case(seed, index, "proof", curve, size, "constraints", choices)
+    kind = rng.choices(kinds, [weights[one] for one in kinds])[0]
+    group = rng.choice(bounds.groups)
+    if kind == "ntt":
+        return _transform_case(seed, index, bounds, group, rng)
+    return _msm_case(seed, index, bounds, kind, group, rng)
+
+
+def _any_size(rng: random.Random, least: float, most: float) -> int:
+    """Log-uniform; a quarter of them about a power of two."""
+    if rng.random() < 0.25 and int(most) > least:
+        near = (1 << rng.randint(int(least) + 1, int(most))) + rng.randint(-1, 1)
+        return min(near, int(2**most))
+    return int(2 ** rng.uniform(least, most))
+
+
+def _msm_case(
+    seed: int, index: int, bounds: Bounds, kind: str, group: str, rng: random.Random
+) -> Case:
+    batch = rng.randint(2, 9) if kind == "batch" else 1
+    most = max(0.0, bounds.largest - math.log2(batch))
+    size = _any_size(rng, min(_PARTS, most) if kind == "parts" else 0, most)
+    options: dict[str, Any] = {}
+    if kind == "streamed":
+        options["streamed"] = True
+    elif kind != "parts" and rng.random() < 0.3:
+        options["precompute_factor"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.15:
+        options["batch_size"] = rng.choice((1, 3))
+    # An MSM may take fewer scalars than there are bases.
+    used = size if kind == "parts" or rng.random() < 0.7 else rng.randint(1, size)
+    scalars = [rng.choice(SCALARS) for _ in range(batch)]
+    repeated = rng.choice((0.0, 0.0, 0.1, 0.9, 1.0))
+    choices = {
+        "batch": batch, "used": used, "scalars": scalars, "repeated": repeated, "options": options,
+        "offset": rng.random(), "numbers": rng.randrange(1 << 63),
+    }  # fmt: skip
+    about = f"of {used} scalars x {batch}: {' '.join(sorted({*scalars}))}"
+    if repeated:
+        about += f", {repeated:.0%} of the points repeated"
+    if options:
+        about += ", " + " ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return Case(seed, index, kind, group, size, about, choices)
+
+
+def _transform_case(
+    seed: int, index: int, bounds: Bounds, group: str, rng: random.Random
+) -> Case:  # fmt: skip
+    log_size = rng.randint(0, int(bounds.largest))
+    batch = min(rng.choice((1, 1, 2, 3, 8)), 1 << int(bounds.largest) - log_size)
+    way, ordering = rng.choice(("forward", "inverse")), rng.choice(_ORDERINGS)
+    coset = rng.choice((None, 2, rng.randrange(2, 1 << 64)))
+    choices = {
+        "log_size": log_size, "batch": batch, "way": way, "ordering": ordering, "coset": coset,
+        "scaled": rng.random() < 0.8, "family": rng.choice(("snarkjs", "arkworks")),
+        "numbers": rng.randrange(1 << 63),
+    }  # fmt: skip
+    about = f"2^{log_size} x {batch} {way} {ordering} {choices['family']}"
+    about += ("" if coset is None else " on a coset") + (
+        "" if way == "forward" or choices["scaled"] else " not scaled"
+    )  # fmt: skip
+    return Case(seed, index, "ntt", group, batch << log_size, about, choices)
+
+
+class Runner:
+    """Runs cases on a device; bases and keys are kept from one case to the next."""
+
+    def __init__(self, device: AnyDevice, bounds: Bounds) -> None:
+        self.device, self.bounds = device, bounds
+        self._processor = resolve_device("cpu")
+        self._pools: dict[tuple[int, str], _Pool] = {}
+        self._key: _Key | None = None
+
+    def run(self, case: Case) -> None:
+        """WrongResultError if something else comes out than must, or what computing it raises."""
+        if case.kind == "proof":
+            self._prove(case)
+            return
+        # A key plans with all of the memory, and so do others.
+        self.close()
+        if case.kind == "ntt":
+            self._transform(case)
+        else:
+            self._msm(case)
+
+    def close(self) -> None:
+        """Gives the key up."""
+        if self._key is not None:
+            key, self._key = self._key, None
+            key.close()
+            del key
+            gc.collect()
+
+    # --- MSM
+
+    def _msm(self, case: Case) -> None:
+        group, own = GROUPS[case.group], case.choices
+        points, weights = self._pool(case.seed, group).bases(case)
+        used, numbers = own["used"], np.random.default_rng(own["numbers"])
+        vectors = np.stack(
+            [some_scalars(group.scalars, kind, used, numbers) for kind in own["scalars"]]
+        )
+        options = MsmOptions(**own["options"])
+        found = msm_words(MsmBases(self.device, group, points, options), vectors)
+        law, generator = affine_group(group), group.parameters.generator
+        for number, (kind, vector) in enumerate(zip(own["scalars"], vectors)):
+            total = weighed(vector, weights[:used]) % group.scalars.value
+            if affine_ints(group, found[number]) != law.multiply(total, generator):
+                raise WrongResultError(f"vector {number} ({kind}) has another sum")
+
+    def _pool(self, seed: int, group: Group) -> _Pool:
+        key = (seed, group.name)
+        if key not in self._pools:
+            self._pools[key] = _Pool(self.device, group, seed, int(2**self.bounds.largest))
+        return self._pools[key]
+
+    # --- transforms
+
+    def _transform(self, case: Case) -> None:
+        own, fr = case.choices, GROUPS[case.group].scalars
+        log_size, batch = own["log_size"], own["batch"]
+        plan = NttPlan(self.device, fr, log_size, family=own["family"])
+        sparse = _Sparse(fr, case)
+        data = random_elements(fr, batch << log_size, own["numbers"])
+        data[: plan.size] = sparse.before()
+        options: dict[str, Any] = {"batch": batch, "ordering": own["ordering"]}
+        options["coset"] = own["coset"]
+        ending = {} if own["way"] == "forward" else {"scaled": own["scaled"]}
+        found = data.copy()
+        getattr(plan, own["way"])(found, **options, **ending)
+        sparse.check(found[: plan.size])
+        if self.device.kind != "cpu" and log_size <= _LARGEST_COMPARED:
+            wanted = data.copy()
+            again = NttPlan(self._processor, fr, log_size, family=own["family"])
+            getattr(again, own["way"])(wanted, **options, **ending)
+            if not np.array_equal(found, wanted):
+                raise WrongResultError("the processor has another result")
+        # Back by the other way, which takes and gives the orders the other way round.
+        options["ordering"] = own["ordering"][::-1]
+        if own["way"] == "forward":
+            plan.inverse(found, **options)
+        else:
+            plan.forward(found, **options)
+        if own["way"] == "inverse" and not own["scaled"]:
+            data = scaled(self._processor, fr, data, plan.size)
+        if not np.array_equal(found, data):
+            raise WrongResultError("there and back is not where it was")
+
+    # --- proofs
+
+    def _prove(self, case: Case) -> None:
+        key = self._key_of(case)
+        own = case.choices
+        witness = key.circuit.witness(seed=own["witness"], device=self.device)
+        proof, public = key.proving.prove(witness, seed=own["blinding"])
+        verifying = key.proving.verifying_key
+        if not verifying.verify(public, proof):
+            raise WrongResultError("the proof does not verify")
+        wrong = [(public[0] + 1) % CURVES[case.group].fr.value, *public[1:]]
+        if verifying.verify(wrong, proof):
+            raise WrongResultError("the proof verifies for another public input")
+        if case.size <= _SMALL_PROOF and self.device.kind != "cpu":
+            if key.processor is None:
+                key.processor = ProvingKey(key.proving.zkey, self._processor)
+            if key.processor.prove(witness, seed=own["blinding"]) != (proof, public):
+                raise WrongResultError("the processor makes another proof with the same seed")
+
+    def _key_of(self, case: Case) -> _Key:
+        if self._key is None or self._key.name != (case.group, case.size):
+            self.close()
+            circuit = ChainCircuit(case.group, case.size)
+            zkey = make_key(circuit, case.seed, device=self.device)
+            # Nobody is given these proofs, and verifying keys that are marked are not accepted.
+            zkey = replace(zkey, circuit_hash=None)
+            proving = ProvingKey(zkey, self.device)
+            self._key = _Key((case.group, case.size), circuit, proving)
+        return self._key
+
+
+@dataclass
+class _Key:
+    """A key on the device, and if it is small on the processor."""
+
+    name: tuple[str, int]
+    circuit: ChainCircuit
+    proving: ProvingKey
+    processor: ProvingKey | None = None
+
+    def close(self) -> None:
+        self.proving.close()
+        if self.processor is not None:
+            self.processor.close()
+
+
+class _Pool:
+    """Points of a group with known logarithms: many distinct ones, and a few that are repeated.
+
+    Logarithms are `signs` times numbers of 64 bits, rows of four 16-bit digits. Among the few are
+    points with their negatives, and infinity.
+    """
+
+    _FEW = 64
+
+    def __init__(self, device: AnyDevice, group: Group, seed: int, count: int) -> None:
+        rng = np.random.default_rng([seed, *group.name.encode()])
+        self._digits = rng.integers(1, 1 << 16, (count, 4), np.int32)
+        few = rng.integers(1, 1 << 16, (self._FEW, 4), np.int32)
+        few[1::2] = -few[::2]
+        few[-2:] = 0
+        self._few = few
+        table = FixedBase(device, group, group.parameters.generator, count)
+        self._points = table.multiply(_logarithms(group.scalars, self._digits))
+        self._few_points = table.multiply(_logarithms(group.scalars, few))
+
+    def bases(self, case: Case) -> tuple[Array, Array]:
+        """The points of a case and the digits of their logarithms."""
+        own, size = case.choices, case.size
+        start = int(own["offset"] * (len(self._points) - size + 1))
+        points, weights = self._points[start : start + size], self._digits[start : start + size]
+        if own["repeated"]:
+            numbers = np.random.default_rng(own["numbers"] ^ 1)
+            there = np.flatnonzero(numbers.random(size) < own["repeated"])
+            which = numbers.integers(0, self._FEW, len(there))
+            points, weights = points.copy(), weights.copy()
+            points[there], weights[there] = self._few_points[which], self._few[which]
+        return points, weights
+
+
+def _logarithms(fr: Modulus, digits: Array) -> Array:
+    """Rows of four digits, all of one sign, as scalars below the order."""
+    values = np.abs(digits).astype(np.uint64)
+    words = np.zeros((len(digits), fr.words), np.uint32)
+    words[:, 0] = values[:, 0] | values[:, 1] << np.uint64(16)
+    words[:, 1] = values[:, 2] | values[:, 3] << np.uint64(16)
+    negative = np.flatnonzero(digits[:, 0] < 0)
+    if len(negative):
+        plain = [fr.value - value for value in words_to_integers(fr, words[negative])]
+        words[negative] = integers_to_words(fr, plain)
+    return words
+
+
+# Sums of products of 16-bit digits stay below 2**53, where floats are exact.
+_EXACT_ROWS = 1 << 18
+
+
+def weighed(scalars: Array, weights: Array) -> int:
+    """The sum of scalars[i] times the number whose signed 16-bit digits are weights[i]."""
+    total = 0
+    for start in range(0, len(scalars), _EXACT_ROWS):
+        rows = np.ascontiguousarray(scalars[start : start + _EXACT_ROWS], "<u4").view("<u2")
+        own = weights[start : start + _EXACT_ROWS].astype(np.float64)
+        sums = rows.T.astype(np.float64) @ own
+        for (left, right), value in np.ndenumerate(sums):
+            total += int(value) << 16 * (left + right)
+    return total
+
+
+def some_scalars(fr: Modulus, kind: str, count: int, rng: np.random.Generator) -> Array:
+    """Canonical scalars, uint32 of shape (count, words)."""
+    scalars = np.zeros((count, fr.words), np.uint32)
+    match kind:
+        case "uniform":
+            return random_elements(fr, count, int(rng.integers(1 << 62)))
+        case "bits":
+            scalars[:, 0] = rng.integers(0, 2, count)
+        case "small":
+            scalars[:, 0] = rng.integers(0, 1 << 16, count)
+        case "equal":
+            scalars[:] = random_elements(fr, 1, int(rng.integers(1 << 62)))
+        case "giant":
+            # One bucket of each window has most of the entries.
+            scalars[:] = random_elements(fr, 1, int(rng.integers(1 << 62)))
+            others = np.flatnonzero(rng.random(count) < 1 / 16)
+            scalars[others] = random_elements(fr, len(others), int(rng.integers(1 << 62)))
+        case "r-1":
+            scalars[:] = integers_to_words(fr, [fr.value - 1])
+    return scalars
+
+
+class _Sparse:
+    """A polynomial of few terms: as a transform takes it, and what must come out of that."""
+
+    def __init__(self, fr: Modulus, case: Case) -> None:
+        own = case.choices
+        self._fr, self._own = fr, own
+        self._log_size = own["log_size"]
+        self._rng = random.Random(f"{case.seed} {case.index} terms")
+        size = 1 << self._log_size
+        self._terms = {
+            self._rng.randrange(size): self._rng.randrange(fr.value) for _ in range(_COEFFICIENTS)
+        }
+        curve = GROUPS[case.group].curve
+        self._root = root_of_unity(curve, own["family"], self._log_size)
+        self._order = bit_reversal(self._log_size)
+
+    def _place(self, index: int, order: str) -> int:
+        return int(self._order[index]) if order == "R" else index
+
+    def before(self) -> Array:
+        """What goes in."""
+        values = np.zeros((1 << self._log_size, self._fr.words), np.uint32)
+        for index, value in self._terms.items():
+            values[self._place(index, self._own["ordering"][0])] = from_integers(self._fr, [value])
+        return values
+
+    def check(self, found: Array) -> None:
+        """WrongResultError if another polynomial, or others of its values, came out."""
+        p, size = self._fr.value, 1 << self._log_size
+        shift = self._own["coset"] or 1
+        for index in {0, size - 1, *(self._rng.randrange(size) for _ in range(_LOOKS))}:
+            if self._own["way"] == "forward":
+                point = shift * pow(self._root, index, p) % p
+                wanted = sum(value * pow(point, at, p) for at, value in self._terms.items())
+            else:
+                back = pow(self._root, -index, p)
+                wanted = sum(value * pow(back, at, p) for at, value in self._terms.items())
+                wanted *= pow(shift, -index, p)
+                wanted *= pow(size, -1, p) if self._own["scaled"] else 1
+            place = self._place(index, self._own["ordering"][1])
+            if to_integers(self._fr, found[place : place + 1]) != [wanted % p]:
+                raise WrongResultError(f"element {index} is not the value of the polynomial")
