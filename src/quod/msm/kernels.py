@@ -50,7 +50,7 @@ def _register_sums(name: str, form: Form) -> None:
         ("merge_buckets", merge.merge_buckets, {"lanes_a_bucket": 4}),
         ("merge_runs", merge.merge_runs, {}),
         ("carry_sums", merge.carry_sums, {}),
-        ("sum_lines", gpu_reduce.sum_lines, {"gathered": True, "lanes_a_line": 4}),
+        ("sum_lines", gpu_reduce.sum_lines, {"gathered": True}),
         ("sum_level", levels.sum_level, {}),
         ("finish_lines", finish_on_device.finish_lines, {}),
         ("weigh_lines", finish.weigh_lines, {}),

@@ -152,12 +152,12 @@ class Line:
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
 
-    def sum_of_lane(
-        self, k: Builder, law: SumArithmetic[Any], points: Value, first_unit: Value, lane: Value,
-        lanes: int, *, gathered: bool,
+    def sum(
+        self, k: Builder, law: SumArithmetic[Any], points: Value, first_unit: Value, *,
+        gathered: bool,
     ) -> Any:  # fmt: skip
-        """The sum of every `lanes`-th point from point `lane` on, `gathered` as for `sum_lines`."""
-        with k.range(lane, self.length, lanes, carry=law.neutral()) as loop:
+        """The sum of all its points, `gathered` as for `sum_lines`."""
+        with k.range(0, self.length, carry=law.neutral()) as loop:
             place = self.point(loop.index)
             if gathered:
                 first = first_unit[place]
@@ -188,7 +188,6 @@ def sum_lines(
     group: Group,
     form: Form,
     gathered: bool,
-    lanes_a_line: int,
 ) -> None:
     """The sums of rows or columns of vectors of 2**bits points, in 2**parts parts each.
 
@@ -198,12 +197,9 @@ def sum_lines(
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    room = law.room_for_lanes(lanes_a_line)
-    line = Line.of(k, k.global_id() // lanes_a_line, lines, (bits, width, kept, parts, low))
-    lane = k.local_id() % lanes_a_line
-    own = line.sum_of_lane(k, law, points, first_unit, lane, lanes_a_line, gathered=gathered)
-    total = law.sum_of_lanes(own, lanes_a_line, room)
-    with k.if_(line.exists & (lane == 0)):
+    line = Line.of(k, k.global_id(), lines, (bits, width, kept, parts, low))
+    total = line.sum(k, law, points, first_unit, gathered=gathered)
+    with k.if_(line.exists):
         law.store(out, line.number, total)
 
 
@@ -313,7 +309,7 @@ def record(
                 sum_short_lines, lanes=LANES, quads_a_line=cut.lanes // QUAD, **static
             )
         else:
-            kernel = device.compile(sum_lines, lanes_a_line=cut.lanes, **static)
+            kernel = device.compile(sum_lines, **static)
         source, target = cut.source, cut.target
         additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
         recording.launch(
