@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import struct
@@ -24,12 +25,13 @@ class KernelFacts:
     """What a launch must know of a kernel, and the IR tells.
 
     `entry` is its name in the code, `dynamic_shared_bytes` how much of the shared memory the launch
-    has to ask for.
+    has to ask for, `digest` the `text_digest` of what it was compiled from.
     """
 
     uses: PointerUses
     shared_bytes: int
     entry: str
+    digest: str
     dynamic_shared_bytes: int = 0
 
 
@@ -48,6 +50,7 @@ class CompiledCode:
                 "atomic": self.facts.uses.atomic,
                 "shared_bytes": self.facts.shared_bytes,
                 "entry": self.facts.entry,
+                "digest": self.facts.digest,
                 "dynamic_shared_bytes": self.facts.dynamic_shared_bytes,
             }
         ).encode()
@@ -59,8 +62,15 @@ class CompiledCode:
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         read = json.loads(data[_LENGTH.size : start])
         uses = PointerUses(tuple(read["stored"]), tuple(read["atomic"]))
-        facts = KernelFacts(uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"])
+        facts = KernelFacts(
+            uses, read["shared_bytes"], read["entry"], read["digest"], read["dynamic_shared_bytes"]
+        )
         return cls(facts, data[start:])
+
+
+def text_digest(text: str) -> str:
+    """Which text this is: its SHA-256 in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def trace_key(

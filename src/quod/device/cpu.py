@@ -14,6 +14,7 @@ from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu_compiler import CpuKernel
 from quod.device.kernel_table import KernelTable
+from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
@@ -182,6 +183,7 @@ class CpuDevice:
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
+        note_launch(kernel)
         self.execute(kernel, groups, kernel.pack(arguments), arguments)
 
     def execute(

@@ -14,7 +14,13 @@ from typing import Any
 from quod.device import llvm_jit
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import CompiledCode, KernelFacts, look_up, trace_key
+from quod.device.compiled_code import (
+    CompiledCode,
+    KernelFacts,
+    look_up,
+    text_digest,
+    trace_key,
+)
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -42,6 +48,7 @@ class CpuKernel:
         self.static = dict(static)
         self.stored = frozenset(compiled.facts.uses.stored)
         self.shared_bytes = compiled.facts.shared_bytes
+        self.digest = compiled.facts.digest
         self._seconds: dict[SizeClass, float] = {}
         self.entry = code.entry
         self._code = code
@@ -108,7 +115,9 @@ def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> Compil
         place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
         where = "" if place is None else f"; the text is in {place}"
         raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
-    facts = KernelFacts(pointer_uses(kernel), kernel.shared_bytes, kernel.name)
+    facts = KernelFacts(
+        pointer_uses(kernel), kernel.shared_bytes, kernel.name, text_digest(text)
+    )  # fmt: skip
     compiled = CompiledCode(facts, code)
     cache.put(key, compiled.pack())
     return compiled

@@ -31,6 +31,7 @@ from quod.device.cuda_properties import properties_of
 from quod.device.cuda_stream import StreamPool, Work, wait_until
 from quod.device.cuda_submission import CudaSubmission
 from quod.device.kernel_table import KernelTable
+from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.recording import Recording
 from quod.device.staging import stage
@@ -324,6 +325,7 @@ class CudaDevice:
             stop.check(f"the launch of {kernel.name}")
         staged = stage(self, kernel.signature, arguments)
         packed = kernel.pack(staged.arguments)
+        note_launch(kernel)
         if groups == 0:
             return
 

@@ -14,7 +14,13 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import CompiledCode, KernelFacts, look_up, trace_key
+from quod.device.compiled_code import (
+    CompiledCode,
+    KernelFacts,
+    look_up,
+    text_digest,
+    trace_key,
+)
 from quod.device.cuda_driver import CudaError, Driver, version_text
 from quod.device.cuda_kernel import LoadedCode
 from quod.errors import DeviceError, KernelError
@@ -79,7 +85,7 @@ class KernelCode:
             self._is_stored = False
             facts = self.facts = KernelFacts(
                 pointer_uses(traced), traced.shared_bytes, module.entry,
-                module.dynamic_shared_bytes,
+                text_digest(module.text), module.dynamic_shared_bytes,
             )  # fmt: skip
 
             def assembled() -> bytes:

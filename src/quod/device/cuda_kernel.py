@@ -75,6 +75,7 @@ class CudaKernel:
         self.stored = frozenset(facts.uses.stored)
         self.shared_bytes = facts.shared_bytes
         self.dynamic_shared_bytes = facts.dynamic_shared_bytes
+        self.digest = facts.digest
         self.signature = Signature(
             self.name, self.parameters, facts.uses, space=space, alignment=ADDRESS_ALIGNMENT
         )

@@ -18,8 +18,10 @@ import numpy as np
 from quod.device import cancellation
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import Array, Buffer, Space, check_same_size
+from quod.device.compiled_code import text_digest
 from quod.device.emulated_memory import POISON, EmulatedMemory
 from quod.device.kernel_table import KernelTable
+from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget, check_reach
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import stage
@@ -31,6 +33,7 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.ir import Block, Kernel, walk
 from quod.kernel.machine import Machine
 from quod.kernel.semantics import NUMPY_TYPES
+from quod.kernel.text import to_text
 from quod.kernel.types import PointerType
 from quod.target import ptx_machine, wgsl_machine
 from quod.target.pointers import pointer_uses
@@ -87,6 +90,11 @@ class EmulatedKernel:
         from quod.target import ptx
 
         return ptx.translate(self.traced, self.machine)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Which IR this is: that is what is run, or emitted and run."""
+        return text_digest(to_text(self.traced))
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """Checks the arguments of a launch; DeviceError for one that does not fit."""
@@ -213,6 +221,7 @@ class EmulatedDevice:
         """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
         staged = stage(self, kernel.signature, arguments)
         kernel.pack(staged.arguments)
+        note_launch(kernel)
         self.execute(kernel, groups, staged.arguments)
         staged.bring_back(self)
 

@@ -28,7 +28,8 @@ class CompiledKernel(Protocol):
     """A kernel made ready by a device.
 
     `lanes` is how many instances a workgroup has, `stored` the indices of the parameters that the
-    kernel may store through, `static` the arguments fixed when it was traced.
+    kernel may store through, `static` the arguments fixed when it was traced, `digest` which text
+    was emitted for it (see `compiled_code.text_digest`).
     """
 
     @property
@@ -41,6 +42,8 @@ class CompiledKernel(Protocol):
     def stored(self) -> frozenset[int]: ...
     @property
     def static(self) -> Mapping[str, Any]: ...
+    @property
+    def digest(self) -> str: ...
 
     def pack(self, arguments: tuple[Argument, ...]) -> Any:
         """The arguments as the device takes them; DeviceError if one does not fit."""

@@ -22,6 +22,7 @@ import numpy as np
 from quod.device.arguments import Argument
 from quod.device.buffer import HOST, Buffer
 from quod.device.event import Event
+from quod.device.launched import note_recording
 from quod.device.protocol import CompiledKernel, Device, Submission
 from quod.device.recording import (
     Await,
@@ -253,6 +254,7 @@ class RecordedStream(_Stream):
         self._leave("submit")
         if parent is None and timeline is not None:
             parent = timeline.current
+        note_recording(self.recording)
         submission = self._device.submit(
             self.recording, self.name, timeline=timeline, parent=parent
         )

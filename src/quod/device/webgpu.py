@@ -22,6 +22,7 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.kernel_table import KernelTable
+from quod.device.launched import note_launch
 from quod.device.memory import check_budget
 from quod.device.recording import Recording
 from quod.device.staging import stage
@@ -484,6 +485,7 @@ class WebGpuDevice:
             stop.check(f"the launch of {kernel.name}")
         staged = stage(self, kernel.signature, arguments)
         packed = kernel.pack(staged.arguments)
+        note_launch(kernel)
         if groups == 0:
             return
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Buffer, Space
+from quod.device.compiled_code import text_digest
 from quod.device.webgpu_binding import WORD_BYTES, Place, plan_bindings
 from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu_memory import Allocation, place_of
@@ -142,6 +143,12 @@ class WebGpuKernel:
             for row in plan.ranges
         )
         return PackedLaunch(self.variant(plan.bindings), ranges, values)
+
+    @property
+    def digest(self) -> str:
+        """Which texts this is, in all the ways in which memory was bound."""
+        texts = {self.text, *(variant.module.text for variant in tuple(self._variants.values()))}
+        return text_digest("\n".join(sorted(texts)))
 
     def wait_until_compiled(self) -> None:
         """Waits for the pipelines that were asked for; KernelError if one was refused."""
