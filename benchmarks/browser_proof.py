@@ -24,6 +24,7 @@ sys.path[:0] = [str(REPOSITORY)]
 from quod.cli.bench import harness  # noqa: E402
 from quod.cli.bench.harness import Measurement  # noqa: E402
 from quod.cli.bench.report import report  # noqa: E402
+from quod.cli.bench.results import record  # noqa: E402
 from quod.errors import QuodError  # noqa: E402
 from quod.formats import Zkey  # noqa: E402
 from quod.groth16 import VerifyingKey  # noqa: E402
@@ -110,7 +111,7 @@ def main() -> None:
         rows += measure(circuit, arguments.runs)
     report(rows, as_json=False)
     if arguments.record is not None:
-        harness.record(arguments.record, rows)
+        record(arguments.record, rows)
 
 
 if __name__ == "__main__":

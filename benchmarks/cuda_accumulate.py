@@ -17,6 +17,7 @@ from statistics import median
 from time import perf_counter
 from unittest import mock
 
+import checkout  # noqa: F401
 import numpy as np
 
 from quod.curve.groups import GROUPS, Group

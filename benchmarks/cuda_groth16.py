@@ -14,6 +14,8 @@ import argparse
 from statistics import median
 from time import perf_counter
 
+import checkout  # noqa: F401
+
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline

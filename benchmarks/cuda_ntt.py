@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from statistics import median
 from time import perf_counter
 
+import checkout  # noqa: F401
+
 from quod.cli.bench.ntt import resident_cases
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice

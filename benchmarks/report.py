@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from quod.cli.bench.harness import load_results
+import checkout  # noqa: F401
+
 from quod.cli.bench.report import shown_number, shown_parameters
+from quod.cli.bench.results import load_results
 from quod.device.webgpu_names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent

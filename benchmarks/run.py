@@ -5,9 +5,15 @@
     python benchmarks/run.py --device cuda [msm]    on an NVIDIA GPU
     python benchmarks/run.py --device webgpu        on any GPU; the telling ones portable as well
     python benchmarks/run.py --device webgpu:portable       all of them, portable only
+    python benchmarks/run.py --stale                which rows are of other code, as far as that is
+                                                    known without a device
+    python benchmarks/run.py --device cuda --only-stale --within 500
+                                                    what is of other code, in slices: each row's
+                                                    kernels are launched once to tell
 
-Takes minutes. One results file a machine, by the name of its GPU or processor; run it on an idle
-one. What fails is told at the end, and keeps nothing else from being measured.
+Takes minutes, and says how long each command took. One results file a machine, by the name of its
+GPU or processor; run it on an idle one. What fails is told at the end, and keeps nothing else from
+being measured.
 """
 
 from __future__ import annotations
@@ -15,24 +21,31 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
+import checkout
 import circuits
 import subjects as subjects_of
 
 from quod.cli.bench.groth16 import find_snarkjs
-from quod.cli.bench.harness import machine
+from quod.cli.bench.harness import command_line
+from quod.cli.bench.report import shown_parameters
+from quod.cli.bench.results import State, load_results, machine, state_of
 from quod.device.discovery import why_no_gpu
 from quod.device.webgpu_names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
 
-_WEBGPU_LIMIT = 180.0
+LIMITS: dict[str, float | None] = {"cpu": None, "cuda": 300.0, "webgpu": 180.0}
 """Seconds of one command, lest a driver that compiles without end keeps all others from running."""
+
+ORDER: tuple[State, ...] = ("stale", "unknown", "current")
 
 # Circuits of the shared fixtures: whether their key is there or has to be made.
 READY = ["quod-bn254-merkle20", "quod-bn254-eddsa", "quod-bls12_381-pow5bits"]
@@ -94,38 +107,96 @@ def run(command: list[str], limit: float | None) -> str:
     """What went wrong with a command of Quod, or nothing."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "quod", *command], cwd=HERE.parent, timeout=limit
-        )
+            [sys.executable, "-m", "quod", *command], cwd=HERE.parent, timeout=limit,
+            env=checkout.environment(),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"took longer than {limit:g} s"
     return f"exit code {done.returncode}" if done.returncode else ""
 
 
+def state_of_command(command: Sequence[str], rows: Sequence[dict[str, Any]]) -> State:
+    """Whether all that a command measures is of the code that there is now; see `state_of`."""
+    said = command_line(command)
+    found = {state_of(row) for row in rows if row["command"] == said}
+    return next((state for state in ORDER if state in found), "stale")
+
+
+def show_states(device: str | None) -> None:
+    """The rows of all results files, or of one device's, with whether they are current."""
+    count: Counter[State] = Counter()
+    for path in sorted((HERE / "results").glob("*.json")):
+        for row in load_results(path)["rows"]:
+            if device is not None and row["device"].partition(":")[0] != device.partition(":")[0]:
+                continue
+            state = state_of(row)
+            count[state] += 1
+            if state != "current":
+                what = f"{row['subject']} {shown_parameters(row['parameters'])}"
+                print(f"{state:8} {row['device']:16} {what}")
+    print(", ".join(f"{count[state]} {state}" for state in reversed(ORDER)))
+    if count["unknown"]:
+        print("unknown: the sources differ; --only-stale has the device tell whether kernels do")
+
+
 def main() -> None:
     """Run the benchmarks of the subjects that were asked for, then write the page."""
     parser = argparse.ArgumentParser(description="Measure what docs/benchmarks.md shows.")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or webgpu")
+    parser.add_argument("--device", help="cpu, cuda or webgpu; by default cpu")
+    parser.add_argument(
+        "--stale", action="store_true", help="list the rows that may be of other code, no more"
+    )  # fmt: skip
+    parser.add_argument(
+        "--only-stale", action="store_true", help="measure the rows of other code only"
+    )  # fmt: skip
+    parser.add_argument(
+        "--within", type=float, default=float("inf"), metavar="SECONDS",
+        help="begin no command after so long; with --only-stale the next run goes on from there",
+    )  # fmt: skip
     parser.add_argument("subjects", nargs="*", help="by default all")
     given = parser.parse_args()
-    device = given.device
+    if given.stale:
+        show_states(given.device)
+        return
+    device = given.device or "cpu"
     wanted = commands(device, given.subjects)
     record = results_file(device)
     record.parent.mkdir(exist_ok=True)
-    kept_in = os.path.relpath(record, HERE.parent)
-    failures = []
+    rows = load_results(record)["rows"] if given.only_stale and record.exists() else []
+    options = ["--record", os.path.relpath(record, HERE.parent)]
+    options += ["--only-stale"] if given.only_stale else []
+    failures: list[str] = []
+    left: list[str] = []
+    begin = perf_counter()
     for on, subject, listed in wanted:
         arguments = without_absent_peers(listed)
         if arguments is None:
             continue
-        command = ["bench", subject, *arguments, "--record", kept_in]
-        if on != "cpu":
-            command += ["--device", on]
-        wrong = run(command, _WEBGPU_LIMIT if is_webgpu_name(on) else None)
+        command = ["bench", subject, *arguments, *([] if on == "cpu" else ["--device", on])]
+        shown = command_line(command)
+        if state_of_command(command, rows) == "current":
+            say(f"{shown}: current")
+            continue
+        if perf_counter() - begin > given.within:
+            left.append(shown)
+            continue
+        say(shown)
+        start = perf_counter()
+        wrong = run([*command, *options], LIMITS[on.partition(":")[0]])
+        say(f"{shown}: {perf_counter() - start:.1f} s")
         if wrong:
-            failures.append(f"quod {shlex.join(command)}: {wrong}")
+            failures.append(f"{shown}: {wrong}")
     subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
+    say(f"{perf_counter() - begin:.0f} s in all")
+    if left:
+        say("\n".join([f"{len(left)} left for another run:", *left]))
     if failures:
         sys.exit("\n".join([f"{len(failures)} of {len(wanted)} failed:", *failures]))
+
+
+def say(text: str) -> None:
+    """A line about the run, at once, on standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import checkout  # noqa: F401
+
 from quod.cli.bench.harness import warm_up, warm_up_of
 from quod.curve.groups import GROUPS, Group
 from quod.device.cache import CompileCache

@@ -30,6 +30,7 @@ from browser_msm.graph import KINDS, msm_graph  # noqa: E402
 from quod.cli.bench import harness  # noqa: E402
 from quod.cli.bench.harness import Measurement  # noqa: E402
 from quod.cli.bench.report import report  # noqa: E402
+from quod.cli.bench.results import record  # noqa: E402
 from quod.curve.array import to_points  # noqa: E402
 from quod.curve.groups import GROUPS  # noqa: E402
 from quod.device.discovery import open_device  # noqa: E402
@@ -174,7 +175,7 @@ def main() -> None:
                 rows += _rows(parameters, arguments, ours, theirs)
     report(rows, as_json=False)
     if arguments.record is not None:
-        harness.record(arguments.record, rows)
+        record(arguments.record, rows)
 
 
 def _write_graph(folder: Path, given: Problem, kind: str, arguments: argparse.Namespace) -> None:

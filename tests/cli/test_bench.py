@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from quod import __version__
 from quod.cli import entry
-from quod.cli.bench import harness
+from quod.cli.bench import harness, results
 from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
 
@@ -83,7 +84,7 @@ def test_our_side_is_warmed_up_once_all_are_compiled(monkeypatch: pytest.MonkeyP
 def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
-    figures = iter([1.0, 2.0, 3.0, 50.0, 51.0, 52.0])
+    figures = iter([0.5, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0])
     case = harness.Case({}, lambda: next(figures), unit="G/s", reads=True)
     [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=0.004))
     assert row.median == 51
@@ -123,9 +124,9 @@ def row(n: int, median: float = 1.0, peer: str | None = None) -> harness.Measure
 
 def test_record_replaces_rows_of_one_name_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    harness.record(path, [row(14, 1.0), row(16, 2.0)])
-    harness.record(path, [row(16, 3.0), row(16, 3.0, "arkworks")])
-    stored = harness.load_results(path)
+    results.record(path, [row(14, 1.0), row(16, 2.0)])
+    results.record(path, [row(16, 3.0), row(16, 3.0, "arkworks")])
+    stored = results.load_results(path)
     found = [(one["parameters"]["log2"], one["median"], one["peer"]) for one in stored["rows"]]
     assert sorted(found, key=str) == [(14, 1.0, None), (16, 3.0, "arkworks"), (16, 3.0, None)]
     assert stored["machine"]["processor"]
@@ -134,13 +135,13 @@ def test_record_replaces_rows_of_one_name_and_keeps_the_others(tmp_path: Path) -
 
 def test_record_refuses_the_results_of_another_machine(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    harness.record(path, [row(14)])
+    results.record(path, [row(14)])
     stored = json.loads(path.read_text())
     stored["machine"]["processor"] = "another"
     path.write_text(json.dumps(stored))
     before = path.read_text()
     with pytest.raises(InputError, match="holds the results of another"):
-        harness.record(path, [row(16)])
+        results.record(path, [row(16)])
     assert path.read_text() == before
 
 
@@ -150,15 +151,15 @@ def test_record_keeps_what_other_interfaces_to_a_gpu_said(
     path = tmp_path / "results.json"
     both = {"processor": "one", "gpu": "H200"}
     for device in ("cuda", "webgpu", "webgpu:portable"):
-        monkeypatch.setattr(harness, "machine", lambda _, device=device: {**both, device: "x"})
-        harness.record(path, [replace(row(14), device=device)])
-    stored = harness.load_results(path)
+        monkeypatch.setattr(results, "machine", lambda _, device=device: {**both, device: "x"})
+        results.record(path, [replace(row(14), device=device)])
+    stored = results.load_results(path)
     assert stored["machine"] == {**both, "cuda": "x", "webgpu": "x", "webgpu:portable": "x"}
     assert len(stored["rows"]) == 3
 
 
 def test_the_machine_of_an_adapter(webgpu_device: WebGpuDevice) -> None:
-    found = harness.machine("webgpu:portable")
+    found = results.machine("webgpu:portable")
     assert found["gpu"] == webgpu_device.properties.name
     told = str(found["webgpu:portable"])
     assert "through" in told
@@ -171,7 +172,7 @@ def test_what_is_no_results_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(InputError, match="not a results file"):
-        harness.load_results(path)
+        results.load_results(path)
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,6 +191,8 @@ def test_report(capsys: pytest.CaptureFixture[str]) -> None:
         "ratio",
         "commit",
         "command",
+        "code",
+        "sources",
     }
     report([row(16, 12.345, "arkworks")], as_json=False)
     out = capsys.readouterr().out
@@ -231,3 +234,27 @@ def test_sizes_that_no_machine_has(
 ) -> None:
     assert entry.run(["bench", subject, "--log2", size]) == 2
     assert "--log2" in capsys.readouterr().err
+
+
+def test_recorders_at_one_time_lose_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import quod.formats
+
+    write = quod.formats.write_atomically
+
+    def slowly(path: Path, content: bytes) -> None:
+        time.sleep(0.01)  # in which others would read what is about to be replaced
+        write(path, content)
+
+    monkeypatch.setattr(quod.formats, "write_atomically", slowly)
+    path = tmp_path / "results.json"
+    threads = [
+        threading.Thread(target=results.record, args=(path, [row(size)])) for size in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [one["parameters"]["log2"] for one in results.load_results(path)["rows"]]
+    assert sorted(found) == list(range(8))

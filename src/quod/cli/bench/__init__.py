@@ -12,7 +12,7 @@ import typer
 from quod.cli.options import AsJson, Device, Quiet, Trace
 
 if TYPE_CHECKING:
-    from quod.cli.bench.harness import Case
+    from quod.cli.bench.harness import Case, Identity, Measurement
 
 app = typer.Typer(help="Measure Quod on this machine.", no_args_is_help=True)
 
@@ -22,6 +22,13 @@ Against = Annotated[
 ]
 Record = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Keep the rows in this results file.")
+]
+OnlyStale = Annotated[
+    bool,
+    typer.Option(
+        "--only-stale",
+        help="Keep rows of --record whose kernels are emitted as they were; measure the others.",
+    ),
 ]
 Repeats = Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")]
 Seconds = Annotated[float, typer.Option(min=0.0, help="Measure each side at least this long.")]
@@ -60,10 +67,25 @@ class _Output:
 
     as_json: bool
     record: Path | None
+    only_stale: bool
     quiet: bool
     plot: Path | None = None
     stages: bool = False
     trace: Path | None = None
+
+    def check(self, device: str) -> dict[Identity, Measurement]:
+        """Raises what would keep the files from being written, before anything is measured.
+
+        Gives the rows that need not be measured again if their code is the same.
+        """
+        from quod.cli.bench.results import known_rows
+        from quod.cli.options import check_outputs
+
+        if self.only_stale and self.record is None:
+            raise typer.BadParameter("--only-stale is about the rows of --record FILE")
+        check_outputs([path for path in (self.record, self.plot, self.trace) if path], [])
+        known = {} if self.record is None else known_rows(self.record, device)
+        return known if self.only_stale else {}
 
 
 def _run(
@@ -77,13 +99,12 @@ def _run(
     output: _Output,
     warm_up: float | None = None,
 ) -> None:
-    from quod.cli.bench import harness
+    from quod.cli.bench import harness, results
     from quod.cli.bench.report import report, shown_parameters
     from quod.cli.bench.traced import Traced
-    from quod.cli.options import check_outputs
     from quod.cli.terminal import note
 
-    check_outputs([path for path in (output.record, output.plot, output.trace) if path], [])
+    known = output.check(device)
     traced = Traced(output.plot, output.trace, stages=output.stages)
     rows = harness.measure(
         subject,
@@ -100,10 +121,13 @@ def _run(
             f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=output.quiet
         ),
         after=traced.run,
+        unchanged=lambda case: note("the same code as recorded: not measured", quiet=output.quiet),
+        known=known,
     )
-    report(rows, as_json=output.as_json)
+    # First, so that whoever does not read the table does not lose the figures.
     if output.record is not None:
-        harness.record(output.record, rows)
+        results.record(output.record, rows)
+    report(rows, as_json=output.as_json)
     traced.show(subject, device)
 
 
@@ -128,6 +152,7 @@ def field(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    only_stale: OnlyStale = False,
     plot: Plot = None,
     stages: Stages = False,
     trace: Trace = None,
@@ -142,8 +167,10 @@ def field(
     if chosen and limbs:
         raise typer.BadParameter("--chosen and --limbs name limbs both: give one of them")
     if is_webgpu_name(device) and not chosen and not limbs:
-        _refuse_for_study(against=against, stages=stages, trace=trace)
-        _study(device, names or [], _Output(as_json, record, quiet, plot))
+        _refuse_for_study(
+            against=against, stages=stages, trace=trace, only_stale=only_stale
+        )  # fmt: skip
+        _study(device, names or [], _Output(as_json, record, only_stale, quiet, plot))
         return
     from quod.cli.bench.field import cases
 
@@ -154,24 +181,24 @@ def field(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        output=_Output(as_json, record, quiet, plot, stages, trace),
+        output=_Output(as_json, record, only_stale, quiet, plot, stages, trace),
     )
 
 
 def _refuse_for_study(**options: object) -> None:
     for name, value in options.items():
         if value:
-            raise typer.BadParameter(f"--{name} is nothing that the study of limbs on WebGPU has")
+            option = name.replace("_", "-")
+            raise typer.BadParameter(f"--{option} is nothing that the study of limbs on WebGPU has")
 
 
 def _study(device: str, names: list[str], output: _Output) -> None:
-    from quod.cli.bench import field_study, harness
+    from quod.cli.bench import field_study, results
     from quod.cli.bench.field_study_report import draw, measurements, show
     from quod.cli.bench.plot import check_plot
-    from quod.cli.options import check_outputs
     from quod.cli.terminal import note
 
-    check_outputs([path for path in (output.record, output.plot) if path], [])
+    output.check(device)
     if output.plot is not None:
         check_plot(output.plot)
     rows = list(
@@ -179,9 +206,9 @@ def _study(device: str, names: list[str], output: _Output) -> None:
             device, names, lambda what: note(f"measuring {what} ...", quiet=output.quiet)
         )
     )
-    show(rows, as_json=output.as_json)
     if output.record is not None:
-        harness.record(output.record, measurements(rows, device))
+        results.record(output.record, measurements(rows, device))
+    show(rows, as_json=output.as_json)
     if output.plot is not None:
         draw(rows, output.plot, f"quod bench field: {field_study.adapter_name(device)}")
 
@@ -200,6 +227,7 @@ def msm(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    only_stale: OnlyStale = False,
     plot: Plot = None,
     stages: Stages = False,
     trace: Trace = None,
@@ -215,7 +243,7 @@ def msm(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        output=_Output(as_json, record, quiet, plot, stages, trace),
+        output=_Output(as_json, record, only_stale, quiet, plot, stages, trace),
     )
 
 
@@ -229,6 +257,7 @@ def ntt(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    only_stale: OnlyStale = False,
     plot: Plot = None,
     stages: Stages = False,
     trace: Trace = None,
@@ -244,7 +273,7 @@ def ntt(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        output=_Output(as_json, record, quiet, plot, stages, trace),
+        output=_Output(as_json, record, only_stale, quiet, plot, stages, trace),
     )
 
 
@@ -260,6 +289,7 @@ def groth16(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    only_stale: OnlyStale = False,
     plot: Plot = None,
     stages: Stages = False,
     trace: Trace = None,
@@ -278,7 +308,7 @@ def groth16(
         against=against,
         repeats=repeats,
         seconds=seconds,
-        output=_Output(as_json, record, quiet, plot, stages, trace),
+        output=_Output(as_json, record, only_stale, quiet, plot, stages, trace),
     )
 
 
@@ -303,6 +333,7 @@ def process(
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
     record: Record = None,
+    only_stale: OnlyStale = False,
     quiet: Quiet = False,
 ) -> None:
     """Whole processes: start-up, the first proof ever, a later one, peak memory.
@@ -319,6 +350,6 @@ def process(
         against=None,
         repeats=repeats,
         seconds=seconds,
-        output=_Output(as_json, record, quiet),
+        output=_Output(as_json, record, only_stale, quiet),
         warm_up=0.0,  # each is a process of its own
     )

@@ -23,7 +23,7 @@ _FIELDS = ("bls12_381.fq", "bn254.fr")
 
 def described_limits(name: str) -> tuple[str, Limits | None]:
     """What to call a device, and its limits; None where they are not known."""
-    from quod.cli.bench.harness import machine
+    from quod.cli.bench.results import machine
 
     device = resolve_device(name)
     if isinstance(device, CpuDevice):

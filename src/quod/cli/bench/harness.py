@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 from quod import __version__
+from quod.cli.bench.code import code_of, sources_digest
+from quod.device.launched import LaunchedKernels
 from quod.device.timeline import Timeline
-from quod.device.webgpu_names import is_webgpu_name
 from quod.errors import InputError
 
 Parameter = str | int | float | bool
@@ -29,16 +28,19 @@ class Case:
 
     `run` does the work once and returns when it is done; `operations` is how many of what `unit`
     counts it does (a run of 2^20 products with the unit "ns/product" has 2^20). `peers` are the
-    same work by other programs, by name. `unit` begins with s, ms, us or ns; where `reads` is
-    true the figure, in `unit`, is what `run` gives instead of how long it takes. `traced` does the
-    work once more and tells a timeline of its stages.
+    same work by other programs, by name, done as `way` says ("in process"), and `absent` says of
+    other names why there is no such peer on this machine. `unit` begins with s, ms, us or ns; where
+    `reads` is true the figure, in `unit`, is what `run` gives instead of how long it takes.
+    `traced` does the work once more and tells a timeline of its stages.
     """
 
     parameters: dict[str, Parameter]
     run: Callable[[], object]
     unit: str = "s"
     operations: int = 1
-    peers: dict[str, Callable[[], object]] = field(default_factory=dict)
+    peers: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    way: str = ""
+    absent: Mapping[str, str] = field(default_factory=dict)
     reads: bool = False
     traced: Callable[[Timeline], object] | None = None
 
@@ -48,7 +50,8 @@ class Measurement:
     """A row of a benchmark.
 
     `median` and `peer_median` are in `unit`; `ratio` is how many times faster than the peer;
-    `spread` is the distance between the quartiles over the median.
+    `spread` is the distance between the quartiles over the median. `code` tells the kernels that
+    were launched, and `sources` the package's (see `quod.cli.bench.code`).
     """
 
     subject: str
@@ -63,6 +66,8 @@ class Measurement:
     ratio: float | None
     commit: str
     command: str
+    code: str = ""
+    sources: str = field(default_factory=sources_digest)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,19 @@ class Plan:
         return enough or len(times) >= self.most_repeats
 
 
+Identity = tuple[str, str, str, str]
+"""What tells a row from others of a results file."""
+
+
+def identity(
+    subject: str, parameters: Mapping[str, Parameter], device: str, peer: str | None
+) -> Identity:
+    """Subject, parameters, device and peer of a row, to be compared and sorted."""
+    return subject, json.dumps(parameters, sort_keys=True), device, peer or ""
+
+
 _WRITTEN = ("--record", "--plot", "--trace")
+_LEFT_OUT = ("--only-stale",)
 
 # The clock of a GPU that has rested, while kernels were compiled perhaps, takes a moment to rise.
 _GPU_WARM_UP = 0.5
@@ -107,27 +124,41 @@ def measure(
     command: str,
     follow: Callable[[Case], None] = lambda case: None,
     after: Callable[[Case], None] = lambda case: None,
+    unchanged: Callable[[Case], None] = lambda case: None,
+    known: Mapping[Identity, Measurement] | None = None,
 ) -> list[Measurement]:
     """Measure each case, and the peer `against` beside it where the case has one.
 
     Our runs and the peer's alternate, so that a machine that slows down slows both. `follow` hears
-    of each case before it runs, `after` once it is measured. Raises `InputError` if no case knows
-    the peer.
+    of each case before it runs, `after` once it is measured. A row that is `known` with the code
+    that is launched now is taken as it is, which `unchanged` hears. Raises `InputError` if no
+    case knows the peer, or if it is absent.
     """
     rows: list[Measurement] = []
-    known: set[str] = set()
+    names: set[str] = set()
     commit = current_commit()
     for case in cases:
-        known.update(case.peers)
+        names.update(case.peers)
+        if against is not None and against in case.absent:
+            raise InputError(f"{against} cannot be measured: {case.absent[against]}")
         peer = case.peers.get(against) if against is not None else None
         if against is not None and peer is None:
             continue
         follow(case)
+        with LaunchedKernels() as launched:  # compiles, fills caches
+            first = case.run()
+            if peer is not None:
+                peer()
+        code, label = code_of(launched), ", ".join(filter(None, (against, case.way)))
+        before = (known or {}).get(identity(subject, case.parameters, device, peer and label))
+        if before is not None and code and code == before.code:
+            rows.append(replace(before, sources=sources_digest()))
+            unchanged(case)
+            continue
+        warm_up(case.run, plan.warm_up)
+        theirs: list[float] = []
         if case.reads:
-            theirs: list[float] = []
-            warm_up(case.run, plan.warm_up)
-            ours = [_read(case) for _ in range(plan.repeats)]
-            scale = 1.0
+            ours, scale = _readings(case, first, plan), 1.0
         else:
             ours, theirs = _alternate(case.run, peer, plan)
             scale = _SCALES[case.unit.split("/")[0]] / case.operations
@@ -142,24 +173,28 @@ def measure(
                 unit=case.unit,
                 spread=_spread(ours),
                 repeats=len(ours),
-                peer=against if theirs else None,
+                peer=label if theirs else None,
                 peer_median=None if peer_middle is None else peer_middle * scale,
                 ratio=None if peer_middle is None else peer_middle / middle,
                 commit=commit,
                 command=command,
+                code=code,
             )
         )
         after(case)
     if against is not None and not rows:
-        listed = ", ".join(sorted(known)) or "none for these parameters"
+        listed = ", ".join(sorted(names)) or "none for these parameters"
         raise InputError(f"{against!r} is not a peer of this benchmark; it has: {listed}")
     return rows
 
 
-def _read(case: Case) -> float:
-    figure = case.run()
-    assert isinstance(figure, (int, float))
-    return float(figure)
+def _readings(case: Case, first: object, plan: Plan) -> list[float]:
+    """What a case reads; the first reading counts where nothing is warmed up."""
+    figures = [] if plan.warm_up else [first]
+    figures += [case.run() for _ in range(plan.repeats - len(figures))]
+    found = [float(figure) for figure in figures if isinstance(figure, (int, float))]
+    assert len(found) == plan.repeats
+    return found
 
 
 def _alternate(
@@ -167,9 +202,6 @@ def _alternate(
 ) -> tuple[list[float], list[float]]:
     sides = [ours] if peer is None else [ours, peer]
     times: list[list[float]] = [[] for _ in sides]
-    for side in sides:
-        side()  # compiles, fills caches
-    warm_up(ours, plan.warm_up)
     waiting = list(range(len(sides)))
     while waiting:
         # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
@@ -218,127 +250,17 @@ def _git(directory: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def machine(device: str = "cpu") -> dict[str, str | int]:
-    """What the figures of a device were measured on."""
-    import llvmlite
-    import numpy
-
-    found: dict[str, str | int] = {
-        "processor": _processor(),
-        "threads": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
-        "architecture": platform.machine(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "llvmlite": llvmlite.__version__,
-    }
-    if device.startswith("cuda"):
-        from quod.device.cuda import CudaDevice
-        from quod.device.cuda_driver import version_text
-        from quod.device.discovery import open_device
-
-        opened = open_device(device)
-        assert isinstance(opened, CudaDevice)
-        version = version_text(opened.properties.driver_version)
-        found |= {"gpu": opened.properties.name, "driver": f"CUDA {version}"}
-    elif is_webgpu_name(device):
-        found |= _adapter(device)
-    return found
-
-
-def _adapter(device: str) -> dict[str, str | int]:
-    """An adapter of WebGPU, and by the device's name what makes the figures what they are."""
-    from quod.device.discovery import resolve_device
-    from quod.device.webgpu import WebGpuDevice
-
-    opened = resolve_device(device)
-    assert isinstance(opened, WebGpuDevice)
-    adapter = opened.properties
-    words = [
-        f"through {adapter.backend}",
-        adapter.driver and f"driver {adapter.driver}",
-        f"wgpu {opened.native.wgpu.__version__}",
-        "portable" if opened.strength == "portable" else "all that the adapter has",
-        f"limbs {opened.limbs}",
-    ]
-    return {"gpu": adapter.name, device: ", ".join(word for word in words if word)}
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            return value.strip()
-    return platform.processor() or platform.machine()
-
-
-def record(path: Path, rows: Sequence[Measurement]) -> None:
-    """Put `rows` into a results file in place of older rows of the same name.
-
-    The file is ``{"machine": {...}, "rows": [...]}``. Raises `InputError` if `path` holds something
-    else, or the results of another processor.
-    """
-    from quod.formats import write_atomically
-
-    here = machine(rows[0].device if rows else "cpu")
-    old: list[dict[str, Any]] = []
-    if path.exists():
-        stored = load_results(path)
-        for part in ("processor", "gpu"):
-            if stored["machine"].get(part) != here.get(part):
-                raise InputError(
-                    f"holds the results of {stored['machine'].get(part) or 'no GPU'}; record "
-                    "this machine's in a file of their own",
-                    path=path,
-                )
-        old = stored["rows"]
-        # Other interfaces to the same GPU have drivers of their own.
-        here = {**stored["machine"], **here}
-    new = [asdict(row) for row in rows]
-    replaced = {_identity(row) for row in new}
-    kept = [row for row in old if _identity(row) not in replaced]
-    merged = sorted([*kept, *new], key=_identity)
-    text = json.dumps({"machine": here, "rows": merged}, indent=1) + "\n"
-    write_atomically(path, text.encode())
-
-
-def load_results(path: Path) -> dict[str, Any]:
-    """Read a results file; `InputError` if it is none."""
-    try:
-        stored = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"is not a results file ({error})", path=path) from error
-    if (
-        not isinstance(stored, dict)
-        or not isinstance(stored.get("machine"), dict)
-        or not isinstance(stored.get("rows"), list)
-    ):
-        raise InputError("is not a results file: machine and rows are missing", path=path)
-    return stored
-
-
-def _identity(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    parameters = json.dumps(row["parameters"], sort_keys=True)
-    return row["subject"], parameters, row["device"], row["peer"] or ""
-
-
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The command that is running, to be repeated by a reader.
 
-    Without the options that name files to write, and without the folders of this machine: of an
-    absolute path only the last part is kept.
+    Without the options that name files to write or keep rows of one, and without the folders of
+    this machine: of an absolute path only the last part is kept.
     """
     words = ["quod"]
     given = iter(sys.argv[1:] if arguments is None else arguments)
     for word in given:
         if word in _WRITTEN:
             next(given, None)
-        elif word.partition("=")[0] not in _WRITTEN:
+        elif word not in _LEFT_OUT and word.partition("=")[0] not in _WRITTEN:
             words.append(Path(word).name if os.path.isabs(word) else word)
     return shlex.join(words)

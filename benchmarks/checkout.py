@@ -1,0 +1,23 @@
+"""Puts the Quod of this checkout before any that is installed.
+
+Another one may lack what is asked of it, and its figures would be recorded as this commit's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+SOURCES = str(Path(__file__).resolve().parent.parent / "src")
+
+sys.path.insert(0, SOURCES)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that is to find the same Quod."""
+    others = os.environ.get("PYTHONPATH")
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([SOURCES, others] if others else [SOURCES]),
+    }
