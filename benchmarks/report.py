@@ -26,12 +26,30 @@ Written by `benchmarks/report.py` from `benchmarks/results`; do not edit. `make 
 again, `make bench-cuda` on an NVIDIA GPU, `make bench-vulkan` on any GPU through WebGPU.
 
 A row is the median of its repeats. A peer was measured in the same run, turn and turn about with
-Quod; *ratio* is how many times faster Quod is. Times of different machines, or of different days on
+Quod, and like with like: *in process* is a library with the key in memory against Quod with the key
+resident, *whole process* a program from its start to its end against `quod` from its start to its
+end. *Ratio* is how many times faster Quod is. Times of different machines, or of different days on
 a shared machine, do not compare; ratios do. *Spread* is the distance of the quartiles over the
 median.
+
+*Code* is a hash of the kernels that were launched, as text: a row is current while that is what it
+would be now. `python benchmarks/run.py --stale` lists the rows that may not be, and `--only-stale`
+measures those that are not. It is *sources* where no kernel tells, as for a process of its own:
+such a row is current while nothing of the package has changed. Rows without are older.
 """
 NOTHING = "\nNothing has been recorded yet.\n"
-COLUMNS = ("parameters", "device", "median", "unit", "spread", "peer", "peer's", "ratio", "commit")
+COLUMNS = (
+    "parameters",
+    "device",
+    "median",
+    "unit",
+    "spread",
+    "peer",
+    "peer's",
+    "ratio",
+    "commit",
+    "code",
+)
 
 
 def page(results: list[dict[str, Any]]) -> str:
@@ -73,6 +91,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         "" if row["peer_median"] is None else shown_number(row["peer_median"]),
         "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
         row["commit"],
+        row.get("code") or ("sources" if row.get("sources") else ""),
     ]
 
 

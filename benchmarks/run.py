@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -33,8 +34,8 @@ import checkout
 import circuits
 import subjects as subjects_of
 
-from quod.cli.bench.groth16 import find_snarkjs
 from quod.cli.bench.harness import command_line
+from quod.cli.bench.peers import find_snarkjs
 from quod.cli.bench.report import shown_parameters
 from quod.cli.bench.results import State, load_results, machine, state_of
 from quod.device.discovery import why_no_gpu
@@ -58,12 +59,16 @@ def more_circuits(subject: str) -> list[list[str]]:
         return []
     ready = circuits.FIXTURES.parent / "circom"
     folders = [ready / name for name in READY] + [circuits.prepare(name) for name in TO_PREPARE]
-    against = ["--against", "snarkjs"] if subject == "groth16" else []
-    return [
-        [os.path.relpath(folder / name, HERE.parent) for name in ("circuit.zkey", "witness.wtns")]
-        + against
-        for folder in folders
-    ]
+    found = []
+    for folder in folders:
+        files = [
+            os.path.relpath(folder / name, HERE.parent) for name in ("circuit.zkey", "witness.wtns")
+        ]
+        peers = ["snarkjs"] if subject == "groth16" else ["", "snarkjs", "rapidsnark"]
+        if "bn254" not in folder.name:  # all that rapidsnark has
+            peers = [peer for peer in peers if peer != "rapidsnark"]
+        found += [[*files, *(["--against", peer] if peer else [])] for peer in peers]
+    return found
 
 
 def results_file(device: str) -> Path:
@@ -94,9 +99,10 @@ def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[
 
 def without_absent_peers(arguments: list[str]) -> list[str] | None:
     """The arguments for this machine; None if there is nothing to measure without the peer."""
-    if "snarkjs" in arguments and find_snarkjs() is None:
-        print("left out: snarkjs is not there (tools/setup.sh node)", file=sys.stderr)
-        return None
+    for name, program in (("snarkjs", find_snarkjs()), ("rapidsnark", shutil.which("rapidsnark"))):
+        if name in arguments and program is None:
+            say(f"left out, for {name} is not there: quod bench {' '.join(arguments)}")
+            return None
     if "cuda" in arguments and why_no_gpu() is not None:
         at = arguments.index("--against")
         return arguments[:at] + arguments[at + 2 :]

@@ -22,7 +22,10 @@ CPU: Commands = {
         ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
     ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
-    "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns"]],
+    "process": [
+        [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *peer]
+        for peer in ([], ["--against", "snarkjs"], ["--against", "rapidsnark"])
+    ],
 }
 
 CUDA: Commands = {

@@ -15,7 +15,7 @@ import pytest
 
 from quod.cli import entry
 from quod.cli.bench.code import sources_digest
-from quod.cli.bench.groth16 import find_snarkjs
+from quod.cli.bench.peers import find_snarkjs
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 

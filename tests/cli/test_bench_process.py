@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from quod.cli import entry
-from quod.cli.bench import harness
+from quod.cli.bench import harness, peers
 from quod.errors import QuodError
 
 # The package has a command of the same name.
@@ -17,15 +18,89 @@ process = import_module("quod.cli.bench.process")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
 
-def test_cases_cover_start_up_proofs_and_memory() -> None:
-    cases = process.cases("cpu", EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns")
-    rows = [(case.parameters["what"], case.unit, case.reads) for case in cases]
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What would be run by Python."""
+    found: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "_python", lambda *words, cache=None: found.append(words))
+    return found
+
+
+def cases_of() -> Iterator[harness.Case]:
+    cases: Iterator[harness.Case] = process.cases(
+        "cpu", EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns"
+    )
+    return cases
+
+
+def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> None:
+    rows = [(case.parameters["what"], case.unit, case.reads, case.way) for case in cases_of()]
     assert rows == [
-        ("python -c 'import quod'", "ms", False),
-        ("prove, nothing compiled yet", "s", False),
-        ("prove, later process", "s", False),
-        ("prove, peak memory", "MB", True),
+        ("python -c 'import quod'", "ms", False, ""),
+        ("python -c 'import numpy, llvmlite.binding'", "ms", False, ""),
+        ("prove, nothing compiled yet", "s", False, ""),
+        ("prove, whole process", "s", False, "whole process"),
+        ("prove, key resident", "s", False, ""),
+        ("prove, budget of a whole process", "s", True, ""),
+        ("prove, peak memory", "MB", True, ""),
+        ("verify, whole process", "s", False, "whole process"),
     ]
+    assert [words[3] for words in ran] == ["prove", "export"]
+
+
+def test_the_budget_is_of_what_was_measured_before(
+    ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0, 100, 0, 0.2, 0, 0.3, 0, 0.4])
+    monkeypatch.setattr(process, "perf_counter", lambda: next(clock))
+    timed = process.Timed(lambda: None)
+    for _ in range(4):
+        timed()
+    assert timed.median == 0.3
+    medians = iter([0.16, 0.10])
+    monkeypatch.setattr(process.Timed, "median", property(lambda _: next(medians)))
+    [budget] = [case for case in cases_of() if case.parameters["what"] == _BUDGET]
+    assert budget.run() == pytest.approx(0.16 + 1.5 * 0.10 + 0.060)
+
+
+_BUDGET = "prove, budget of a whole process"
+
+
+def test_processes_are_compared_with_processes(
+    ran: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rapidsnark is used where the PATH has one, with the arguments that it takes."""
+    given = tmp_path / "given"
+    program = tmp_path / "rapidsnark"
+    program.write_text(f"#!/bin/sh\necho $# $1 $2 >> {given}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (row,) = harness.measure(
+        "process", cases_of(), device="cpu", against="rapidsnark",
+        plan=harness.Plan(repeats=2, seconds=0), command="quod",
+    )  # fmt: skip
+    assert row.parameters["what"] == "prove, whole process"
+    assert row.peer == "rapidsnark, whole process"
+    files = [EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns"]
+    assert set(given.read_text().splitlines()) == {f"4 {files[0]} {files[1]}"}
+    assert len(given.read_text().splitlines()) == 3
+
+
+def test_a_peer_that_is_not_installed_is_not_called_unknown(
+    ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(peers, "find_snarkjs", lambda: None)
+    files = [str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns")]
+    for subject, name in (
+        ("process", "rapidsnark"),
+        ("process", "snarkjs"),
+        ("groth16", "snarkjs"),
+    ):
+        assert entry.run(["bench", subject, *files, "--against", name, "-q"]) == 3
+        said = capsys.readouterr().err
+        assert f"{name} cannot be measured: there is no {name}" in said
+        assert "PATH" in said
 
 
 def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,7 +295,10 @@ def groth16(
     trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
-    """Proofs with the key resident, by the whole command, and verification."""
+    """Proofs and verification with the key resident.
+
+    The peer snarkjs is its library with the key in memory; `bench process` compares processes.
+    """
     from quod.cli.bench.groth16 import cases, chain_cases
 
     files = _key_or_chain(zkey, witness, constraints)
@@ -329,6 +332,7 @@ def process(
     constraints: Constraints = None,
     curve: ChainCurve = "bn254",
     device: Device = "cpu",
+    against: Against = None,
     repeats: Repeats = 5,
     seconds: Seconds = 0.5,
     as_json: AsJson = False,
@@ -336,8 +340,9 @@ def process(
     only_stale: OnlyStale = False,
     quiet: Quiet = False,
 ) -> None:
-    """Whole processes: start-up, the first proof ever, a later one, peak memory.
+    """Whole processes: start-up and its budget, the first proof ever, a later one, peak memory.
 
+    The peers snarkjs and rapidsnark are measured as their users run them, one process a proof.
     With --constraints, how long the kernels of such a proof take to compile.
     """
     from quod.cli.bench.process import cases, chain_cases
@@ -347,7 +352,7 @@ def process(
         "process",
         cases(device, *files) if files else chain_cases(device, curve, constraints or []),
         device=device,
-        against=None,
+        against=against,
         repeats=repeats,
         seconds=seconds,
         output=_Output(as_json, record, only_stale, quiet),

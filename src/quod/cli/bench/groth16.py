@@ -1,23 +1,19 @@
-"""Proofs: with the key resident, by the whole command, and verification.
+"""Proofs and verification with the key resident.
 
-The peer snarkjs is measured as its users run it, one process a proof: the program of
-`build/node` if it is there (`tools/setup.sh node` puts it there), else the one on the PATH.
+The peer is a library in a process of its own that has the key in memory, as this one has; whole
+processes are compared by `quod bench process`.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
-from quod.errors import QuodError
+from quod.cli.bench.peers import IN_PROCESS, Files, Libraries
 
 if TYPE_CHECKING:
     from quod.device.timeline import Timeline
@@ -43,46 +39,36 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
     }
     key = ProvingKey.from_zkey(zkey, device=device)
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
-        vkey, public, proof = (
-            Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")
-        )
+        files = Files(
+            zkey, witness,
+            *(Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")),
+        )  # fmt: skip
         made, inputs = key.prove(witness)
         write_all_atomically(
             {
-                vkey: key.verifying_key.to_json().encode(),
-                public: public_to_json(inputs),
-                proof: made.to_json().encode(),
+                files.vkey: key.verifying_key.to_json().encode(),
+                files.public: public_to_json(inputs),
+                files.proof: made.to_json().encode(),
             }
         )
-        files = [str(path) for path in (zkey, witness, proof, public)]
-        snarkjs = find_snarkjs()
-        provers: dict[str, Callable[[], object]] = {}
-        verifiers: dict[str, Callable[[], object]] = {}
-        if snarkjs is not None:
-            provers["snarkjs"] = _command([snarkjs, "groth16", "prove", *files])
-            verifiers["snarkjs"] = _command(
-                [snarkjs, "groth16", "verify", str(vkey), str(public), str(proof)]
+        with Libraries(files) as libraries:
+            yield Case(
+                {"what": "prove, key resident", **circuit},
+                lambda: key.prove(witness),
+                unit="ms",
+                peers=libraries.provers,
+                way=IN_PROCESS,
+                absent=libraries.absent,
+                traced=lambda timeline: key.prove(witness, timeline=timeline),
             )
-        ours = [sys.executable, "-m", "quod", "groth16", "prove", *files, "--device", device, "-q"]
-        yield Case(
-            {"what": "prove, key resident", **circuit},
-            lambda: key.prove(witness),
-            unit="ms",
-            peers=provers,
-            traced=lambda timeline: key.prove(witness, timeline=timeline),
-        )
-        yield Case(
-            {"what": "prove, whole process", **circuit},
-            _command(ours),
-            unit="ms",
-            peers=provers,
-        )
-        yield Case(
-            {"what": "verify, key resident", **circuit},
-            lambda: key.verifying_key.verify(inputs, made),
-            unit="ms",
-            peers=verifiers,
-        )
+            yield Case(
+                {"what": "verify, key resident", **circuit},
+                lambda: key.verifying_key.verify(inputs, made),
+                unit="ms",
+                peers=libraries.verifiers,
+                way=IN_PROCESS,
+                absent=libraries.absent,
+            )
 
 
 def chain_cases(
@@ -137,20 +123,3 @@ def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
 def _prove_many(key: ProvingKey, witness: Witness) -> None:
     for _ in key.prove_many([witness] * _MANY):
         pass
-
-
-def find_snarkjs() -> str | None:
-    """The snarkjs to compare with, or None."""
-    checkout = Path(__file__).resolve().parents[4]
-    local = checkout / "build" / "node" / "node_modules" / ".bin" / "snarkjs"
-    return str(local) if local.exists() else shutil.which("snarkjs")
-
-
-def _command(command: list[str]) -> Callable[[], object]:
-    def run() -> None:
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-        if done.returncode != 0:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
-            raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {last[0]}")
-
-    return run

@@ -6,26 +6,50 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.peers import WHOLE, Files, whole_provers, whole_verifiers
 from quod.errors import QuodError
+
+if TYPE_CHECKING:
+    from quod.groth16 import ProvingKey
+
+# What Quod cannot start without.
+_LIBRARIES = "import numpy, llvmlite.binding"
+
+
+_BUDGET_OF_START = 0.060
+_BUDGET_OF_PROOF = 1.5
+"""What a whole process may take: Python, NumPy and llvmlite starting, so many seconds more, and so
+many times the proof with the key resident."""
 
 
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
-    """Start-up, and proofs by the command with one key and witness."""
+    """Start-up, and proofs by the command with one key and witness, within a budget."""
     from quod.formats import Zkey
 
+    opened = Zkey.open(zkey)
     circuit: dict[str, Parameter] = {
         "circuit": zkey.resolve().parent.name,
-        "constraints": Zkey.open(zkey).constraints,
+        "curve": opened.curve,
+        "constraints": opened.constraints,
     }
+    libraries = Timed(partial(_python, "-c", _LIBRARIES))
+    resident = Timed(_resident(device, zkey, witness))
     yield Case({"what": "python -c 'import quod'"}, lambda: _python("-c", "import quod"), "ms")
+    yield Case({"what": f"python -c '{_LIBRARIES}'"}, libraries, "ms")
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
-        outputs = [str(Path(directory) / name) for name in ("proof.json", "public.json")]
+        files = Files(
+            zkey, witness,
+            *(Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")),
+        )  # fmt: skip
+        outputs = [str(files.proof), str(files.public)]
         prove = ["-m", "quod", "groth16", "prove", str(zkey), str(witness), *outputs, "-q"]
         prove += ["--device", device]
 
@@ -34,13 +58,73 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
                 _python(*prove, cache=cache)
 
         yield Case({"what": "prove, nothing compiled yet", **circuit}, first, "s")
-        yield Case({"what": "prove, later process", **circuit}, lambda: _python(*prove), "s")
+        provers, absent = whole_provers(opened.curve, files)
+        yield Case(
+            {"what": "prove, whole process", **circuit},
+            lambda: _python(*prove),
+            "s",
+            peers=provers,
+            way=WHOLE,
+            absent=absent,
+        )
+        yield Case({"what": "prove, key resident", **circuit}, resident, "s")
+        yield Case(
+            {"what": "prove, budget of a whole process", **circuit},
+            lambda: libraries.median + _BUDGET_OF_PROOF * resident.median + _BUDGET_OF_START,
+            unit="s",
+            reads=True,
+        )
         yield Case(
             {"what": "prove, peak memory", **circuit},
             lambda: _peak_bytes(*prove) / 1e6,
             unit="MB",
             reads=True,
         )
+        _python(*prove)
+        _python("-m", "quod", "zkey", "export", "verificationkey", str(zkey), str(files.vkey))
+        verify = ["-m", "quod", "groth16", "verify"]
+        verify += [str(path) for path in (files.vkey, files.public, files.proof)]
+        verifiers, absent = whole_verifiers(files)
+        yield Case(
+            {"what": "verify, whole process", **circuit},
+            lambda: _python(*verify),
+            "s",
+            peers=verifiers,
+            way=WHOLE,
+            absent=absent,
+        )
+
+
+class Timed:
+    """A run that remembers how long it took each time."""
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run = run
+        self._seconds: list[float] = []
+
+    def __call__(self) -> None:
+        begin = perf_counter()
+        self._run()
+        self._seconds.append(perf_counter() - begin)
+
+    @property
+    def median(self) -> float:
+        """Seconds; the first run, which may have compiled, does not count."""
+        return median(self._seconds[1:])
+
+
+def _resident(device: str, zkey: Path, witness: Path) -> Callable[[], object]:
+    """Proofs by this process; the key is opened for the first one."""
+    opened: list[ProvingKey] = []
+
+    def run() -> None:
+        if not opened:
+            from quod.groth16 import ProvingKey
+
+            opened.append(ProvingKey.from_zkey(zkey, device=device))
+        opened[0].prove(witness)
+
+    return run
 
 
 def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:

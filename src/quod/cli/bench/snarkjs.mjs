@@ -1,0 +1,34 @@
+// snarkjs as a library, for Quod to measure: one process, the key and the witness in memory.
+//
+//   node snarkjs.mjs FOLDER_OF_SNARKJS ZKEY WTNS VKEY PUBLIC PROOF
+//
+// Reads "prove" or "verify" from standard input, a line each, does it, and answers with a line:
+// "done", or "failed: " and why. The first line says "ready".
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+
+const [folder, ...files] = process.argv.slice(2);
+const snarkjs = createRequire(import.meta.url)(folder);
+const [zkey, witness] = files.slice(0, 2).map((name) => new Uint8Array(readFileSync(name)));
+const [vkey, inputs, given] = files.slice(2).map((name) => JSON.parse(readFileSync(name, "utf8")));
+
+const work = {
+    prove: () => snarkjs.groth16.prove({ type: "mem", data: zkey }, { type: "mem", data: witness }),
+    verify: async () => {
+        if (!(await snarkjs.groth16.verify(vkey, inputs, given))) throw new Error("invalid proof");
+    },
+};
+
+await work.prove();  // has compiled what is run by now
+console.log("ready");
+for await (const line of createInterface({ input: process.stdin })) {
+    try {
+        await work[line]();
+        console.log("done");
+    } catch (error) {
+        console.log("failed: " + String(error?.message ?? error).replaceAll("\n", " "));
+    }
+}
+process.exit(0);

@@ -1,0 +1,70 @@
+"""Peers of proofs: snarkjs as a library, and commands that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quod.cli.bench.peers import Files, Libraries, Snarkjs, process, whole_provers
+from quod.errors import QuodError
+from quod.groth16 import ProvingKey
+from tests.node import program
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A proof of the example, in files."""
+    folder = tmp_path_factory.mktemp("peers")
+    found = Files(
+        EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns",
+        *(folder / name for name in ("vkey.json", "public.json", "proof.json")),
+    )  # fmt: skip
+    key = ProvingKey.from_zkey(found.zkey)
+    proof, public = key.prove(found.witness)
+    found.vkey.write_text(key.verifying_key.to_json())
+    found.public.write_text(json.dumps([str(value) for value in public]))
+    found.proof.write_text(proof.to_json())
+    return found
+
+
+@pytest.mark.node
+def test_snarkjs_as_a_library(files: Files) -> None:
+    program("snarkjs")
+    with Libraries(files) as libraries:
+        for _ in range(2):
+            libraries.provers["snarkjs"]()
+            libraries.verifiers["snarkjs"]()
+
+
+@pytest.mark.node
+def test_snarkjs_says_what_is_wrong(files: Files, tmp_path: Path) -> None:
+    program("snarkjs")
+    other = tmp_path / "public.json"
+    other.write_text('["1"]')
+    wrong = Files(files.zkey, files.witness, files.vkey, other, files.proof)
+    with Libraries(wrong) as libraries, pytest.raises(QuodError, match="library failed: "):
+        libraries.verifiers["snarkjs"]()
+
+
+def test_a_library_that_does_not_start(files: Files, tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    node.write_text("#!/bin/sh\necho first >&2\necho no such module >&2\nexit 1\n")
+    node.chmod(0o755)
+    library = Snarkjs(str(node), str(tmp_path / "snarkjs" / "build" / "cli.cjs"), files)
+    for _ in range(2):
+        with pytest.raises(QuodError, match="snarkjs as a library failed: no such module"):
+            library.prove()
+    library.close()
+
+
+def test_a_command_that_fails_is_an_error() -> None:
+    with pytest.raises(QuodError, match=r"sh failed \(3\): why"):
+        process(["sh", "-c", "echo why >&2; exit 3"])()
+
+
+def test_rapidsnark_has_one_curve(files: Files) -> None:
+    assert whole_provers("bls12_381", files)[1]["rapidsnark"] == "it has no bls12_381, BN254 only"
