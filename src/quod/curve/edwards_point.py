@@ -10,19 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from quod.curve.parameters import EdwardsCurve
 from quod.field.element import Element
 from quod.field.strategy import prime_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
-from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.errors import TraceError
+from quod.kernel.structure import Rebuild, Unknown, flatten
 from quod.kernel.value import Operand, Value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class EdwardsPoint:
+class EdwardsPoint(Unknown):
     """X, Y, Z and T."""
+
+    comparison: ClassVar[str] = (
+        "write points.equal(p, q), with `with k.if_(...)` or a select of each coordinate"
+    )
 
     x: Element
     y: Element
@@ -35,7 +41,7 @@ class EdwardsPoint:
         def rebuild_point(flat: Sequence[Value]) -> EdwardsPoint:
             return EdwardsPoint(*rebuild(flat))
 
-        return values, key, rebuild_point
+        return values, (EdwardsPoint, (key,)), rebuild_point
 
 
 class EdwardsArithmetic:
@@ -43,7 +49,7 @@ class EdwardsArithmetic:
 
     def __init__(self, k: Builder, curve: EdwardsCurve) -> None:
         if curve.a != -1 or pow(curve.d, (curve.fq.value - 1) // 2, curve.fq.value) == 1:
-            raise ValueError(f"the formulas take a = -1 and a d that is no square: {curve.name}")
+            raise TraceError(f"the formulas take a = -1 and a d that is no square: {curve.name}")
         self.k = k
         self.curve = curve
         self.field = prime_field(k, curve.fq)
@@ -72,17 +78,22 @@ class EdwardsArithmetic:
         f = self.field
         return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
 
+    def equal(self, p: EdwardsPoint, q: EdwardsPoint) -> Value:
+        """Whether two points are equal."""
+        f = self.field
+        return f.is_zero(p.x * q.z - q.x * p.z) & f.is_zero(p.y * q.z - q.y * p.z)
+
     def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
         """p + q."""
         result: EdwardsPoint = self.k.call(
-            f"add.{self.curve.name}", self._add, self.carried(p), self.carried(q)
+            f"add.{self.curve.name}", self._add, self.carried(p), self.carried(q), key=self.curve
         )
         return result
 
     def double(self, p: EdwardsPoint) -> EdwardsPoint:
         """2p."""
         result: EdwardsPoint = self.k.call(
-            f"double.{self.curve.name}", self._double, self.carried(p)
+            f"double.{self.curve.name}", self._double, self.carried(p), key=self.curve
         )
         return result
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from quod.curve.groups import Group
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
-from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.structure import Rebuild, Unknown, flatten
 from quod.kernel.value import Operand, Value
 
 CoordinateElement = Any
@@ -24,8 +24,13 @@ CoordinateElement = Any
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class AffinePoint:
+class AffinePoint(Unknown):
     """x, y, and whether the point is infinity instead."""
+
+    comparison: ClassVar[str] = (
+        "write points.equal(points.extend(p), points.extend(q)), with `with k.if_(...)` or "
+        "points.select(...)"
+    )
 
     x: CoordinateElement
     y: CoordinateElement
@@ -36,8 +41,12 @@ class AffinePoint:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ExtendedPoint:
+class ExtendedPoint(Unknown):
     """X, Y, ZZ, ZZZ, and whether the point is infinity instead."""
+
+    comparison: ClassVar[str] = (
+        "write points.equal(p, q), with `with k.if_(...)` or points.select(...)"
+    )
 
     x: CoordinateElement
     y: CoordinateElement
@@ -59,7 +68,7 @@ def _flatten(
     def rebuild_point(flat: Sequence[Value]) -> AffinePoint | ExtendedPoint:
         return kind(*rebuild(flat))
 
-    return values, (kind.__name__, key), rebuild_point
+    return values, (kind, (key,)), rebuild_point
 
 
 def plus_a_times(
@@ -134,26 +143,34 @@ class PointArithmetic:
         infinity = self.k.select(condition, p.infinity, q.infinity)
         return ExtendedPoint(x, y, zz, zzz, infinity)
 
+    def equal(self, p: ExtendedPoint, q: ExtendedPoint) -> Value:
+        """Whether two points are equal."""
+        f = self.field
+        same_x = f.is_zero(p.x * q.zz - q.x * p.zz)
+        same_y = f.is_zero(p.y * q.zzz - q.y * p.zzz)
+        neither = ~(p.infinity | q.infinity)
+        return (p.infinity & q.infinity) | (neither & same_x & same_y)
+
     # --- group law
 
     def double(self, p: ExtendedPoint) -> ExtendedPoint:
         """2p."""
         result: ExtendedPoint = self.k.call(
-            f"double.{self.group.name}", self._double, self.carried(p)
+            f"double.{self.group.name}", self._double, self.carried(p), key=self.group
         )
         return result
 
     def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         """p + q."""
         result: ExtendedPoint = self.k.call(
-            f"add.{self.group.name}", self._add, self.carried(p), self.carried(q)
+            f"add.{self.group.name}", self._add, self.carried(p), self.carried(q), key=self.group
         )
         return result
 
     def add_affine(self, p: ExtendedPoint, q: AffinePoint) -> ExtendedPoint:
         """p + q for an affine q."""
         result: ExtendedPoint = self.k.call(
-            f"add_affine.{self.group.name}", self._add_affine, self.carried(p), q
+            f"add_affine.{self.group.name}", self._add_affine, self.carried(p), q, key=self.group
         )
         return result
 

@@ -24,7 +24,7 @@ class KernelTable(Generic[Kernel]):
         self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any],
         build: Callable[[], Kernel],
     ) -> Kernel:  # fmt: skip
-        """The kernel, built now by whoever asks first.
+        """The kernel, built now by whoever asks first; TraceError if it is not what it was.
 
         Static arguments are hashable, with a `repr` that tells all that distinguishes them.
         Raises KernelError for one that cannot be hashed.
@@ -41,6 +41,7 @@ class KernelTable(Generic[Kernel]):
                 "give numbers, strings, tuples or frozen dataclasses"
             ) from error
         if found is not None:
+            definition.outside.check()
             return found
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
 from quod.kernel.value import Operand, Value
 
 Coefficients = int | tuple[int, int]
@@ -159,7 +160,9 @@ class FieldArithmetic(ABC, Generic[E]):
     def power(self, a: E, exponent: int) -> E:
         """a**exponent for a constant exponent of zero or more, by repeated squaring in a loop."""
         if exponent < 0:
-            raise ValueError(f"an exponent is not below zero, as {exponent} is")
+            raise TraceError(
+                f"an exponent is not below zero, as {exponent} is; take field.inverse(a) first"
+            )
         if exponent == 0:
             return self.one()
         result = self.carried(a)
@@ -192,6 +195,10 @@ class FieldArithmetic(ABC, Generic[E]):
     def words_are_equal(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
         """Whether two canonical elements are equal."""
         return self.words_are_zero([x ^ y for x, y in zip(a, b, strict=True)])
+
+    def equal(self, a: E, b: E) -> Value:
+        """Whether two elements are equal; needs the canonical form of both."""
+        return self.words_are_equal(self.to_words(a), self.to_words(b))
 
     def is_zero(self, a: E) -> Value:
         """Whether an element is zero; needs its canonical form."""

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from quod.kernel.structure import Rebuild
+from quod.kernel.errors import TraceError
+from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
 
 if TYPE_CHECKING:
     from quod.field.strategy import PrimeField
 
 
+class FieldIdentity(NamedTuple):
+    """What tells two fields of one kernel apart: names may repeat, and elements may be held in
+    several ways."""
+
+    strategy: type[PrimeField]
+    name: str
+    modulus: int
+    form: Hashable = None
+
+
+class ElementKey(NamedTuple):
+    """What is static about an element, for the regions and functions that take such a one."""
+
+    field: FieldIdentity
+    bound: int
+    maxima: tuple[int, ...]
+    exponent: int
+
+    def __str__(self) -> str:
+        times = self.bound / self.field.modulus
+        below = f"{times:.3g}p" if times < 1000 else f"2^{self.bound.bit_length()}"
+        return (
+            f"an element of {self.field.name} below {below} with limbs to {max(self.maxima):#x}, "
+            f"radix 2^{self.exponent}"
+        )
+
+    def same_but_for_bounds(self, other: object) -> bool:
+        """Whether only bounds tell the elements apart."""
+        return (
+            isinstance(other, ElementKey)
+            and self.field == other.field
+            and self.exponent == other.exponent
+        )
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Element:
+class Element(Unknown):
     """An integer in limbs that stands for a field element, not necessarily reduced.
 
     The limbs' integer is below `bound`, limb j is at most `maxima[j]`, and the element is that
@@ -22,6 +58,10 @@ class Element:
     every operation while the kernel is traced, so that no kernel can overflow: an operation that
     could is either preceded by a reduction or refused.
     """
+
+    comparison: ClassVar[str] = (
+        "write field.equal(a, b) or field.is_zero(a), with `with k.if_(...)` or field.select(...)"
+    )
 
     field: PrimeField
     limbs: tuple[Value, ...]
@@ -36,16 +76,26 @@ class Element:
         def rebuild(values: Sequence[Value]) -> Element:
             return Element(field, tuple(values), bound, maxima, exponent)
 
-        return list(self.limbs), (field.modulus.name, bound, maxima, exponent), rebuild
+        return list(self.limbs), ElementKey(field.identity, bound, maxima, exponent), rebuild
+
+    def _beside(self, other: Element) -> Element:
+        """The other operand; TraceError if it is no element."""
+        if not isinstance(other, Element):
+            raise TraceError(
+                f"a {type(other).__name__} cannot stand beside an element of "
+                f"{self.field.modulus.name}; write field.constant(number), or field.times(a, "
+                "number) for a small factor"
+            )
+        return other
 
     def __add__(self, other: Element) -> Element:
-        return self.field.add(self, other)
+        return self.field.add(self, self._beside(other))
 
     def __sub__(self, other: Element) -> Element:
-        return self.field.subtract(self, other)
+        return self.field.subtract(self, self._beside(other))
 
     def __mul__(self, other: Element) -> Element:
-        return self.field.multiply(self, other)
+        return self.field.multiply(self, self._beside(other))
 
     def __neg__(self) -> Element:
         return self.field.negate(self)

@@ -10,20 +10,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element
 from quod.field.spec import FieldSpec
 from quod.field.strategy import PrimeField, prime_field
 from quod.kernel.builder import Builder
-from quod.kernel.structure import Rebuild
+from quod.kernel.errors import TraceError
+from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class QuadraticElement:
+class QuadraticElement(Unknown):
     """c0 + c1*u, with the bounds that each coefficient has."""
+
+    comparison: ClassVar[str] = Element.comparison
 
     field: QuadraticField
     c0: Element
@@ -38,16 +41,26 @@ class QuadraticElement:
         def rebuild(values: Sequence[Value]) -> QuadraticElement:
             return QuadraticElement(field, rebuild0(values[:count]), rebuild1(values[count:]))
 
-        return [*values0, *values1], (field.non_residue, key0, key1), rebuild
+        return [*values0, *values1], (QuadraticElement, (key0, key1), field.non_residue), rebuild
+
+    def _beside(self, other: QuadraticElement) -> QuadraticElement:
+        """The other operand; TraceError if it is no element of such a field."""
+        if not isinstance(other, QuadraticElement):
+            raise TraceError(
+                f"a {type(other).__name__} cannot stand beside an element of the quadratic "
+                f"extension of {self.field.modulus.name}; write field.constant(...), "
+                "field.embed(element) or field.scale(a, element)"
+            )
+        return other
 
     def __add__(self, other: QuadraticElement) -> QuadraticElement:
-        return self.field.add(self, other)
+        return self.field.add(self, self._beside(other))
 
     def __sub__(self, other: QuadraticElement) -> QuadraticElement:
-        return self.field.subtract(self, other)
+        return self.field.subtract(self, self._beside(other))
 
     def __mul__(self, other: QuadraticElement) -> QuadraticElement:
-        return self.field.multiply(self, other)
+        return self.field.multiply(self, self._beside(other))
 
     def __neg__(self) -> QuadraticElement:
         return self.field.negate(self)
@@ -136,7 +149,9 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
             return self._inlined_sums([[(a, b)]])[0]
 
         factors = self.unify(pair, self.carried_bound)
-        result: QuadraticElement = self.k.call(f"multiply.{self.modulus.name}.2", body, *factors)
+        result: QuadraticElement = self.k.call(
+            f"multiply.{self.modulus.name}.2", body, *factors, key=self.non_residue
+        )
         return result
 
     def _inlined_sums(
@@ -165,7 +180,8 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
             return self._inlined_squares([a])[0]
 
         name = f"square.{self.modulus.name}.2"
-        return [self.k.call(name, body, self.carried(a)) for a in elements]
+        key = self.non_residue
+        return [self.k.call(name, body, self.carried(a), key=key) for a in elements]
 
     def _inlined_squares(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
         base, beta = self.base, self.non_residue

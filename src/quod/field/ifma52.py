@@ -89,7 +89,7 @@ class Ifma52(PrimeField):
     # --- linear operations
 
     def add(self, a: Element, b: Element) -> Element:
-        self._check_radix(a, b)
+        self._check_same(a, b)
         if max(x + y for x, y in zip(a.maxima, b.maxima, strict=True)) >= _WORD_LIMIT:
             a, b = self.normalise(a), self.normalise(b)
         limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
@@ -97,7 +97,7 @@ class Ifma52(PrimeField):
         return self._made(limbs, a.bound + b.bound - 1, maxima, a.exponent)
 
     def subtract(self, a: Element, b: Element) -> Element:
-        self._check_radix(a, b)
+        self._check_same(a, b)
         multiple, padding = self._padding(b)
         limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
         maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
@@ -118,10 +118,6 @@ class Ifma52(PrimeField):
             if rest >= b.maxima[-1]:
                 return multiple, limbs
             multiple += self.p
-
-    def _check_radix(self, a: Element, b: Element) -> None:
-        if a.exponent != b.exponent:
-            raise TraceError("elements of different radix cannot be added")
 
     # --- products
 
@@ -154,9 +150,7 @@ class Ifma52(PrimeField):
                 ([_unmasked(a) for a, _ in pairs], [_unmasked(b) for _, b in pairs])
                 for pairs in here
             ]  # fmt: skip
-            limbs = self.k.call(
-                f"products.{self.modulus.name}", self._sums_body, factors, key=self.limb_count
-            )
+            limbs = self._call("products", self._sums_body, factors, key=self.limb_count)
             results += [self._reduced(pairs, own) for pairs, own in zip(here, limbs, strict=True)]
         return results
 
@@ -164,8 +158,7 @@ class Ifma52(PrimeField):
         results: list[Element] = []
         for at in range(0, len(elements), _SIDE_BY_SIDE):
             here = elements[at : at + _SIDE_BY_SIDE]
-            limbs = self.k.call(
-                f"squares.{self.modulus.name}", self._squares_body, [_unmasked(a) for a in here],
+            limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in here],
                 key=self.limb_count,
             )  # fmt: skip
             results += [self._reduced([(a, a)], own) for a, own in zip(here, limbs, strict=True)]

@@ -88,6 +88,9 @@ class LazyLimbs(PrimeField):
             raise TraceError(f"limbs {name} need a machine with 64-bit integers")
         self.limb_bits = self.choice.bits
         super().__init__(k, modulus)
+        self.identity = self.identity._replace(
+            form=(self.choice.bits, self.choice.wide, self.choice.form)
+        )
         column = types.u64 if self.choice.wide else types.u32
         self.shape = LimbShape(self.limb_bits, self.limb_count, column)
         self.products = MontgomeryProducts(k, modulus, self.shape)
@@ -113,7 +116,7 @@ class LazyLimbs(PrimeField):
     def normalise(self, a: Element) -> Element:
         if max(a.maxima[:-1]) <= self._mask:
             return a
-        limbs = self.k.call(f"normalise.{self.modulus.name}", self._carried_limbs, a.limbs)
+        limbs = self._call("normalise", self._carried_limbs, a.limbs)
         return self._full(limbs, a.bound, a.exponent)
 
     def _carried_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
@@ -134,7 +137,7 @@ class LazyLimbs(PrimeField):
     # --- linear operations
 
     def add(self, a: Element, b: Element) -> Element:
-        self._check_radix(a, b)
+        self._check_same(a, b)
         added = self._added(a, b)
         if added is None:
             added = self._added(self.normalise(a), self.normalise(b))
@@ -155,7 +158,7 @@ class LazyLimbs(PrimeField):
         return self._made(limbs, bound, maxima, a.exponent)
 
     def subtract(self, a: Element, b: Element) -> Element:
-        self._check_radix(a, b)
+        self._check_same(a, b)
         less = self._subtracted(a, b)
         if less is None:
             less = self._subtracted(self.normalise(a), self.normalise(b))
@@ -202,10 +205,6 @@ class LazyLimbs(PrimeField):
                 return multiple, limbs
             multiple += self.p
 
-    def _check_radix(self, a: Element, b: Element) -> None:
-        if a.exponent != b.exponent:
-            raise TraceError("elements of different radix cannot be added")
-
     # --- products
 
     def _product(self, a: Element, b: Element) -> Element:
@@ -227,8 +226,8 @@ class LazyLimbs(PrimeField):
         # A loop gains nothing from a square, which would be another function.
         square = [a is b and self.choice.form != "rolled" for a, b in pairs]
         second = [() if same else b.limbs for same, (_, b) in zip(square, pairs, strict=True)]
-        limbs = self.k.call(
-            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._sum_body,
+        limbs = self._call(
+            f"sum_of_{len(pairs)}_products", self._sum_body,
             [a.limbs for a, _ in pairs], second, key=(self.limb_count, tuple(square)),
         )  # fmt: skip
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
@@ -262,9 +261,7 @@ class LazyLimbs(PrimeField):
             a = self.normalise(a)
             guess = self._best_guess(a.bound)
             if guess.bound < a.bound and a.bound > 2 * self.p:
-                limbs = self.k.call(
-                    f"reduce.{self.modulus.name}", guess.limbs, a.limbs, key=a.bound
-                )
+                limbs = self._call("reduce", guess.limbs, a.limbs, key=a.bound)
                 a = self._full(limbs, guess.bound, a.exponent)
             else:
                 a = self._subtract_if_not_less(a, self._amount(a.bound, self.p))
@@ -301,7 +298,7 @@ class LazyLimbs(PrimeField):
             negative = total < 0
             return tuple(k.select(negative, x, y) for x, y in zip(limbs, less, strict=True))
 
-        limbs = self.k.call(f"subtract.{self.modulus.name}", body, a.limbs, key=amount)
+        limbs = self._call("subtract", body, a.limbs, key=amount)
         return self._full(limbs, max(amount, a.bound - amount), a.exponent)
 
     def _canonical(self, a: Element, scale: int) -> Element:
@@ -354,9 +351,8 @@ class LazyLimbs(PrimeField):
         shift: int,
     ) -> tuple[Value, ...]:
         """Calls a function for one shift."""
-        name = f"{what}.{self.modulus.name}"
-        result: tuple[Value, ...] = self.k.call(
-            name, lambda k, given: body(k, given, shift), tuple(words), key=shift
+        result: tuple[Value, ...] = self._call(
+            what, lambda k, given: body(k, given, shift), tuple(words), key=shift
         )
         return result
 

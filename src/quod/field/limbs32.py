@@ -47,8 +47,8 @@ class Limbs32(SaturatedLimbs):
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
-        limbs = self.k.call(
-            f"sum_of_{len(fitted)}_products.{self.modulus.name}", self._rows_body,
+        limbs = self._call(
+            f"sum_of_{len(fitted)}_products", self._rows_body,
             [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted],
             key=self.limb_count, inline=True,
         )  # fmt: skip
@@ -65,8 +65,8 @@ class Limbs32(SaturatedLimbs):
 
     def _sum_apart(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         square = [a is b for a, b in pairs]
-        limbs = self.k.call(
-            f"sum_of_{len(pairs)}_products.{self.modulus.name}", self._apart_body,
+        limbs = self._call(
+            f"sum_of_{len(pairs)}_products", self._apart_body,
             [a.limbs for a, _ in pairs],
             [() if a is b else b.limbs for a, b in pairs],
             key=(self.limb_count, tuple(square)), inline=True,

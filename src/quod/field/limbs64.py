@@ -31,8 +31,8 @@ class Limbs64(SaturatedLimbs):
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
-        limbs = self.k.call(
-            f"sum_of_{len(fitted)}_products.{self.modulus.name}", self._sum_body,
+        limbs = self._call(
+            f"sum_of_{len(fitted)}_products", self._sum_body,
             [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted], key=self.limb_count,
         )  # fmt: skip
         radix = 1 << self.native_exponent

@@ -43,8 +43,7 @@ class SaturatedLimbs(PrimeField):
         return bound > 1 << self.native_exponent
 
     def add(self, a: Element, b: Element) -> Element:
-        if a.exponent != b.exponent:
-            raise TraceError("elements of different radix cannot be added")
+        self._check_same(a, b)
         if self._overflows(a.bound + b.bound):
             a = self._below(a, self.p)
         if self._overflows(a.bound + b.bound):
@@ -69,8 +68,7 @@ class SaturatedLimbs(PrimeField):
         return limbs, borrow
 
     def subtract(self, a: Element, b: Element) -> Element:
-        if a.exponent != b.exponent:
-            raise TraceError("elements of different radix cannot be subtracted")
+        self._check_same(a, b)
         if self._overflows(a.bound + self._multiple_above(b)):
             b = self._below(b, self.p)
         if self._overflows(a.bound + self._multiple_above(b)):

@@ -10,16 +10,17 @@ only, so a stored element is canonical (below p) and the same bits whichever str
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
-from quod.field.element import Element
+from quod.field.element import Element, FieldIdentity
 from quod.field.moduli import Modulus
 from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder import Builder, FunctionBody
 from quod.kernel.errors import TraceError
 from quod.kernel.types import Type
-from quod.kernel.value import Value
+from quod.kernel.value import Operand, Value
 
 
 class PrimeField(FieldArithmetic[Element]):
@@ -40,6 +41,7 @@ class PrimeField(FieldArithmetic[Element]):
         self.native_exponent = self.limb_bits * self.limb_count
         self.memory_exponent = 32 * modulus.words
         self.word_count = modulus.words // 2
+        self.identity = FieldIdentity(type(self), modulus.name, modulus.value)
 
     # --- what a strategy provides
 
@@ -71,10 +73,39 @@ class PrimeField(FieldArithmetic[Element]):
 
     # --- shared
 
+    def _call(
+        self, what: str, body: FunctionBody, *arguments: Any, key: Hashable = None,
+        inline: bool = False,
+    ) -> Any:  # fmt: skip
+        """Calls a device function of this very field, whatever other fields are called."""
+        return self.k.call(
+            f"{what}.{self.modulus.name}", body, *arguments, key=(self.identity, key),
+            inline=inline,
+        )  # fmt: skip
+
+    def _check_own(self, *elements: Element) -> None:
+        """TraceError unless elements are of this field."""
+        for a in elements:
+            if a.field is not self and a.field.identity != self.identity:
+                raise TraceError(
+                    f"an element of {a.field.modulus.name} stands where one of "
+                    f"{self.modulus.name} is computed with: they are different fields, or held in "
+                    "different ways"
+                )
+
+    def _check_same(self, a: Element, b: Element) -> None:
+        """TraceError unless two elements can be added, subtracted or selected from."""
+        self._check_own(a, b)
+        if a.exponent != b.exponent:
+            raise TraceError(
+                f"elements of {self.modulus.name} of different radix cannot be added or selected "
+                "from; multiply the one that was loaded with linear=True by a constant first"
+            )
+
     def constant(self, value: Coefficients) -> Element:
         """A constant of the field, any integer, in native form."""
         if not isinstance(value, int):
-            raise TypeError(f"a constant of {self.modulus.name} is one integer, not {value!r}")
+            raise TraceError(f"a constant of {self.modulus.name} is one integer, not {value!r}")
         return self.raw_constant((value << self.native_exponent) % self.p)
 
     def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
@@ -93,10 +124,12 @@ class PrimeField(FieldArithmetic[Element]):
         """The Montgomery product, below p + a * b / 2**native_exponent."""
         if a is b:
             return self.square(a)
+        self._check_own(a, b)
         return self._product(self.fit(a), self.fit(b))
 
     def square(self, a: Element) -> Element:
         """a * a."""
+        self._check_own(a)
         return self._square(self.fit(a))
 
     def sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
@@ -110,6 +143,8 @@ class PrimeField(FieldArithmetic[Element]):
     def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         """Several independent `sum_of_products`, which a strategy may compute side by side."""
         for pairs in sums:
+            for pair in pairs:
+                self._check_own(*pair)
             if len({a.exponent + b.exponent for a, b in pairs}) != 1:
                 raise TraceError("products of different radix cannot be added")
         factors = iter(
@@ -133,9 +168,13 @@ class PrimeField(FieldArithmetic[Element]):
     def inverse(self, a: Element) -> Element:
         """1/a, and 0 for 0."""
         canonical = self.canonical(a)
-        name = f"inverse.{self.modulus.name}"
-        result: Element = self.k.call(name, self._inverse_body, canonical)
+        result: Element = self._call("inverse", self._inverse_body, canonical)
         return result
+
+    def store(self, pointer: Value, index: Operand, a: Element) -> None:
+        """Stores the canonical form as element `index` of an array."""
+        self._check_own(a)
+        super().store(pointer, index, a)
 
     def negate(self, a: Element) -> Element:
         """-a."""
@@ -153,6 +192,7 @@ class PrimeField(FieldArithmetic[Element]):
 
         Each is normalised, and reduced if it may reach `bound`.
         """
+        self._check_own(*elements)
         top = self._full_maxima(bound)
         unified = []
         for element in self._below_many(elements, bound):
@@ -184,8 +224,7 @@ class PrimeField(FieldArithmetic[Element]):
 
     def select(self, condition: Value, a: Element, b: Element) -> Element:
         """`a` where the condition holds, else `b`."""
-        if a.exponent != b.exponent:
-            raise TraceError("elements of different radix cannot be selected from")
+        self._check_same(a, b)
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
         maxima = tuple(max(x, y) for x, y in zip(a.maxima, b.maxima, strict=True))
         return Element(self, limbs, max(a.bound, b.bound), maxima, a.exponent)

@@ -63,7 +63,9 @@ class TowerField:
             return self.settled(body(*inner))
 
         full_name = f"{name}.{self.spec.modulus.name}"
-        return self.k.call(full_name, settled_body, *self.settled(arguments), key=self.xi)
+        return self.k.call(
+            full_name, settled_body, *self.settled(arguments), key=(self.fq2.non_residue, self.xi)
+        )
 
     # --- Fq2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 from quod.kernel import semantics, types
 from quod.kernel.builder_memory import MemoryBuilder
-from quod.kernel.control import Branch, CountedLoop, WhileLoop
+from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
 from quod.kernel.errors import TraceError, current_location
 from quod.kernel.ir import Block, Function, Location, Op
 from quod.kernel.machine import Machine
@@ -63,8 +64,12 @@ def _location_of(body: FunctionBody) -> Location:
 class Builder(MemoryBuilder):
     """What a kernel's Python function writes its ops to; `k` by convention."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(
+        self, machine: Machine, *, locate: Callable[[], Location] = current_location
+    ) -> None:
+        """`locate` says which line of the source records an op."""
         self.machine = machine
+        self.locate = locate
         self.block = Block()
         self.functions: list[Function] = []
         self.shared_bytes = 0
@@ -75,6 +80,7 @@ class Builder(MemoryBuilder):
         self._names: dict[str, int] = {}
         self._tracing: list[Hashable] = []
         self._awaiting: list[Branch] = []
+        self._unentered: list[Form] = []
         # Where ops are from, where it is not the line that records them.
         self.location: Location | None = None
 
@@ -92,7 +98,7 @@ class Builder(MemoryBuilder):
         """Appends one op as it is given; the results are new values."""
         op = Op(
             name, tuple(operands), (), attributes or {}, regions,
-            location or self.location or current_location(),
+            location or self.location or self.locate(),
         )  # fmt: skip
         op.results = tuple(Value(type_, self, op) for type_ in result_types)
         self._blocks[-1].ops.append(op)
@@ -121,7 +127,11 @@ class Builder(MemoryBuilder):
 
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Records an op of the table, folded and shared where it is pure."""
-        definition = OPS[name]
+        definition = OPS.get(name)
+        if definition is None:
+            close = difflib.get_close_matches(name, OPS, n=1)
+            hint = f"did you mean {close[0]}?" if close else "docs/kernel-ops.md lists them"
+            raise TraceError(f"there is no op {name}; {hint}")
         if definition.special:
             raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
         for operand in operands:
@@ -393,6 +403,19 @@ class Builder(MemoryBuilder):
         """The region that ops are recorded into."""
         return self._blocks[-1]
 
+    def await_entry(self, form: Form) -> None:
+        """Notes a form of control flow that a `with` statement must enter."""
+        self._unentered.append(form)
+
+    def note_entry(self, form: Form) -> None:
+        """Notes that it has."""
+        self._unentered.remove(form)
+
+    def check_entries(self) -> None:
+        """TraceError if a form of control flow was never entered."""
+        if self._unentered:
+            raise self._unentered[0].never_entered()
+
     def await_otherwise(self, branch: Branch) -> None:
         """Notes that the branch gave values and needs its other side."""
         self._awaiting.append(branch)
@@ -437,8 +460,15 @@ class Builder(MemoryBuilder):
             raise TraceError(f"the function {name} calls itself; write a loop")
         if traced_key not in self._traced:
             self._tracing.append(traced_key)
-            self._traced[traced_key] = self.trace_function(name, body, values, rebuild, inline)
-            self._tracing.pop()
+            awaiting, unentered = list(self._awaiting), list(self._unentered)
+            try:
+                self._traced[traced_key] = self.trace_function(name, body, values, rebuild, inline)
+            except BaseException:
+                # Who catches it goes on as if there had been no call.
+                self._awaiting, self._unentered = awaiting, unentered
+                raise
+            finally:
+                self._tracing.pop()
         function, rebuild_results = self._traced[traced_key]
         attributes = {"function": function}
         return rebuild_results(self.record("call", values, function.result_types, attributes))

@@ -2,45 +2,106 @@
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from quod.kernel.errors import TraceError, current_location
+from quod.kernel.errors import TraceError, is_library
 from quod.kernel.ir import Block, Location
-from quod.kernel.structure import describe, flatten
+from quod.kernel.leaving import check_leaving
+from quod.kernel.passes import only_computes
+from quod.kernel.structure import describe, flatten, remedy
 from quod.kernel.value import Value
 
 if TYPE_CHECKING:
     from quod.kernel.builder import Builder
 
 
-class Branch:
+class Form(ABC):
+    """What a `with` statement runs: nothing is recorded in it before, and it is entered once."""
+
+    spelling: ClassVar[str]
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._location = builder.locate()
+        self._region: Block | None = None
+        self._is_entered = False
+        builder.await_entry(self)
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Opens the region."""
+
+    def _enter(self) -> None:
+        if self._is_entered:
+            raise TraceError(f"`with {self.spelling}` is entered once; write another")
+        check_leaving(sys._getframe(2))
+        self._is_entered = True
+        self._builder.note_entry(self)
+        self._begin()
+
+    def never_entered(self) -> TraceError:
+        """The error of a form that is no `with` statement's."""
+        return TraceError(
+            f"what {self.spelling.partition('(')[0]} gives was never entered, so nothing depends "
+            f"on it; write `with {self.spelling}:`",
+            self._location,
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise self.never_entered()
+
+    def __iter__(self) -> NoReturn:
+        raise self.never_entered()
+
+    def _check_place(self, what: str) -> None:
+        """Raises unless the innermost region is the form's own."""
+        if not self._is_entered:
+            raise self.never_entered()
+        if self._region is not self._builder.innermost:
+            raise TraceError(
+                f"{what} stands in the region of its own `with`, not in one inside or behind it: "
+                "it is said once, whichever way an instance goes"
+            )
+
+
+class Branch(Form):
     """`with k.if_(condition) as branch:`; give results with `branch.give(...)`.
 
     A branch that gives results needs the other side too, after it: `with branch.otherwise():` and
     `branch.give(...)`. `branch.results` is then the structure that the side which ran gave.
     """
 
+    spelling = "k.if_(condition)"
+
     def __init__(self, builder: Builder, condition: Value) -> None:
-        self._builder = builder
+        super().__init__(builder)
         self._condition = condition
-        self._location = current_location()
         self._then: Block | None = None
-        self._given: Any = ()
+        self._given: Any = None
         self._given_at: Location | None = None
         self._results: Any = None
         self._has_both_sides = False
+        self._ops_before = 0
         self.home = builder.innermost
 
     def __enter__(self) -> Branch:
-        self._then = self._builder.open_region(())
+        self._enter()
         return self
+
+    def _begin(self) -> None:
+        self._region = self._then = self._builder.open_region(())
 
     def give(self, *structures: Any) -> None:
         """The values that this side gives."""
+        self._check_place("branch.give(...)")
+        if self._given is not None:
+            raise TraceError("a side of a branch gives its values once")
         self._given = structures
-        self._given_at = current_location()
+        self._given_at = self._builder.locate()
 
     def one_sided(self) -> TraceError:
         """The error of a branch that gave values on one side only."""
@@ -53,10 +114,11 @@ class Branch:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
+        self._region = None
         if kind is not None:
             self._builder.abandon_region()
             return
-        values, self._key, self._rebuild = flatten(tuple(self._given))
+        values, self._key, self._rebuild = flatten(tuple(self._given or ()))
         self._builder.close_region(values, self._given_at)
         assert self._then is not None
         self._types = [value.type for value in values]
@@ -69,6 +131,7 @@ class Branch:
                 "if", (self._condition,), (), {}, (self._then, other), self._location
             )
             self._operation = self._builder.last_operation()
+        self._ops_before = len(self.home.ops)
 
     def otherwise(self) -> Otherwise:
         """`with branch.otherwise():` runs where the condition does not hold."""
@@ -78,46 +141,73 @@ class Branch:
     def results(self) -> Any:
         """What the side that ran gave."""
         if self._results is None:
+            if not self._is_entered:
+                raise self.never_entered()
             if self._has_both_sides or not self._given:
                 raise TraceError("the branch gave no values; give them with branch.give(...)")
             raise self.one_sided()
         return self._results if len(self._results) > 1 else self._results[0]
 
 
-class Otherwise:
+class Otherwise(Form):
     """The other side of a branch."""
 
+    spelling = "branch.otherwise()"
+
     def __init__(self, branch: Branch) -> None:
+        super().__init__(branch._builder)
         self._branch = branch
 
     def __enter__(self) -> None:
+        self._enter()
+
+    def _begin(self) -> None:
         branch = self._branch
         if branch._has_both_sides:
             raise TraceError("a branch has one `otherwise`")
+        if branch._then is None:
+            raise branch.never_entered()
         if branch.home is not branch._builder.innermost:
             raise TraceError("`otherwise` stands in the same region as its branch")
+        self._check_between()
         branch._has_both_sides = True
-        branch._given, branch._given_at = (), None
+        branch._given, branch._given_at = None, None
         self._block = branch._builder.open_region(())
+        branch._region = self._block
+
+    def _check_between(self) -> None:
+        """Both sides run where `otherwise` stands, so no effect may lie between them."""
+        for op in self._branch.home.ops[self._branch._ops_before :]:
+            if not only_computes(op):
+                raise TraceError(
+                    f"a {op.name} stands between a branch and its `otherwise`, and would run "
+                    "before or after both sides; move it before the branch or behind `otherwise`",
+                    None if is_library(op.location.file) else op.location,
+                )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         branch, builder = self._branch, self._branch._builder
+        branch._region = None
         if kind is not None:
             builder.abandon_region()
             return
-        values, key, _ = flatten(tuple(branch._given))
+        values, key, _ = flatten(tuple(branch._given or ()))
         builder.close_region(values, branch._given_at)
         if branch._key != key:
             raise TraceError(
                 f"a branch gives {describe(branch._key)} where its condition holds and "
-                f"{describe(key)} where it does not",
+                f"{describe(key)} where it does not{remedy(branch._key, key)}",
                 branch._given_at,
             )
         assert branch._then is not None
         if not values:
             branch._operation.regions = (branch._then, self._block)
+            # Behind what was computed since, which the other side may use.
+            if branch.home.ops[-1] is not branch._operation:
+                branch.home.ops.remove(branch._operation)
+                branch.home.ops.append(branch._operation)
             return
         builder.complete(branch)
         results = builder.record(
@@ -127,12 +217,11 @@ class Otherwise:
         branch._results = branch._rebuild(results)
 
 
-class _Loop:
+class _Loop(Form):
     """What counted and conditional loops share: the carried structure."""
 
     def __init__(self, builder: Builder, carry: Any) -> None:
-        self._builder = builder
-        self._location = current_location()
+        super().__init__(builder)
         self._initial, self._key, self._rebuild = flatten(carry)
         self._next: Sequence[Value] | None = () if not self._initial else None
         self._next_at: Location | None = None
@@ -140,22 +229,35 @@ class _Loop:
 
     def next(self, carry: Any) -> None:
         """The carried values of the next iteration."""
+        self._check_place("loop.next(...)")
+        if self._next_at is not None:
+            raise TraceError("a loop says once what comes next")
         values, key, _ = flatten(carry)
         if self._key != key:
             raise TraceError(
                 f"a loop carries {describe(self._key)}, but next gives {describe(key)}"
+                f"{remedy(self._key, key)}"
             )
         self._next = values
-        self._next_at = current_location()
+        self._next_at = self._builder.locate()
 
     @property
     def results(self) -> Any:
         """The carried values after the last iteration."""
         if self._results is None:
+            if not self._is_entered:
+                raise self.never_entered()
             raise TraceError("a loop has its results after its `with` block", self._location)
         return self._results
 
+    def __getattr__(self, name: str) -> NoReturn:
+        # These are there from the loop's begin on.
+        if name in ("carried", "index") and not self._is_entered:
+            raise self.never_entered()
+        raise AttributeError(f"a {type(self).__name__} has no {name}")
+
     def _close(self) -> None:
+        self._region = None
         if self._next is None:
             raise TraceError(
                 "a loop that carries values must say what comes next: loop.next(...)",
@@ -170,16 +272,21 @@ class CountedLoop(_Loop):
     The bounds are read once, before the loop; the step is added until the index is not below stop.
     """
 
+    spelling = "k.range(start, stop) as loop"
+
     def __init__(self, builder: Builder, bounds: Sequence[Value], carry: Any) -> None:
         super().__init__(builder, carry)
         self._bounds = tuple(bounds)
 
     def __enter__(self) -> CountedLoop:
+        self._enter()
+        return self
+
+    def _begin(self) -> None:
         types = [self._bounds[0].type, *(value.type for value in self._initial)]
-        self._block = self._builder.open_region(types)
+        self._region = self._block = self._builder.open_region(types)
         self.index = self._block.arguments[0]
         self.carried = self._rebuild(self._block.arguments[1:])
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
@@ -201,21 +308,27 @@ class WhileLoop(_Loop):
     Everything before `check` runs once more than what follows it.
     """
 
+    spelling = "k.while_(carried) as loop"
+
     def __enter__(self) -> WhileLoop:
+        self._enter()
+        return self
+
+    def _begin(self) -> None:
         types = [value.type for value in self._initial]
-        self._head = self._builder.open_region(types)
+        self._region = self._head = self._builder.open_region(types)
         self.carried = self._rebuild(self._head.arguments)
         self._condition: Value | None = None
-        return self
 
     def check(self, condition: Value) -> None:
         """Leaves the loop unless the condition holds."""
+        self._check_place("loop.check(...)")
         if self._condition is not None:
             raise TraceError("a loop has one check")
         self._builder.check_condition(condition)
         self._condition = condition
-        self._checked_at = current_location()
-        self._body = self._builder.open_region(())
+        self._checked_at = self._builder.locate()
+        self._region = self._body = self._builder.open_region(())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None

@@ -19,9 +19,16 @@ from typing import (
 
 from quod.kernel import collector, types
 from quod.kernel.builder import Builder
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import (
+    TraceError,
+    VerificationFailure,
+    current_location,
+    is_library,
+    user_location,
+)
 from quod.kernel.ir import Kernel, Location
 from quod.kernel.machine import Machine
+from quod.kernel.outside import Outside
 from quod.kernel.passes import eliminate_dead_code
 from quod.kernel.types import Type
 from quod.kernel.value import Pointer, Value
@@ -49,16 +56,44 @@ class KernelDefinition:
         """The first paragraph of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
 
+    @functools.cached_property
+    def outside(self) -> Outside:
+        """The variables outside of it that the function reads, which may not change."""
+        return Outside(self.function, self.name)
+
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """The kernel's IR for one machine, simplified and verified."""
         with collector.paused():
-            return self._trace(machine, static)
+            kernel = self._record(machine, static, current_location)
+            try:
+                verify(kernel, machine)
+            except VerificationFailure as error:
+                if not is_library(error.location.file):
+                    raise
+                # Of the same kernel with the lines that call what this line is of.
+                verify(self._record(machine, static, user_location), machine)
+                raise
+            return kernel
 
-    def _trace(self, machine: Machine, static: Mapping[str, Any]) -> Kernel:
-        builder = Builder(machine)
+    def trace_to_user_lines(self, machine: Machine, static: Mapping[str, Any]) -> Kernel:
+        """The same, where an op is said to be from the line of the kernel's author.
+
+        What fields and curves record is from the line that calls them then: for messages about
+        what a kernel does while it runs.
+        """
+        with collector.paused():
+            kernel = self._record(machine, static, user_location)
+            verify(kernel, machine)
+            return kernel
+
+    def _record(
+        self, machine: Machine, static: Mapping[str, Any], locate: Callable[[], Location]
+    ) -> Kernel:
+        builder = Builder(machine, locate=locate)
         arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
         builder.block.arguments = arguments
-        self.function(builder, *arguments, **static)
+        self.outside.watch(lambda: self.function(builder, *arguments, **static))
+        builder.check_entries()
         builder.close_region((), self.location)
         kernel = Kernel(
             self.name, tuple(self.parameters), builder.block, machine.workgroup_size,
@@ -66,7 +101,6 @@ class KernelDefinition:
             builder.resident,
         )  # fmt: skip
         eliminate_dead_code(kernel)
-        verify(kernel, machine)
         return kernel
 
 

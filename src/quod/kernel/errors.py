@@ -12,13 +12,19 @@ from quod.kernel.ir import Location
 _PACKAGE = os.path.dirname(__file__) + os.sep
 # Kernels that live in the package: their lines are a user's lines.
 _EXAMPLES = _PACKAGE + "examples.py"
+_DEFINITION = _PACKAGE + "definition.py"
+# What kernels are written with: a mistake that shows there was made where they are called.
+_LIBRARIES = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(__file__)), name) + os.sep
+    for name in ("field", "curve")
+)
 
 
 class TraceError(KernelError):
     """A kernel's Python source does something that the language does not allow."""
 
     def __init__(self, message: str, location: Location | None = None) -> None:
-        self.location = location or current_location()
+        self.location = location or user_location()
         super().__init__(f"{self.location}: {message}")
 
 
@@ -39,11 +45,34 @@ class InterpreterError(KernelError):
 
 
 def current_location() -> Location:
-    """The innermost source line outside the kernel package."""
+    """The innermost source line outside the kernel package: where an op is from."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_location() -> Location:
+    """The innermost source line of the kernel's author, who calls fields and curves.
+
+    For a kernel that is itself part of those packages it is a line of its body.
+    """
+    frame = found = sys._getframe(1)
+    while frame.f_back is not None:
+        code = frame.f_code
+        if not _is_inside(code.co_filename):
+            found = frame
+            if not is_library(code.co_filename):
+                break
+        elif code.co_filename == _DEFINITION and code.co_name == "_record":
+            break
+        frame = frame.f_back
+    return Location(found.f_code.co_filename, found.f_lineno)
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of the packages that kernels are written with, not of a kernel's author."""
+    return _is_inside(file) or file.startswith(_LIBRARIES)
 
 
 @functools.cache

@@ -25,6 +25,19 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     kernel.functions = [function for function in kernel.functions if id(function) in called]
 
 
+def only_computes(op: Op) -> bool:
+    """Whether an op gives values of values and does nothing else, nor does anything in it.
+
+    Where it stands among ops with effects is the same then.
+    """
+    if op.name == "call":
+        function: Function = op.attributes["function"]
+        return all(only_computes(inner) for inner in function.block.ops)
+    if op.name in ("if", "for"):
+        return all(only_computes(inner) for region in op.regions for inner in region.ops)
+    return op.name == "yield" or op.definition.effect in ("none", "carry")
+
+
 def is_without_effect(block: Block) -> bool:
     """Whether a region may be left out, or done once more, if nobody needs its results."""
     return _Sweep().without_effect(block)

@@ -8,7 +8,7 @@ hashable key of everything else about it, and a function that rebuilds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
@@ -18,11 +18,61 @@ Rebuild = Callable[[Sequence[Value]], Any]
 
 @runtime_checkable
 class Structured(Protocol):
-    """An object made of kernel values."""
+    """An object made of kernel values.
+
+    A key that is a tuple of a class and a tuple of keys is told of in messages part by part; one
+    that is a `BoundedKey` has bounds that a mistake may be in.
+    """
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
         """The values, a key of the static rest, and the inverse."""
         ...
+
+
+@runtime_checkable
+class BoundedKey(Protocol):
+    """A key of static facts some of which are bounds, which an operation of the field settles."""
+
+    def same_but_for_bounds(self, other: object) -> bool:
+        """Whether only bounds tell the keys apart."""
+        ...
+
+
+class Unknown:
+    """What stands for something that is known at run time only: Python cannot compare it.
+
+    `comparison` says what to write instead.
+    """
+
+    __slots__ = ()
+    comparison: ClassVar[str]
+
+    # By identity, as a subclass that compares in the kernel would do.
+    __hash__ = object.__hash__
+
+    def _refuse(self, use: str) -> NoReturn:
+        raise TraceError(f"{use} is not known while the kernel is traced; {type(self).comparison}")
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("the truth of this")
+
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("whether these are equal")
+
+    def __ne__(self, other: object) -> NoReturn:
+        self._refuse("whether these are equal")
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
 
 
 def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
@@ -44,7 +94,7 @@ def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
             return kind(built)
 
         flat = [value for values, _, _ in parts for value in values]
-        return flat, (kind.__name__, tuple(key for _, key, _ in parts)), rebuild
+        return flat, (kind, tuple(key for _, key, _ in parts)), rebuild
     if isinstance(item, Structured):
         return item.flatten()
     if isinstance(item, (bool, int, float)):
@@ -62,8 +112,28 @@ def describe(key: Hashable) -> str:
     match key:
         case None:
             return "nothing"
-        case ("tuple", tuple(parts)):
-            return f"({', '.join(map(describe, parts))})"
-        case ("list", tuple(parts)):
-            return f"[{', '.join(map(describe, parts))}]"
+        case (type() as kind, tuple(parts), *_):
+            inner = ", ".join(map(describe, parts))
+            if kind is list:
+                return f"[{inner}]"
+            return f"({inner})" if kind is tuple else f"{kind.__name__}({inner})"
     return str(key)
+
+
+def remedy(key: Hashable, other: Hashable) -> str:
+    """What to do about two structures whose keys differ, for the end of a message."""
+    if _differ_in_bounds(key, other):
+        return "; give each with the field's standard bounds, as `field.carried(x)`"
+    return ""
+
+
+def _differ_in_bounds(key: Any, other: Any) -> bool:
+    """Whether keys differ, and in nothing but bounds."""
+    if key == other:
+        return False
+    if isinstance(key, BoundedKey):
+        return key.same_but_for_bounds(other)
+    if not isinstance(key, tuple) or not isinstance(other, tuple) or len(key) != len(other):
+        return False
+    pairs = list(zip(key, other, strict=True))
+    return all(a == b or _differ_in_bounds(a, b) for a, b in pairs)

@@ -94,18 +94,33 @@ class Value:
         return self._binary("mul", other, swapped=True)
 
     def __truediv__(self, other: Operand) -> Value:
-        return self._divide(other)
+        return self._true_divide(other)
 
     def __rtruediv__(self, other: Operand) -> Value:
-        return self._divide(other, swapped=True)
+        return self._true_divide(other, swapped=True)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return self._divide(other)
+        return self._floor_divide(other)
 
     def __rfloordiv__(self, other: Operand) -> Value:
-        return self._divide(other, swapped=True)
+        return self._floor_divide(other, swapped=True)
 
-    def _divide(self, other: Operand, *, swapped: bool = False) -> Value:
+    # In Python `/` of integers is a float, and `//` of floats is rounded down: neither is the op.
+
+    def _true_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+        if self.type.is_integer:
+            raise TraceError(
+                f"/ divides floats, and this is a {self.type}; write // for the whole quotient "
+                "(the op div), or value.cast(f32) / ... for a fraction"
+            )
+        return self._binary("div", other, swapped=swapped)
+
+    def _floor_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+        if self.type.kind == "float":
+            raise TraceError(
+                f"// divides integers, and this is a {self.type}; write / for the quotient (the op "
+                "div), and (a / b).cast(i32) to round it toward zero"
+            )
         return self._binary("div", other, swapped=swapped)
 
     def __mod__(self, other: Operand) -> Value:

@@ -321,7 +321,16 @@ class _Accumulator:
         """Stores the right sum where the pair was no ordinary one; tells whether it is infinity."""
         memory = (self.points, self.kind, self.x.memory, self.y.memory)
         infinite: Value = self.k.call(
-            f"repair.{self.group.name}", self._repair, row, x1, y1, own, offset, negated, *memory
+            f"repair.{self.group.name}",
+            self._repair,
+            row,
+            x1,
+            y1,
+            own,
+            offset,
+            negated,
+            *memory,
+            key=self.group,
         )
         return infinite
 

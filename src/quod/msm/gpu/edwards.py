@@ -140,7 +140,9 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return EdwardsPoint(*self.add_base((total.x, total.y, total.z, total.t), base))
 
     def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
-        result: EdwardsPoint = self.k.call(f"add_sums.{self.group.name}", self._add, p, q)
+        result: EdwardsPoint = self.k.call(
+            f"add_sums.{self.group.name}", self._add, p, q, key=self.group
+        )
         return result
 
     def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
@@ -152,7 +154,9 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return EdwardsPoint(*self._product(b - a, d + d, c, b + a))
 
     def double(self, p: EdwardsPoint) -> EdwardsPoint:
-        result: EdwardsPoint = self.k.call(f"double_sum.{self.group.name}", self._double, p)
+        result: EdwardsPoint = self.k.call(
+            f"double_sum.{self.group.name}", self._double, p, key=self.group
+        )
         return result
 
     def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:

@@ -292,7 +292,7 @@ class PackedWeierstrassSums(PackedSums):
 
     def double(self, p: Words) -> Words:
         result: Words = self.k.call(
-            f"double_sum.{self.group.name}", self._double, self.machine.memory, p
+            f"double_sum.{self.group.name}", self._double, self.machine.memory, p, key=self.group
         )
         return result
 
@@ -307,7 +307,7 @@ class PackedWeierstrassSums(PackedSums):
 
     def add(self, p: Words, q: Words) -> Words:
         result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self.group
         )
         return result
 
@@ -399,7 +399,7 @@ class PackedEdwardsSums(PackedSums):
 
     def add(self, p: Words, q: Words) -> Words:
         result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self.group
         )
         return result
 

@@ -317,7 +317,11 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         """add-2008-s where it holds; what it does not take leaves the straight way."""
         points = self.points
         result: ExtendedPoint = self.k.call(
-            f"add_sums.{self.group.name}", self._add, points.carried(p), points.carried(q)
+            f"add_sums.{self.group.name}",
+            self._add,
+            points.carried(p),
+            points.carried(q),
+            key=self.group,
         )
         return result
 

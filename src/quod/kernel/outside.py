@@ -1,0 +1,232 @@
+"""What a kernel's Python code reads from outside of it: globals and captured variables.
+
+A kernel is traced once and kept, with the values that such a variable had then. One that changes
+afterwards would change nothing, so what is read is noted when a kernel is traced first, and
+compared whenever it is asked for again. Kernels of the package itself read constants only.
+
+Noted is what the code of the kernel names, and of the functions and classes of the same author
+that it reaches: numbers, strings and whole containers by what is in them, anything else by what it
+is. A name that the kernel itself changes while it is traced is not a value of its code.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import Location
+
+_QUOD = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_INSTALLED = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_ATOMS = (int, float, complex, str, bytes, bool, type(None))
+_DEEPEST = 6
+_MISSING = object()
+
+
+class _Same:
+    """An object that equals only itself."""
+
+    def __init__(self, item: object) -> None:
+        self.item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.item is other.item
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One variable: where it is read, how, and what it was."""
+
+    name: str
+    location: Location
+    current: Callable[[], Any]
+    value: Any
+    frozen: Any
+
+    @classmethod
+    def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _Read:
+        value = current()
+        return cls(name, location, current, value, _frozen(value))
+
+    def is_same(self) -> bool:
+        """Whether it is still what it was."""
+        now = self.current()
+        if now is self.value and isinstance(now, (_ATOMS, FunctionType, ModuleType, type)):
+            return True
+        same: bool = _frozen(now) == self.frozen
+        return same
+
+
+class Outside:
+    """The variables that one kernel reads, from its first trace on."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._reads: list[_Read] | None = None
+        code = getattr(function, "__code__", None)
+        if code is None or code.co_filename.startswith(_QUOD):
+            self._reads = []
+
+    def watch(self, trace: Callable[[], None]) -> None:
+        """Runs what traces the kernel; TraceError if a variable changed since the first time."""
+        if self._reads is not None:
+            self.check()
+            trace()
+            return
+        before = list(_reads_of(self._function))
+        trace()
+        self._reads = [read for read in before if read.is_same()]
+
+    def check(self) -> None:
+        """TraceError, naming the variable, if one has changed since the first trace."""
+        for read in self._reads or ():
+            if not read.is_same():
+                raise TraceError(
+                    f"the kernel {self._name} was traced with {read.name} = {_short(read.value)}, "
+                    f"which is {_short(read.current())} now; make it a parameter behind the `*`, "
+                    "or define the kernel again",
+                    read.location,
+                )
+
+
+def _short(value: object) -> str:
+    if value is _MISSING:
+        return "gone"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --- what code reads
+
+
+def _reads_of(function: Callable[..., Any]) -> Iterator[_Read]:
+    seen: set[int] = set()
+    waiting: list[Any] = [function]
+    while waiting:
+        item = _unwrapped(waiting.pop())
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename):
+            for read in _reads_in(item):
+                yield read
+                waiting.append(read.value)
+        elif isinstance(item, type) and _is_authors(_file_of(item)):
+            waiting += vars(item).values()
+        elif _is_authors(_file_of(type(item))):
+            waiting.append(type(item))
+
+
+def _unwrapped(item: Any) -> Any:
+    """The function behind decorators, methods and partial applications."""
+    while True:
+        if isinstance(item, functools.partial):
+            item = item.func
+        elif isinstance(item, property):
+            item = item.fget
+        elif isinstance(item, functools.cached_property):
+            item = item.func
+        elif isinstance(item, (FunctionType, staticmethod, classmethod)) and hasattr(
+            item, "__wrapped__"
+        ):
+            item = item.__wrapped__
+        else:
+            return item
+
+
+def _file_of(kind: type) -> str:
+    for member in vars(kind).values():
+        code = getattr(_unwrapped(member), "__code__", None)
+        if code is not None and not code.co_filename.startswith("<"):
+            return str(code.co_filename)
+    return ""
+
+
+def _is_authors(file: str) -> bool:
+    return bool(file) and not file.startswith((_QUOD, *_INSTALLED))
+
+
+def _reads_in(function: FunctionType) -> Iterator[_Read]:
+    """The variables that a function's own code names, and those of functions within it."""
+    file = function.__code__.co_filename
+    first = Location(file, function.__code__.co_firstlineno)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield _Read.of(name, first, functools.partial(_content, cell))
+    variables = function.__globals__
+    for code in _codes(function.__code__):
+        names: list[str] = []
+        for instruction in dis.get_instructions(code):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names = [str(instruction.argval)]
+                if names[0] not in variables:
+                    names = []
+                    continue
+                current: Callable[[], Any] = functools.partial(variables.get, names[0], _MISSING)
+            elif names and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                holder = current()
+                if not isinstance(holder, (ModuleType, type)):
+                    names = []
+                    continue
+                names.append(str(instruction.argval))
+                current = functools.partial(getattr, holder, names[-1], _MISSING)
+            else:
+                names = []
+                continue
+            line = instruction.positions.lineno if instruction.positions else None
+            location = Location(file, line or code.co_firstlineno)
+            yield _Read.of(".".join(names), location, current)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+# --- what a value is
+
+
+def _frozen(value: Any, depth: int = 0) -> Any:
+    """What compares equal as long as a value is the same for a kernel."""
+    value = _unwrapped(value)
+    if isinstance(value, float):
+        return float, value.hex()
+    if type(value) in _ATOMS:
+        return type(value), value
+    if isinstance(value, FunctionType) and not value.__closure__:
+        return value.__code__, _frozen(value.__defaults__, depth + 1)
+    if depth < _DEEPEST:
+        inner = functools.partial(_frozen, depth=depth + 1)
+        if isinstance(value, (tuple, list)):
+            return type(value), [inner(item) for item in value]
+        if isinstance(value, dict):
+            return dict, [(inner(key), inner(item)) for key, item in value.items()]
+        if isinstance(value, (set, frozenset)):
+            return set(value)
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if _is_authors(_file_of(type(value))) and hasattr(value, "__dict__"):
+            return type(value), inner(vars(value))
+    return _Same(value)
