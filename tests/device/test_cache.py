@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.device.cache import CompileCache, default_folder, key_of
+from quod.device import cache as cache_module
+from quod.device.cache import CacheWarning, CompileCache, default_folder, key_of
+from quod.device.own_folder import NotOwnError
 
 KEY = key_of("some", "key")
 CONTENT = bytes(range(256)) * 4
@@ -22,8 +27,13 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def folder_of(cache: CompileCache) -> Path:
+    assert cache.folder is not None
+    return cache.folder
+
+
 def entry_of(cache: CompileCache) -> Path:
-    (path,) = files_of(cache.folder)
+    (path,) = files_of(folder_of(cache))
     return path
 
 
@@ -42,7 +52,7 @@ def test_miss_then_hit(cache: CompileCache) -> None:
     assert cache.get(KEY) == b""
     cache.discard(KEY)
     assert cache.get(KEY) is None
-    assert files_of(cache.folder) == []
+    assert files_of(folder_of(cache)) == []
 
 
 @given(st.lists(st.binary(max_size=8), max_size=4), st.lists(st.binary(max_size=8), max_size=4))
@@ -127,7 +137,7 @@ def test_size_is_bounded_and_what_was_used_longest_ago_goes_first(tmp_path: Path
     long_ago = time.time() - 10_000
     for number, key in enumerate(keys[:8]):
         cache.put(key, bytes(75))  # 120 bytes with what precedes the content
-        os.utime(cache.folder / "a" / key, (long_ago + number, long_ago + number))
+        os.utime(tmp_path / "a" / key, (long_ago + number, long_ago + number))
     assert [cache.get(key) is not None for key in keys[:1]] == [True]  # the oldest is used again
     for key in keys[8:]:
         cache.put(key, bytes(75))
@@ -147,13 +157,30 @@ def test_an_entry_that_is_larger_than_its_share_is_not_kept(tmp_path: Path) -> N
 def test_files_of_processes_that_died_while_writing_are_removed(cache: CompileCache) -> None:
     cache.put(KEY, CONTENT)
     shard = entry_of(cache).parent
-    old, fresh = shard / ".new-old", shard / ".new-fresh"
-    old.write_bytes(b"x")
-    fresh.write_bytes(b"x")
+    old, fresh = shard / f".new-{1:032x}", shard / f".new-{2:032x}"
+    for path in (old, fresh):
+        path.write_bytes(b"x")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     cache.put(KEY, CONTENT)
     assert not old.exists()
     assert fresh.exists()
+
+
+def test_trimming_touches_only_what_the_cache_has_made(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path, limit_bytes=16 * 1000)
+    shard = tmp_path / "a"
+    shard.mkdir(mode=0o700)
+    others = [shard / name for name in ("notes", ".new-mine", "a" * 63, "a" * 63 + "g", "A" * 64)]
+    for path in others:
+        path.write_bytes(bytes(2000))
+        os.utime(path, (0, 0))
+    (shard / f"a{0:063x}").mkdir()
+    for number in range(1, 12):
+        cache.put(f"a{number:063x}", bytes(200))
+    assert all(path.exists() for path in others)
+    assert (shard / f"a{0:063x}").is_dir()
+    kept = [path for path in files_of(tmp_path) if path not in others]
+    assert 0 < sum(path.stat().st_size for path in kept) <= 1000
 
 
 def test_putting_looks_at_one_sixteenth_of_the_entries(
@@ -162,13 +189,13 @@ def test_putting_looks_at_one_sixteenth_of_the_entries(
     looked_at = []
     scan = os.scandir
 
-    def noting(path: str) -> object:
-        looked_at.append(path)
-        return scan(path)
+    def noting(folder: int) -> object:
+        looked_at.append(os.fstat(folder).st_ino)
+        return scan(folder)
 
     monkeypatch.setattr(os, "scandir", noting)
     cache.put(KEY, CONTENT)
-    assert looked_at == [cache.folder / KEY[0]]
+    assert set(looked_at) == {(folder_of(cache) / KEY[0]).stat().st_ino}
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nowhere"])
@@ -179,9 +206,11 @@ def test_a_folder_that_cannot_be_used_is_a_miss(tmp_path: Path, kind: str) -> No
     else:
         place.write_bytes(b"x")
     cache = CompileCache(place / "below" if kind == "below a file" else place)
-    cache.put(KEY, CONTENT)
+    with pytest.warns(CacheWarning, match="cannot be kept"):
+        cache.put(KEY, CONTENT)
     assert cache.get(KEY) is None
     cache.discard(KEY)
+    assert not (tmp_path / "absent").exists()
 
 
 def test_a_folder_that_cannot_be_written(
@@ -195,31 +224,49 @@ def test_a_folder_that_cannot_be_written(
 
     for name in ("utime", "unlink", "replace", "mkdir"):
         monkeypatch.setattr(os, name, refuse)
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
     assert cache.get(KEY) == CONTENT
-    cache.put(key_of("other"), CONTENT)
-    assert cache.get(key_of("other")) is None
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for part in ("other", "another"):
+            cache.put(key_of(part), CONTENT)
+            CompileCache(cache.folder).put(key_of(part), CONTENT)
+            assert cache.get(key_of(part)) is None
+    (only,) = seen
+    assert only.category is CacheWarning
+    assert str(only.message) == (
+        f"compiled kernels cannot be kept in {cache.folder} and are compiled anew in each run: "
+        "Permission denied; set QUOD_CACHE_DIR to a folder that you own and nobody else may write"
+    )
 
 
+@pytest.mark.filterwarnings("ignore::quod.device.cache.CacheWarning")
 def test_a_full_disk_leaves_nothing(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*paths: object) -> None:
+    def fail(*paths: object, **folders: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fail)
     cache.put(KEY, CONTENT)
-    assert files_of(cache.folder) == []
+    assert files_of(folder_of(cache)) == []
 
 
 def test_an_interrupt_while_writing_leaves_nothing(
     cache: CompileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*paths: object) -> None:
+    def interrupt(*paths: object, **folders: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         cache.put(KEY, CONTENT)
-    assert files_of(cache.folder) == []
+    assert files_of(folder_of(cache)) == []
+
+
+def test_a_folder_that_is_removed_meanwhile_is_made_again(cache: CompileCache) -> None:
+    cache.put(KEY, CONTENT)
+    shutil.rmtree(folder_of(cache))
+    assert cache.get(KEY) is None
+    cache.put(KEY, CONTENT)
+    assert CompileCache(cache.folder).get(KEY) == CONTENT
 
 
 def test_the_folder_is_private_and_where_the_user_says(
@@ -237,13 +284,105 @@ def test_the_folder_is_private_and_where_the_user_says(
     assert default_folder() == tmp_path / "home" / ".cache" / "quod"
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"QUOD_CACHE_DIR": "/a/b"}, "/a/b"),
+        ({"QUOD_CACHE_DIR": "a/b"}, "QUOD_CACHE_DIR is 'a/b'"),
+        ({"QUOD_CACHE_DIR": "~/b"}, "QUOD_CACHE_DIR is '~/b'"),
+        # The XDG base directory specification: a relative path is invalid and ignored.
+        ({"XDG_CACHE_HOME": "xdg", "HOME": "/home/one"}, "/home/one/.cache/quod"),
+        ({"XDG_CACHE_HOME": ".", "HOME": "relative"}, "no home folder"),
+        ({"HOME": ""}, "no home folder"),
+        ({"HOME": "~"}, "no home folder"),
+    ],
+)
+def test_no_folder_depends_on_where_a_command_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("QUOD_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(name, variables.get(name, ""))
+    if expected.startswith("/"):
+        assert default_folder() == Path(expected)
+        return
+    with pytest.raises(NotOwnError, match=expected):
+        default_folder()
+    cache_module._warned.clear()
+    cache = CompileCache()
+    assert cache.folder is None
+    with pytest.warns(CacheWarning, match=expected):
+        cache.put(KEY, CONTENT)
+    assert cache.get(KEY) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+SAYING = """
+from quod.cli import entry
+from quod.device.cache import CompileCache, key_of
+def run(arguments):
+    for part in arguments:
+        CompileCache().put(key_of(part), b"")
+    return 0
+entry.run = run
+entry.main(["one", "two"])
+"""
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
+    environment = dict(os.environ, QUOD_CACHE_DIR="somewhere", PYTHONPATH=os.pathsep.join(sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", SAYING], env=environment, cwd=tmp_path, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == (
+        "quod: warning: compiled kernels cannot be kept and are compiled anew in each run: "
+        "QUOD_CACHE_DIR is 'somewhere', which is no absolute path; set QUOD_CACHE_DIR to a folder "
+        "that you own and nobody else may write\n"
+    )
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QUOD_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for an unknown user
+    with pytest.raises(NotOwnError, match="no home folder"):
+        default_folder()
+
+
 def test_texts_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = CompileCache(tmp_path / "cache").keep_text("f.ll", "text")
+    cache = CompileCache(tmp_path / "cache")
+    place, other = (cache.keep_text("f.ll", "text") for _ in range(2))
     assert place is not None
+    assert other not in (None, place)
     assert place.read_text() == "text"
+    assert re.fullmatch(r"f-[0-9a-f]{32}\.ll", place.name)
+    assert place.stat().st_mode & 0o077 == 0
+    assert place.parent.stat().st_mode & 0o077 == 0
     assert place.parent.parent == tmp_path / "cache"
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert CompileCache(tmp_path / "file").keep_text("f.ll", "x") == tmp_path / "f.ll"
+    elsewhere = CompileCache(tmp_path / "file").keep_text("f.ll", "x")
+    assert elsewhere is not None
+    assert elsewhere.parent == tmp_path
+    assert elsewhere.read_text() == "x"
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
     assert CompileCache(tmp_path / "file").keep_text("f.ll", "x") is None
+
+
+def test_texts_do_not_pile_up(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "_MOST_TEXTS", 3)
+    for number in range(8):
+        assert cache.keep_text("f.ll", str(number)) is not None
+    assert len(files_of(folder_of(cache))) == 3
+
+
+def test_a_kept_text_writes_over_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where somebody has guessed its name."""
+    monkeypatch.setattr(os, "urandom", bytes)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / f"f-{0:032x}.ll").symlink_to(tmp_path / "target")
+    assert CompileCache(tmp_path / "file").keep_text("f.ll", "x") is None
+    assert (tmp_path / "target").read_text() == "mine"

@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from types import FrameType
 
 from quod import __version__
-from quod.cli.terminal import ReaderLeft
+from quod.cli.terminal import ReaderLeft, warn_of
 from quod.errors import DeviceError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process."""
     # Ends like Ctrl-C, so that unfinished output files are removed.
     signal.signal(signal.SIGTERM, _terminate)
+    warnings.showwarning = warn_of
     code = run(sys.argv[1:] if arguments is None else list(arguments))
     sys.stderr.flush()
     # Outputs are complete by now; taking the interpreter and its threads down costs 30 ms.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +45,18 @@ def note(text: str, *, quiet: bool = False) -> None:
 def warn(text: str) -> None:
     """A warning; `--quiet` does not hide it."""
     print(f"quod: warning: {text}", file=sys.stderr)
+
+
+def warn_of(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """What Python's `warnings` call: Quod's own warnings are a line like any other."""
+    if issubclass(category, UserWarning) and file is None:
+        warn(str(message))
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(text)
 
 
 def show_table(

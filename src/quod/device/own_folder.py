@@ -1,0 +1,97 @@
+"""Folders that nobody can change but the user and root, reached by descriptors.
+
+Code that is loaded from a file runs as the user, so whoever can write the file, or put another
+folder in the place of one above it, is the user. What is opened here is checked from the root
+down, each folder through the one above, so that none can be exchanged between check and use.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+# Of the folders above, nothing is read: leave to pass through them is enough.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotOwnError(OSError):
+    """Others can change a folder, or decide which one it is; the text says how."""
+
+
+def open_base(path: str, *, create: bool = False) -> int:
+    """A descriptor of an absolute path, whose links are followed.
+
+    It must belong to the user or root and be writable by nobody else; so must all above it, where
+    others may write if only owners can rename (the sticky bit). Folders that are not there are made
+    with mode 0700 if `create`. Raises `NotOwnError`, or another OSError.
+    """
+    if not os.path.isabs(path):
+        raise NotOwnError(f"{path!r} is no absolute path")
+    existing, missing = path.rstrip("/") or "/", list[str]()
+    while not os.path.lexists(existing):
+        existing, name = os.path.split(existing)
+        missing.insert(0, name)
+    names = os.path.realpath(existing, strict=True).split("/") + missing
+    names = [name for name in names if name]
+    folder, place = os.open("/", _PASS), "/"
+    try:
+        for number, name in enumerate(names):
+            _check(folder, place, sticky_is_enough=True)
+            if create and number >= len(names) - len(missing):
+                _make(folder, name)
+            folder, above = os.open(name, _PASS, dir_fd=folder), folder
+            os.close(above)
+            place = os.path.join(place, name)
+        _check(folder, place, sticky_is_enough=False)
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, bool]:
+    """A descriptor of a folder directly in another, no link; and whether others could write it.
+
+    One of the user's that others could write is closed to them; what it holds is theirs, perhaps.
+    Raises `NotOwnError`, or another OSError.
+    """
+    if create:
+        _make(folder, name)
+    found = os.open(name, _READ, dir_fd=folder)
+    try:
+        status = os.fstat(found)
+        was_open = bool(status.st_mode & _OTHERS_WRITE)
+        if was_open and status.st_uid == os.geteuid():
+            os.fchmod(found, _PRIVATE)
+        _check(found, f"its folder {name}", sticky_is_enough=False)
+    except BaseException:
+        os.close(found)
+        raise
+    return found, was_open
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file belongs to the user or root, and nobody else may write to it."""
+    return _belongs(status) and not status.st_mode & _OTHERS_WRITE
+
+
+def _belongs(status: os.stat_result) -> bool:
+    return status.st_uid in (os.geteuid(), 0)
+
+
+def _make(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, _PRIVATE, dir_fd=folder)
+    except FileExistsError:
+        return
+
+
+def _check(folder: int, place: str, *, sticky_is_enough: bool) -> None:
+    status = os.fstat(folder)
+    if not _belongs(status):
+        raise NotOwnError(f"{place} belongs to user {status.st_uid}")
+    if status.st_mode & _OTHERS_WRITE and not (sticky_is_enough and status.st_mode & stat.S_ISVTX):
+        raise NotOwnError(f"others may write to {place}")
