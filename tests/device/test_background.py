@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -78,3 +80,30 @@ def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
     )
     assert ended.stdout == "0\n"
     assert ended.stderr == ""
+
+
+def test_a_forked_process_does_its_own_tasks() -> None:
+    background, begun, go = Background("test", 1), threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        begun.set()
+        return go.wait(10)
+
+    held = background.begin(hold)
+    waiting = background.begin(os.getpid)
+    assert begun.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        status = 1
+        try:
+            background.begin(lambda: None).result(5)
+            status = 0
+        finally:
+            os._exit(status)
+    try:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        go.set()
+    assert held.result(10)
+    assert waiting.result(10) == os.getpid()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ import pytest
 from quod.device import CpuDevice, cpu_compiler, llvm_jit, sources
 from quod.device.cache import CompileCache
 from quod.device.compiled_code import trace_key
+from quod.device.kernel_table import KernelTable
 from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -199,6 +202,30 @@ def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
     assert built == ["halve"]
 
 
+def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(tmp_path: Path) -> None:
+    table: KernelTable[str] = KernelTable()
+    begun, go = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        go.wait(10)
+        return "parent's"
+
+    with ThreadPoolExecutor(1) as pool:
+        building = pool.submit(table.get, kernels.scale, 1, {}, slow)
+        assert begun.wait(10)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            built = table.get(kernels.scale, 1, {}, lambda: "child's")
+            os._exit(0 if built == "child's" else 1)
+        try:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        finally:
+            go.set()
+        assert building.result() == "parent's"
+
+
 # --- what the keys depend on
 
 
@@ -287,14 +314,14 @@ def package(tmp_path: Path) -> Path:
     return root
 
 
-FOLDERS = ("kernel", "field", "absent")
+WITHOUT = ("web", "absent")
 
 
 def test_edits_change_the_digest(package: Path) -> None:
-    seen = [sources.digest_of(package, FOLDERS)]
+    seen = [sources.digest_of(package, WITHOUT)]
 
     def changed() -> bool:
-        seen.append(sources.digest_of(package, FOLDERS))
+        seen.append(sources.digest_of(package, WITHOUT))
         return seen[-1] not in seen[:-1]
 
     file = package / "field" / "deeper" / "one.py"
@@ -311,42 +338,79 @@ def test_edits_change_the_digest(package: Path) -> None:
     assert changed()
     (package / "kernel" / "notes.txt").write_text("no code")
     assert not changed()
-    (package / "other").mkdir()
-    (package / "other" / "one.py").write_text("no kernels here")
+    (package / "kernel" / ".#one.py").symlink_to("nowhere")
     assert not changed()
+    (package / "web").mkdir()
+    (package / "web" / "one.py").write_text("no kernels here")
+    assert not changed()
+    for place in ("added", "field/web", "."):
+        (package / place).mkdir(exist_ok=True)
+        (package / place / "new.py").write_text("a module like any other")
+        assert changed()
 
 
 def test_files_cannot_trade_content(package: Path) -> None:
-    before = sources.digest_of(package, FOLDERS)
+    before = sources.digest_of(package, WITHOUT)
     one, two = package / "kernel" / "one.py", package / "kernel" / "two.py"
     a, b = one.read_text(), two.read_text()
     one.write_text(b)
     two.write_text(a)
-    assert sources.digest_of(package, FOLDERS) != before
+    assert sources.digest_of(package, WITHOUT) != before
 
 
 def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
     root = Path(sources.__file__).parent.parent
-    for folder in ("kernel", "target", "field", "curve", "msm", "ntt", "circuit", "groth16"):
-        assert sources.own_place(str(root / folder / "a.py")) == f"{folder}/a.py"
-    assert sources.own_place(str(root / "cli" / "a.py")) is None
-    assert sources.own_place(str(root / "a.py")) is None
+    modules = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+    for place in (*modules, "circuit/a.py", "groth16/gpu/deeper/a.py", "a.py"):
+        without = place.startswith(("cli/", "formats/", "web/"))
+        assert sources.own_place(str(root / place)) == (None if without else place)
     assert sources.own_place(__file__) is None
+
+
+def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
+    machine = CpuDevice(strategy="scalar").machine(1)
+    definition, tools = field_kernels.field_add, llvm_jit.toolchain()
+    found = {trace_key(definition, machine, {"spec": SPEC}, tools)}
+    for field in dataclasses.fields(machine):
+        value = getattr(machine, field.name)
+        other = value | {"other"} if isinstance(value, frozenset) else value + type(value)("1")
+        changed = dataclasses.replace(machine, **{field.name: other})
+        found.add(trace_key(definition, changed, {"spec": SPEC}, tools))
+    assert len(found) == len(dataclasses.fields(machine)) + 1
+
+
+def test_trace_keys_are_the_same_in_every_process() -> None:
+    """Whatever order a set of features has there."""
+    source = (
+        "from quod.device.compiled_code import trace_key\n"
+        "from quod.field.kernels import field_add\n"
+        "from quod.kernel.machine import Machine\n"
+        "features = frozenset({'u64', 'subgroup', 'carry', 'private', 'ifma52'})\n"
+        "print(trace_key(field_add, Machine('llvm', 8, features), {}, ''))\n"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", source], env=dict(os.environ, PYTHONHASHSEED=seed),
+            capture_output=True, check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(seen) == 1
 
 
 def test_a_package_in_an_archive_is_hashed_as_the_archive(tmp_path: Path) -> None:
     archive = tmp_path / "quod.zip"
     archive.write_bytes(b"one")
-    first = sources.digest_of(archive / "quod", FOLDERS)
+    first = sources.digest_of(archive / "quod", WITHOUT)
     archive.write_bytes(b"two")
-    assert sources.digest_of(archive / "quod", FOLDERS) != first
+    assert sources.digest_of(archive / "quod", WITHOUT) != first
 
 
 def test_the_digest_is_cheap() -> None:
     times = []
     for _ in range(5):
         begin = time.perf_counter()
-        sources.digest_of(Path(sources.__file__).parent.parent, sources._FOLDERS)
+        sources.digest_of(Path(sources.__file__).parent.parent, sources._NO_KERNELS)
         times.append(time.perf_counter() - begin)
     # About 2 ms where nothing else runs.
     assert min(times) < 0.02

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import quod.device
-from quod.device import devices, host, open_device
+from quod.device import devices, discovery, host, open_device
 from quod.device.llvm_jit import host_processor
 from quod.errors import DeviceError
 
@@ -128,3 +132,54 @@ def test_the_package_imports_nothing_heavy() -> None:
     script = "import sys, quod.device; print('numpy' in sys.modules, 'llvmlite' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
     assert done.stdout.split() == [b"False", b"False"]
+
+
+class FakeDevice:
+    def __init__(self, kind: str = "cuda") -> None:
+        self.kind = kind
+        self.space = type("Space", (), {"is_lost": False})()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the devices that were opened, slowly."""
+    names: list[str] = []
+
+    def slowly(name: str) -> FakeDevice:
+        names.append(name)
+        time.sleep(0.05)
+        return FakeDevice("cpu" if name == "cpu" else "cuda")
+
+    monkeypatch.setattr(discovery, "open_device", slowly)
+    monkeypatch.setattr(discovery, "_opened", {})
+    return names
+
+
+def test_threads_open_a_device_once(opened: list[str]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(discovery.resolve_device, ["cuda", "cuda:0"] * 4))
+    assert len({id(device) for device in found}) == 1
+    assert opened == ["cuda:0"]
+
+
+def test_and_do_not_wait_for_others(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(discovery, "open_device", lambda name: together.wait() or FakeDevice())
+    with ThreadPoolExecutor(2) as pool:
+        assert len(list(pool.map(discovery.resolve_device, ["cuda:0", "cuda:1"]))) == 2
+
+
+def test_a_forked_process_opens_its_own(opened: list[str]) -> None:
+    gpu, processor = discovery.resolve_device("cuda"), discovery.resolve_device("cpu")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        status = 1
+        try:
+            own = discovery.resolve_device("cuda")
+            kept = discovery.resolve_device("cpu") is processor
+            status = 0 if kept and own is not gpu and opened.count("cuda:0") == 2 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert discovery.resolve_device("cuda") is gpu

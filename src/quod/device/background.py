@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +22,10 @@ class Background:
     def __init__(self, name: str, threads: int) -> None:
         self._name = name
         self._most = threads
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads: set[threading.Thread] = set()
@@ -28,6 +33,9 @@ class Background:
     def begin(self, task: Callable[[], T]) -> Future[T]:
         """The result of a task that will be done by another thread."""
         future: Future[T] = Future()
+        if self._process != os.getpid():
+            # Threads do not survive a fork, and what waits is the parent's to do.
+            self._start_anew()
         with self._lock:
             self._waiting.append((future, task))
             if len(self._threads) < self._most:

@@ -7,7 +7,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from quod.device import sources
@@ -87,14 +87,18 @@ def trace_key(
     options = [f"{name}={value!r}" for name, value in sorted(static.items())]
     if any(" at 0x" in option for option in options):
         return None
-    described = (
-        f"{machine.target} {machine.arch} {machine.workgroup_size} {machine.subgroup_size} "
-        f"{sorted(machine.features)} {machine.shared_bytes_limit}"
-    )
     return key_of(
         "trace", sources.digest(), place, str(definition.location.line), definition.name,
-        described, toolchain, *options,
+        _described(machine), toolchain, *options,
     )  # fmt: skip
+
+
+def _described(machine: Machine) -> str:
+    """All of a machine, in an order that is the same in every process."""
+    values = ((field.name, getattr(machine, field.name)) for field in fields(machine))
+    return repr(
+        [(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in values]
+    )
 
 
 def look_up(cache: CompileCache, key: str | None) -> bytes | None:

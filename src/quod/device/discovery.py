@@ -15,6 +15,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -183,17 +185,43 @@ def open_device(
 def resolve_device(device: DeviceChoice) -> AnyDevice:
     """A device itself, or the one of a name, which is opened once a process.
 
-    One that was closed, or that has failed, is opened again.
+    One that was closed, or that has failed, is opened again, and so is one that was opened before
+    the process was forked. For use from any thread.
     """
     if not isinstance(device, str):
         return device
-    found = _opened.get(device)
-    if found is not None and found.space.is_lost:
-        found.close()
-        found = None
-    if found is None:
-        found = _opened[device] = open_device(device)
-    return found
+    name = _NUMBERED.get(device, device)
+    with _opening:
+        lock = _locks.setdefault(name, threading.Lock())
+    # Another name's device may be opened meanwhile.
+    with lock:
+        found = _opened.get(name)
+        if found is not None and found.space.is_lost:
+            found.close()
+            found = None
+        if found is None:
+            found = _opened[name] = open_device(name)
+        return found
 
 
+# Two names of one GPU are one device.
+_NUMBERED = {"cuda": "cuda:0", "webgpu": "webgpu:0", "webgpu:portable": "webgpu:0:portable"}
 _opened: dict[str, AnyDevice] = {}
+_opening = threading.Lock()
+_locks: dict[str, threading.Lock] = {}
+
+
+def _forget_opened() -> None:
+    """A forked process has none of the contexts that GPUs were opened with."""
+    global _opening
+    _opening = threading.Lock()
+    _locks.clear()
+    for name, device in tuple(_opened.items()):
+        if device.kind != "cpu":
+            # Not let go of, for it is the parent's to close.
+            _inherited.append(_opened.pop(name))
+
+
+_inherited: list[AnyDevice] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_opened)

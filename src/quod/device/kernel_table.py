@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,10 @@ class KernelTable(Generic[Kernel]):
 
     def __init__(self) -> None:
         self._kernels: dict[Hashable, Kernel] = {}
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._process = os.getpid()
         self._building: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -43,6 +48,9 @@ class KernelTable(Generic[Kernel]):
         if found is not None:
             definition.outside.check()
             return found
+        if self._process != os.getpid():
+            # Whoever was building when the process was forked is not there to end it.
+            self._start_anew()
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
         # Who wants another kernel, or has it already, does not wait for this one.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import quod
 
 _ROOT = Path(__file__).resolve().parent.parent
-_FOLDERS = ("kernel", "target", "field", "curve", "msm", "ntt", "circuit", "groth16")
+# What is added to the package counts unless it is named here, so that no kernel is ever stale.
+_NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 
 def own_place(file: str) -> str | None:
@@ -20,17 +21,17 @@ def own_place(file: str) -> str | None:
     if not path.is_relative_to(_ROOT):
         return None
     place = path.relative_to(_ROOT)
-    return place.as_posix() if place.parts[0] in _FOLDERS else None
+    return None if place.parts[0] in _NO_KERNELS else place.as_posix()
 
 
 @functools.cache
 def digest() -> str:
-    """A hash of the modules that Quod's kernels come from; takes one or two milliseconds."""
-    return digest_of(_ROOT, _FOLDERS)
+    """A hash of all modules that Quod's kernels may follow from; takes a few milliseconds."""
+    return digest_of(_ROOT, _NO_KERNELS)
 
 
-def digest_of(root: Path, folders: Iterable[str]) -> str:
-    """A hash over names and contents of the Python files in some folders of a package.
+def digest_of(root: Path, without: Collection[str]) -> str:
+    """A hash over names and contents of a package's Python files, but for some folders in it.
 
     Contents rather than times: installers and version control set times as they like. A package in
     an archive is hashed as that archive.
@@ -40,14 +41,15 @@ def digest_of(root: Path, folders: Iterable[str]) -> str:
         archive = next((parent for parent in root.parents if parent.exists()), root)
         state.update(archive.read_bytes() if archive.is_file() else str(root).encode())
         return state.hexdigest()
-    for folder in folders:
-        for parent, names, files in os.walk(root / folder):
-            names.sort()
-            for name in sorted(files):
-                if name.endswith(".py"):
-                    path = os.path.join(parent, name)
-                    with open(path, "rb") as file:
-                        content = file.read()
-                    state.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode())
-                    state.update(content)
+    top = str(root)
+    for parent, names, files in os.walk(top):
+        names[:] = sorted(name for name in names if not (parent == top and name in without))
+        for name in sorted(files):
+            # Editors leave other files beside modules.
+            if name.endswith(".py") and name[:-3].isidentifier():
+                path = os.path.join(parent, name)
+                with open(path, "rb", buffering=0) as file:
+                    content = file.readall()
+                state.update(f"{path[len(top) :]} {len(content)}\n".encode())
+                state.update(content)
     return state.hexdigest()

@@ -89,7 +89,7 @@ class KernelSource:
         self.machine = machine
         self.static = dict(static)
         self._cache = cache
-        self._key = trace_key(definition, machine, static, f"wgsl {DIALECT} {machine.limbs}")
+        self._key = trace_key(definition, machine, static, f"wgsl {DIALECT}")
         self._traced: Kernel | None = None
         self._lock = threading.Lock()
 

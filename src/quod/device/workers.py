@@ -125,7 +125,7 @@ class WorkerPool:
         If the wait is interrupted the job is cancelled first. Should a long workgroup still run a
         second later, it is left behind, and the next job waits for it.
         """
-        if self._abandoned:
+        if self._abandoned and self._process == os.getpid():
             for old in tuple(self._abandoned):
                 old.wait()
             with self._lock:
@@ -169,6 +169,9 @@ class WorkerPool:
                     threading.Thread(target=_work, args=(tasks,), name=name, daemon=True).start()
             finally:
                 threading.stack_size(before)
+        if self._process != os.getpid():
+            # Nor does what they were left with.
+            self._abandoned = []
         self._tasks, self._process = tasks, os.getpid()
         self._finalizer = weakref.finalize(self, _stop, tasks, self.threads)
         self._finalizer.atexit = False
