@@ -9,7 +9,7 @@ import pytest
 from quod.errors import InputError
 from quod.formats import describe
 from quod.formats.curves import CURVES
-from tests.formats.tiny import DATA, container, refused, replaced
+from tests.formats.tiny import DATA, container, piped, refused, replaced
 
 FOLDER = DATA / "bn254"
 
@@ -53,6 +53,31 @@ def test_plonk_key_is_described_though_not_proved_with() -> None:
     found = describe(FOLDER / "plonk.zkey")
     assert found["kind"] == "plonk proving key (zkey)"
     assert (found["curve"], found["constraints"], found["public"]) == ("bn254", 4, 2)
+    assert "Groth16 only" in str(found["note"])
+
+
+def test_json_of_other_protocols_is_named(tmp_path: Path) -> None:
+    for document, kind in (
+        ({"A": ["1", "2", "1"], "protocol": "plonk", "curve": "bn128"}, "plonk proof (JSON)"),
+        ({"protocol": "fflonk", "nPublic": 1, "power": 3}, "fflonk verifying key (JSON)"),
+    ):
+        (tmp_path / "file").write_text(json.dumps(document))
+        found = describe(tmp_path / "file")
+        assert found["kind"] == kind
+        assert "Groth16 only" in str(found["note"])
+
+
+def test_pipes_are_read_once(tmp_path: Path) -> None:
+    for name in ("verification_key.json", "public.json", "proof.json"):
+        with piped((FOLDER / name).read_bytes()) as pipe:
+            found = describe(pipe)
+        expected = describe(FOLDER / name)
+        assert found == expected | {"file": pipe}
+    with (
+        piped((FOLDER / "circuit.zkey").read_bytes()) as pipe,
+        pytest.raises(InputError, match="is not a regular file"),
+    ):
+        describe(pipe)
 
 
 def test_witness_and_constraint_system() -> None:
@@ -103,7 +128,8 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (b"{}", "is JSON, but no proof, verification key or list of public inputs"),
         (b"3", "is JSON, but no proof"),
         (b'["-1"]', "is JSON, but no proof"),
-        (b'{"pi_a": []}', '"protocol" is missing'),
+        (b'{"pi_a": []}', "pi_a must have 3 elements"),
+        (b'{"pi_a": [], "curve": "secp256k1"}', '"curve" must be one of'),
         (b'{"pi_a": [NaN]}', 'holds a value that is no number ("NaN")'),
         (b"\n [1.5]", "holds a fraction"),
         (b"[1, 2", "is not JSON"),

@@ -11,6 +11,9 @@ from quod.errors import InputError, MismatchError
 from quod.formats import (
     ProofJson,
     VerifyingKeyJson,
+    parse_proof,
+    parse_public,
+    parse_verification_key,
     proof_to_json,
     public_to_json,
     read_proof,
@@ -116,6 +119,47 @@ def test_proof_that_names_no_curve_takes_that_of_the_key(tmp_path: Path) -> None
         read_proof(path)
 
 
+def test_files_that_name_no_protocol(tmp_path: Path) -> None:
+    # Older snarkjs and rapidsnark leave it out, the curve as well.
+    bare = changed(changed(PROOF, "protocol", ...), "curve", ...)
+    proof = read_proof(stored(tmp_path, bare), curve="bn254")
+    assert proof == read_proof(DATA / "bn254" / "proof.json")
+    key = read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
+    assert key == read_verification_key(DATA / "bn254" / "verification_key.json")
+
+
+def test_text_and_bytes_are_read_as_files_are() -> None:
+    folder = DATA / "bn254"
+    for name, parse, read in (
+        ("proof.json", parse_proof, read_proof),
+        ("verification_key.json", parse_verification_key, read_verification_key),
+        (
+            "public.json",
+            lambda data: parse_public(data, curve="bn254"),
+            lambda path: read_public(path, curve="bn254"),
+        ),
+    ):
+        data = (folder / name).read_bytes()
+        assert parse(data) == parse(data.decode()) == read(folder / name)  # type: ignore[operator]
+
+
+def test_errors_of_texts_name_what_they_are() -> None:
+    for parse, name in (
+        (parse_proof, "proof"),
+        (parse_verification_key, "verification key"),
+    ):
+        with pytest.raises(InputError, match=f"^{name}: the document must be an object"):
+            parse("[]")
+    with pytest.raises(InputError, match=r"^public inputs: \[0\] must be a decimal string"):
+        parse_public("[1]", curve="bn254")
+    with pytest.raises(InputError, match=r"^request 7, offset 1: "):
+        parse_proof("{", name="request 7")
+    with pytest.raises(InputError, match="half of a pair of surrogates"):
+        parse_proof('{"pi_a": "\ud800"}')
+    with pytest.raises(TypeError):
+        parse_public(10**9, curve="bn254")  # type: ignore[arg-type]
+
+
 def test_proof_over_another_curve_than_the_key() -> None:
     with pytest.raises(MismatchError, match="over bls12_381 and the verifying key over bn254"):
         read_proof(DATA / "bls12_381" / "proof.json", curve="bn254")
@@ -170,7 +214,7 @@ def test_public_input_plus_r_is_refused(tmp_path: Path) -> None:
     [
         (changed(PROOF, "pi_a", ...), ['"pi_a" is missing']),
         (changed(PROOF, "pi_b", ...), ['"pi_b" is missing']),
-        (changed(PROOF, "protocol", ...), ['"protocol" is missing']),
+        (changed(PROOF, "protocol", None), ['"protocol" must be "groth16", not null']),
         (changed(PROOF, "protocol", "plonk"), ['"protocol" must be "groth16", not "plonk"']),
         (changed(PROOF, "curve", "secp256k1"), ['"curve" must be one of bn254', '"secp256k1"']),
         (changed(PROOF, "curve", 3), ['"curve" must be one of']),
@@ -193,7 +237,7 @@ def test_public_input_plus_r_is_refused(tmp_path: Path) -> None:
         ('{"pi_a": ' + "1" * 10000 + "}", ["a number of too many digits", "..."]),
         ('{"pi_a": 1, "pi_a": 2}', ['"pi_a" occurs twice']),
         ('{"x": {"y": 1, "y": 1}}', ['"y" occurs twice']),
-        ("[" * 100_000, ["is nested too deeply"]),
+        ("[" * 50_000, ["is nested too deeply"]),
         ('{"a": 1} x', ["offset 9", "is not JSON (Extra data"]),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -83,6 +85,18 @@ def replaced(data: bytes, changes: Mapping[int, bytes | None]) -> bytes:
     kind, version, sections = split(data)
     merged = {**dict(sections), **changes}
     return container(kind, version, [(n, s) for n, s in merged.items() if s is not None])
+
+
+@contextlib.contextmanager
+def piped(data: bytes) -> Iterator[str]:
+    """The path of a pipe that gives `data`, which is short, as ``<(...)`` of a shell makes it."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+        os.close(writing)
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
 
 
 def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
+from quod.errors import InputError
 from quod.field.array import Words, from_integers, integers_to_words, to_integers
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
-from quod.groth16.sparse import SparseRows, multiply_pointwise
+from quod.groth16.sparse import SparseRows, multiply_pointwise, safe_entries
 
 Entry = tuple[int, int, int, int]
 
@@ -68,7 +69,7 @@ def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> N
         entries.sort(key=lambda entry: entry[0])
     edges = [0, 1, fr.value - 1, fr.value - 2]
     vector = edges + [rng.randrange(fr.value) for _ in range(25)]
-    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 64)
+    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 64, 29)
     found = multiplied(rows, vector)
     assert rows.nonzeros == len(entries)
     assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
@@ -91,7 +92,7 @@ def test_a_long_sum_of_the_largest_values(device: AnyDevice, curve: str) -> None
     # One lane makes a sum, and Mesa's driver in software ends its loops after 65,535 rounds.
     terms = 1000 if getattr(device, "drops_long_loops", False) else 5000
     entries = [(0, 0, 0, fr.value - 1)] * terms + [(1, 0, 0, 1)]
-    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1)
+    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1, 1)
     found = multiplied(rows, [fr.value - 1])
     assert to_integers(fr, found) == [terms, fr.value - 1]
 
@@ -100,17 +101,38 @@ def test_no_entries(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
     for rows in (
-        SparseRows.from_coefficients(device, fr, empty, 4),
+        SparseRows.from_coefficients(device, fr, empty, 4, 4),
         SparseRows.transposed(device, fr, empty, 2, 4),
     ):
         assert rows.nonzeros == 0
         assert not multiplied(rows, [1, 2, 3, 4]).any()
 
 
-def test_entries_in_order_are_not_copied(device: AnyDevice) -> None:
+def test_only_owned_entries_are_used_in_place(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 2, 3)])
-    assert np.shares_memory(SparseRows.from_coefficients(device, fr, entries, 2).entries, entries)
+    for owned in (True, False):
+        rows = SparseRows.from_coefficients(device, fr, entries, 2, 3, owned=owned)
+        assert np.shares_memory(rows.entries, entries) == owned
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("bad", [(2, 0, 0, 1), (0, 2, 0, 1), (1, 0, 3, 1), (0, 0, 1 << 20, 1)])
+def test_entries_outside_the_matrices(bad: Entry, owned: bool) -> None:
+    fr = CURVES["bn254"].fr
+    good: list[Entry] = [(0, 0, 0, 1), (1, 1, 2, 2)] * 20_000
+    with pytest.raises(InputError, match="outside their 2 rows and 3 columns"):
+        safe_entries(coefficients(fr, [*good, bad]), 2, 3, owned=owned)
+    assert (safe_entries(coefficients(fr, good), 2, 3, owned=owned)["signal"] < 3).all()
+
+
+def test_entries_that_change_in_the_file_later_are_not_followed(device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    entries = coefficients(fr, [(0, 0, 0, 3), (1, 0, 1, 2), (0, 1, 2, 3)])
+    rows = SparseRows.from_coefficients(device, fr, entries, 2, 3)
+    entries["signal"] = 1 << 20
+    entries["value"] = 0
+    assert to_integers(fr, multiplied(rows, [5, 6, 7])) == [15, 21, 12, 0]
 
 
 def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
@@ -118,7 +140,7 @@ def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
     entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
     aligned = coefficients(fr, entries)
     moved = np.frombuffer(b"\0" + aligned.tobytes(), dtype=aligned.dtype, offset=1)
-    rows = SparseRows.from_coefficients(device, fr, moved, 2)
+    rows = SparseRows.from_coefficients(device, fr, moved, 2, 3)
     found = multiplied(rows, [5, 6, 7])
     assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
 

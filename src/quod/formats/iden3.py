@@ -4,16 +4,14 @@ All integers are little-endian: four bytes that name the kind, u32 version, u32 
 then each section as u32 id, u64 length and its bytes. Sections may come in any order.
 Specification: the r1cs format description of iden3, https://github.com/iden3/r1csfile.
 
-Files are mapped, not read: opening one costs the same whatever its size, and arrays are views of
-the map. A file must not be changed while it is open.
+Files are mapped, not read, unless memory of its own is asked for: opening one costs the same
+whatever its size, and arrays are views of the map. A mapped file must not be changed while it is
+open: whoever replaces it renames a complete file over it. `Iden3File.identity` tells of changes.
 """
 
 from __future__ import annotations
 
-import errno
-import mmap
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn
@@ -22,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.errors import InputError
-from quod.formats.output import Path, write_atomically
+from quod.formats.output import write_atomically
+from quod.formats.source import FileIdentity, Path, map_identified, read_file
 
 Words = NDArray[np.uint32]
 Buffer = bytes | NDArray[Any]
@@ -31,29 +30,8 @@ _HEADER_BYTES = 12
 _SECTION_HEADER_BYTES = 12
 _U32 = np.dtype("<u4")
 
-
-def map_file(path: Path) -> memoryview:
-    """The bytes of a regular file as a read-only map; raises `InputError` if that fails."""
-    name = os.fspath(path)
-    try:
-        # Looked at before opening: opening a pipe would wait for a writer.
-        if not stat.S_ISREG(os.stat(name).st_mode):
-            raise InputError("is not a regular file; copy the data into one first", path=name)
-        with open(name, "rb") as file:
-            length = os.fstat(file.fileno()).st_size
-            if length == 0:
-                raise InputError("is empty; make or copy the file again", path=name, offset=0)
-            return memoryview(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ))
-    except FileNotFoundError as error:
-        raise InputError("does not exist; check the path", path=name) from error
-    except PermissionError as error:
-        raise InputError("may not be read; check its permissions", path=name) from error
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno is not None else str(error)
-        advice = "; free some memory" if error.errno == errno.ENOMEM else ""
-        raise InputError(f"could not be read ({reason}){advice}", path=name) from error
-    except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
-        raise InputError(f"could not be read ({error})", path=name) from error
+# No format has more than 20.
+_MOST_SECTIONS = 256
 
 
 class SectionReader:
@@ -137,13 +115,18 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Iden3File:
-    """An open container: which sections it has and where. Its bytes are a read-only map."""
+    """An open container: which sections it has and where.
+
+    Its bytes are a read-only map, which `identity` belongs to; or, if that is None, memory that
+    nobody else writes to.
+    """
 
     path: str
     kind: str
     version: int
     sections: dict[int, Section]
     data: memoryview
+    identity: FileIdentity | None = None
 
     @property
     def size(self) -> int:
@@ -151,17 +134,28 @@ class Iden3File:
         return len(self.data)
 
     @classmethod
-    def open(cls, path: Path, kind: str, version: int) -> Iden3File:
-        """Map `path` and find its sections.
+    def open(cls, path: Path, kind: str, version: int, *, owned: bool = False) -> Iden3File:
+        """Map `path`, or with `owned` read it into memory of its own, and find its sections.
 
         `kind` is the four letters the file must begin with. Raises `InputError` for another kind
         or version, a truncated file, bytes after the last section, a length that points past the
-        end, and a section that occurs twice.
+        end, a section that occurs twice, and more sections than any format has.
         """
-        return cls.parse(map_file(path), os.fspath(path), kind, version)
+        name = os.fspath(path)
+        if owned:
+            return cls.parse(read_file(path), name, kind, version)
+        data, identity = map_identified(path)
+        return cls.parse(data, name, kind, version, identity)
 
     @classmethod
-    def parse(cls, data: memoryview, path: str, kind: str, version: int) -> Iden3File:
+    def parse(
+        cls,
+        data: memoryview,
+        path: str,
+        kind: str,
+        version: int,
+        identity: FileIdentity | None = None,
+    ) -> Iden3File:
         """As `open`, for bytes already in memory; `path` is only for the messages."""
 
         def fail(message: str, offset: int, section: str | None = None) -> NoReturn:
@@ -183,6 +177,12 @@ class Iden3File:
                 4,
             )
         count = int.from_bytes(data[8:12], "little")
+        if count > _MOST_SECTIONS:
+            fail(
+                f"has {count} sections, and no format has more than {_MOST_SECTIONS}; "
+                "the file is damaged, make or copy it again",
+                8,
+            )
         sections: dict[int, Section] = {}
         position = _HEADER_BYTES
         for index in range(count):
@@ -215,7 +215,7 @@ class Iden3File:
                 "it is damaged, copy it again",
                 position,
             )
-        return cls(path, kind, version, sections, data)
+        return cls(path, kind, version, sections, data, identity)
 
     def section(self, identifier: int, name: str) -> SectionReader:
         """A reader at the start of a section; `name` says in errors what the section holds."""

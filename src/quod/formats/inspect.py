@@ -10,17 +10,20 @@ from typing import Any
 from quod.errors import InputError
 from quod.formats import r1cs, wtns, zkey
 from quod.formats.curves import CURVES
-from quod.formats.iden3 import Iden3File, map_file
-from quod.formats.output import Path
+from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,
-    load_json,
-    read_proof,
-    read_public,
-    read_verification_key,
+    parse_proof,
+    parse_public,
+    parse_verification_key,
 )
+from quod.formats.source import Path, is_pipe, map_file
+from quod.formats.strict_json import ANY, parse_json, read_json
 
 PTAU_VERSION = 1
+
+_OTHER_PROTOCOLS = [name for name in zkey.PROTOCOLS.values() if name != PROTOCOL]
+_ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
 # Bytes in which a document's first bracket is looked for.
 _LEADING_SPACE = 64
@@ -30,17 +33,15 @@ def describe(path: Path) -> dict[str, object]:
     """What the file at `path` is, as a mapping in the order to show it in.
 
     Always there: ``file``, ``kind``, ``bytes``. Which others there are depends on the kind. All
-    checks that opening the file makes are made. Raises `InputError` for a file of no known kind.
+    checks that opening the file makes are made. A pipe may be given for JSON. Raises `InputError`
+    for a file of no known kind.
     """
-    data = map_file(path)
-    reader = {
-        b"zkey": _zkey,
-        b"wtns": _wtns,
-        b"r1cs": _r1cs,
-        b"ptau": _ptau,
-    }.get(bytes(data[:4]), _json)
-    found = reader(path)
-    return {"file": os.fspath(path), "kind": found.pop("kind"), "bytes": len(data), **found}
+    name = os.fspath(path)
+    data: memoryview | bytes = read_json(path, ANY) if is_pipe(path) else map_file(path)
+    binary = {b"zkey": _zkey, b"wtns": _wtns, b"r1cs": _r1cs, b"ptau": _ptau}
+    reader = binary.get(bytes(data[:4]))
+    found = reader(path) if reader is not None else _json(data, name)
+    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
 
 
 def _zkey(path: Path) -> dict[str, object]:
@@ -58,6 +59,7 @@ def _zkey(path: Path) -> dict[str, object]:
             "domain_size": header.domain_size,
             "public": header.public,
             "variables": header.variables,
+            "note": _ONLY_GROTH16,
             "sections": _section_bytes(file),
         }
     key = zkey.Zkey.open(path)
@@ -123,11 +125,13 @@ def _ptau(path: Path) -> dict[str, object]:
     }
 
 
-def _json(path: Path) -> dict[str, object]:
+def _json(data: memoryview | bytes, path: str) -> dict[str, object]:
     try:
-        document: Any = load_json(path)
+        # No more is copied than decides.
+        content = bytes(data[: ANY.most_bytes + 1])
+        document: Any = parse_json(content, path, ANY)
     except InputError as error:
-        if bytes(map_file(path)[:_LEADING_SPACE]).lstrip()[:1] in (b"{", b"["):
+        if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):
             raise
         raise InputError(
             "is none of zkey, wtns, r1cs, ptau and JSON; check that the right file was given",
@@ -135,25 +139,35 @@ def _json(path: Path) -> dict[str, object]:
             offset=0 if error.offset is None else error.offset,
         ) from error
     if isinstance(document, list):
-        fits = _fitting_curves(lambda name: read_public(path, curve=name))
+        fits = _fitting_curves(lambda curve: parse_public(content, curve=curve, name=path))
         if fits:
             return {
                 "kind": "public inputs (public.json)",
                 "public": len(document),
                 "fits": fits,
             }
+    elif isinstance(document, dict) and document.get("protocol") in _OTHER_PROTOCOLS:
+        part = "verifying key" if "nPublic" in document else "proof"
+        return {
+            "kind": f"{document['protocol']} {part} (JSON)",
+            "protocol": document["protocol"],
+            "note": _ONLY_GROTH16,
+        }
     elif isinstance(document, dict) and "pi_a" in document:
         # A proof that does not say over which curve it is may still be one.
-        fits = _fitting_curves(lambda name: read_proof(path, curve=name))
-        curve = read_proof(path).curve if "curve" in document or not fits else None
+        named = "curve" in document
+        fits = _fitting_curves(lambda curve: parse_proof(content, curve=curve, name=path))
+        # Of a proof that fits none, one of them says why.
+        assumed = None if named else [*fits, *CURVES][0]
+        proof = parse_proof(content, curve=assumed, name=path)
         return {
             "kind": "proof (proof.json)",
             "protocol": PROTOCOL,
-            "curve": curve,
-            **({} if curve else {"fits": fits}),
+            "curve": proof.curve if named else None,
+            **({} if named else {"fits": fits}),
         }
     elif isinstance(document, dict) and "IC" in document:
-        key = read_verification_key(path)
+        key = parse_verification_key(content, name=path)
         return {
             "kind": "verifying key (verification_key.json)",
             "protocol": PROTOCOL,

@@ -3,6 +3,9 @@
 Content goes to a temporary file in the directory of its target, is flushed to the disk and then
 renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C among them,
 removes the temporary files and leaves the targets as they were.
+
+What cannot be replaced is written to: devices, pipes, and descriptors such as /dev/stdout, whatever
+they lead to.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
 from quod.errors import OutputError
+from quod.formats.source import Path
+from quod.formats.target_path import ForeignLinkError, follow
 
-Path = str | os.PathLike[str]
 Content = bytes | Callable[[BinaryIO], None]
 
 _ADVICE = {
@@ -37,8 +41,9 @@ _ADVICE = {
 def write_atomically(path: Path, content: Content) -> None:
     """Write `content` (bytes, or a function that writes to an open file) to `path`.
 
-    An existing regular file is replaced and keeps its permissions; a symbolic link is followed.
-    A terminal, a pipe or a device such as /dev/stdout cannot be replaced and is written to.
+    An existing regular file is replaced and keeps its permissions; a symbolic link is followed,
+    unless another user may have put it there (see `quod.formats.target_path`). A pipe, a device and
+    a descriptor such as /dev/stdout or /dev/fd/3 are not replaced but written to.
 
     Raises `OutputError` when the system refuses, with nothing left behind; whatever a writing
     function raises passes through.
@@ -53,23 +58,26 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
     others; no file is ever partial. Raises as `write_atomically` does.
     """
     staged: list[tuple[str, str, str]] = []  # (path as given, temporary, target)
-    streams: list[tuple[str, Content]] = []
+    streams: list[tuple[str, str | int, Content]] = []
     try:
         for path, content in contents.items():
             name = os.fspath(path)
             with _reported(name):
-                target = os.path.realpath(name)
+                target = _followed(name)
+                if isinstance(target, int):
+                    streams.append((name, target, content))
+                    continue
                 mode = _mode_of(target)
                 if mode is not None and stat.S_ISDIR(mode):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
                 if mode is not None and not stat.S_ISREG(mode):
-                    streams.append((name, content))
+                    streams.append((name, target, content))
                     continue
                 temporary = f"{os.path.dirname(target)}/.quod-{secrets.token_hex(8)}.tmp"
                 staged.append((name, temporary, target))
                 _write_new(temporary, content, mode)
-        for name, content in streams:
-            with _reported(name), open(name, "wb") as file:
+        for name, stream, content in streams:
+            with _reported(name), _opened(stream) as file:
                 _put(file, content)
         while staged:
             name, temporary, target = staged[0]
@@ -81,6 +89,23 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def _followed(path: str) -> str | int:
+    try:
+        return follow(path)
+    except ForeignLinkError as error:
+        raise OutputError(
+            f"{path}: could not be written ({error.strerror}); name the file itself, or another "
+            "folder"
+        ) from error
+    except ValueError as error:  # a NUL, or half of a pair of surrogates
+        raise OutputError(f"{path!r}: could not be written ({error}); name another file") from error
+
+
+def _opened(stream: str | int) -> BinaryIO:
+    # Opened anew, a descriptor's file would be cut short and written from its beginning.
+    return open(os.dup(stream) if isinstance(stream, int) else stream, "wb")
 
 
 def _mode_of(target: str) -> int | None:

@@ -5,7 +5,9 @@ inputs, u64 labels, u32 constraints. Section 2: for each constraint the linear c
 and C with A(w) * B(w) = C(w), each a u32 count and that many terms of u32 wire and a little-endian
 coefficient below the prime. Section 3: the u64 label of each wire. Sections 4 and 5: custom gates,
 which only PLONK has. Wire 0 is the constant 1; then follow public outputs, public inputs, private
-inputs and inner wires. Specification: https://github.com/iden3/r1csfile.
+inputs and inner wires. circom counts every private input that the circuit declares, and gives those
+that no constraint uses no wire: there may be more of them than wires. Specification:
+https://github.com/iden3/r1csfile.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
-from quod.formats.output import Path
+from quod.formats.source import Path
 
 KIND = "r1cs"
 VERSION = 1
@@ -55,7 +57,8 @@ class R1cs:
     """An open constraint system: its header, checked; its matrices, read when first asked for.
 
     `curve` is Quod's name of the curve whose scalar field the system is over. `wires` counts the
-    constant 1 as well. `size` is the length of the file in bytes.
+    constant 1 as well; `private_inputs` those that the circuit declares, not all of which need have
+    a wire. `size` is the length of the file in bytes.
     """
 
     path: str
@@ -86,7 +89,11 @@ class R1cs:
         Raises `InputError` for a damaged container, an unknown prime, custom gates, and counts
         that contradict each other or the length of a section.
         """
-        file = Iden3File.open(path, KIND, VERSION)
+        return cls.of(Iden3File.open(path, KIND, VERSION))
+
+    @classmethod
+    def of(cls, file: Iden3File) -> R1cs:
+        """As `open`, for an open container."""
         _refuse_custom_gates(file)
         header = file.section(1, "header")
         curve = read_scalar_curve(header)
@@ -98,10 +105,11 @@ class R1cs:
         labels = header.u64("the count of labels")
         constraints = header.u32("the count of constraints")
         header.finish()
-        if 1 + outputs + inputs + private > wires:
+        # Private inputs that no constraint uses are counted, though circom gives them no wire.
+        if 1 + outputs + inputs > wires:
             header.fail(
                 f"{wires} wires cannot hold the constant 1, {outputs} outputs and "
-                f"{inputs} + {private} inputs; the file is damaged, compile the circuit again",
+                f"{inputs} public inputs; the file is damaged, compile the circuit again",
                 start,
             )
         section = file.section(2, "constraints")
@@ -281,13 +289,14 @@ def write_r1cs(
 
     The matrices have one row a constraint and canonical values. `wire_labels` defaults to the
     wire's own number, `labels`, the count of all labels, to one more than the largest of them.
-    Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
+    `private_inputs` may count inputs without a wire. Raises ValueError for arrays that do not fit
+    together, `OutputError` if writing fails.
     """
     fr = CURVES[curve].fr
     if min(public_outputs, public_inputs, private_inputs) < 0:
         raise ValueError("counts must not be negative")
-    if 1 + public_outputs + public_inputs + private_inputs > wires:
-        raise ValueError(f"{wires} wires cannot hold the constant 1, the outputs and the inputs")
+    if 1 + public_outputs + public_inputs > wires:
+        raise ValueError(f"{wires} wires cannot hold the constant 1 and the public ones")
     for name, matrix in (("a", a), ("b", b), ("c", c)):
         _check_matrix(name, matrix, a.rows, wires, fr)
     if wire_labels is None:

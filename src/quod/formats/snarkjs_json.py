@@ -6,7 +6,9 @@ integers, affine, and infinity is None.
 
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
 string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
-those needed are ignored. Writing gives byte for byte what snarkjs writes.
+those needed are ignored; "protocol" and, in a proof, "curve" may be missing, as other provers leave
+them out. What reading takes is bounded, see `quod.formats.strict_json`. Writing gives byte for byte
+what snarkjs writes.
 """
 
 from __future__ import annotations
@@ -14,15 +16,24 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.formats.curves import CURVES, FileCurve, curve_of_json_name, supported_curves
-from quod.formats.iden3 import map_file
-from quod.formats.output import Path
+from quod.formats.source import Path
+from quod.formats.strict_json import (
+    PROOF,
+    PUBLIC,
+    VERIFICATION_KEY,
+    JsonKind,
+    kind_of,
+    parse_json,
+    read_json,
+    shown,
+)
 
 Fq2 = tuple[int, int]
 G1 = tuple[int, int] | None
@@ -32,8 +43,6 @@ Fq12 = tuple[tuple[Fq2, Fq2, Fq2], tuple[Fq2, Fq2, Fq2]]
 
 PROTOCOL = "groth16"
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_MOST_DEPTH = 32
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest modulus has 116 digits; int() is not asked to read more than this.
 _MOST_DIGITS = 160
@@ -86,23 +95,24 @@ class _Reader:
 
     def sequence(self, value: Any, key: str, length: int | None = None) -> list[Any]:
         if not isinstance(value, list):
-            self.fail(key, f"must be a list, not {_kind(value)}")
+            self.fail(key, f"must be a list, not {kind_of(value)}")
         if length is not None and len(value) != length:
             self.fail(key, f"must have {length} elements, not {len(value)}")
         return value
 
     def integer(self, value: Any, key: str, modulus: Modulus) -> int:
         if not isinstance(value, str):
-            self.fail(key, f'must be a decimal string such as "7", not {_kind(value)}')
+            self.fail(key, f'must be a decimal string such as "7", not {kind_of(value)}')
         if not _DECIMAL.fullmatch(value):
             self.fail(
                 key,
                 f"must be a decimal integer without sign, spaces or leading zeros, "
-                f"not {_shown(value)}",
+                f"not {shown(value)}",
             )
-        if len(value) > _MOST_DIGITS or int(value) >= modulus.value:
+        number = int(value) if len(value) <= _MOST_DIGITS else modulus.value
+        if number >= modulus.value:
             self.fail(key, f"must be below the modulus {modulus.name}; reduced forms only")
-        return int(value)
+        return number
 
     def fq2(self, value: Any, key: str, fq: Modulus) -> Fq2:
         c0, c1 = self.sequence(value, key, 2)
@@ -131,34 +141,47 @@ class _Reader:
             )
         return one
 
-    def document(self, value: Any, what: str) -> dict[str, Any]:
+    def document(self, data: bytes | str, kind: JsonKind) -> dict[str, Any]:
+        """The object that `data` is; what protocol it states, if any, is the right one."""
+        value = parse_json(data, self.path, kind)
         if not isinstance(value, dict):
-            self.fail("the document", f"must be an object ({what}), not {_kind(value)}")
-        return value
-
-    def protocol(self, document: dict[str, Any]) -> None:
-        protocol = self.get(document, "protocol")
+            self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
+        protocol = value.get("protocol", PROTOCOL)
         if protocol != PROTOCOL:
-            self.fail('"protocol"', f'must be "{PROTOCOL}", not {_shown(protocol)}')
+            self.fail('"protocol"', f'must be "{PROTOCOL}", not {shown(protocol)}')
+        return value
 
     def curve(self, name: Any) -> FileCurve:
         curve = curve_of_json_name(name) if isinstance(name, str) else None
         if curve is None:
-            self.fail('"curve"', f"must be one of {supported_curves()}, not {_shown(name)}")
+            self.fail('"curve"', f"must be one of {supported_curves()}, not {shown(name)}")
         return curve
 
 
 def read_proof(path: Path, *, curve: str | None = None) -> ProofJson:
-    """Read a proof.json.
+    """Read a proof.json, from a file or a pipe; see `parse_proof`."""
+    return parse_proof(read_json(path, PROOF), curve=curve, name=os.fspath(path))
+
+
+def read_public(path: Path, *, curve: str) -> tuple[int, ...]:
+    """Read a public.json, from a file or a pipe; see `parse_public`."""
+    return parse_public(read_json(path, PUBLIC), curve=curve, name=os.fspath(path))
+
+
+def read_verification_key(path: Path) -> VerifyingKeyJson:
+    """Read a verification_key.json, from a file or a pipe; see `parse_verification_key`."""
+    return parse_verification_key(read_json(path, VERIFICATION_KEY), name=os.fspath(path))
+
+
+def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "proof") -> ProofJson:
+    """The proof in the text of a proof.json; `name` says in errors where it comes from.
 
     `curve` is the curve of the verifying key. Some provers (rapidsnark) leave it out of the proof;
     without either the proof cannot be read. Raises `InputError`, and `MismatchError` when the
     proof names another curve.
     """
-    name = os.fspath(path)
     reader = _Reader(name)
-    document = reader.document(load_json(path), "a proof")
-    reader.protocol(document)
+    document = reader.document(data, PROOF)
     if "curve" in document:
         found = reader.curve(document["curve"])
     elif curve is not None:
@@ -179,26 +202,27 @@ def read_proof(path: Path, *, curve: str | None = None) -> ProofJson:
     )
 
 
-def read_public(path: Path, *, curve: str) -> tuple[int, ...]:
-    """Read a public.json: the public inputs, each below the scalar prime of `curve`.
+def parse_public(data: bytes | str, *, curve: str, name: str = "public inputs") -> tuple[int, ...]:
+    """The public inputs in the text of a public.json, each below the scalar prime of `curve`.
 
     Raises `InputError`, for ``x + r`` in place of x as well.
     """
-    reader = _Reader(os.fspath(path))
-    values = reader.sequence(load_json(path), "the document")
+    reader = _Reader(name)
+    values = reader.sequence(parse_json(data, name, PUBLIC), "the document")
     fr = CURVES[curve].fr
     return tuple(reader.integer(value, f"[{i}]", fr) for i, value in enumerate(values))
 
 
-def read_verification_key(path: Path) -> VerifyingKeyJson:
-    """Read a verification_key.json. Raises `InputError`."""
-    reader = _Reader(os.fspath(path))
-    document = reader.document(load_json(path), "a verification key")
-    reader.protocol(document)
+def parse_verification_key(
+    data: bytes | str, *, name: str = "verification key"
+) -> VerifyingKeyJson:
+    """The key in the text of a verification_key.json. Raises `InputError`."""
+    reader = _Reader(name)
+    document = reader.document(data, VERIFICATION_KEY)
     curve = reader.curve(reader.get(document, "curve"))
     public = reader.get(document, "nPublic")
     if type(public) is not int or public < 0:
-        reader.fail('"nPublic"', f"must be a count, not {_shown(public)}")
+        reader.fail('"nPublic"', f"must be a count, not {shown(public)}")
     ic = reader.sequence(reader.get(document, "IC"), "IC")
     if len(ic) != public + 1:
         reader.fail("IC", f"must have nPublic + 1 = {public + 1} points, not {len(ic)}")
@@ -282,76 +306,3 @@ def _g2_strings(point: G2) -> list[list[str]]:
 def _dump(value: object) -> bytes:
     # snarkjs's writer puts a line break into an empty list.
     return b"[\n]" if value == [] else json.dumps(value, indent=1).encode()
-
-
-def load_json(path: Path, *, integer: Callable[[str], Any] | None = None) -> Any:
-    """Parse a JSON file; `InputError` for whatever is not strict JSON of integers and strings.
-
-    `integer` makes what an integer is read as of its digits: an int, of 20 digits at most, if it is
-    left out.
-    """
-    name = os.fspath(path)
-
-    def refuse(message: str) -> NoReturn:
-        raise InputError(message, path=name)
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        document: dict[str, Any] = {}
-        for key, value in items:
-            if key in document:
-                refuse(f"{_shown(key)} occurs twice; keep one")
-            document[key] = value
-        return document
-
-    def no(what: str) -> Callable[[str], NoReturn]:
-        return lambda text: refuse(f"holds {what} ({_shown(text)}); write integers as strings")
-
-    def count(text: str) -> int:
-        return int(text) if len(text) <= 20 else no("a number of too many digits")(text)
-
-    data = bytes(map_file(path))
-    _check_depth(data, name)
-    try:
-        return json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=pairs,
-            parse_constant=no("a value that is no number"),
-            parse_float=no("a fraction"),
-            parse_int=integer or count,
-        )
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "is not text in UTF-8; check that this is the right file",
-            path=name,
-            offset=error.start,
-        ) from error
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"is not JSON ({error.msg}, line {error.lineno} column {error.colno}); "
-            "check that this is the right file",
-            path=name,
-            offset=len(error.doc[: error.pos].encode()),
-        ) from error
-
-
-def _check_depth(data: bytes, name: str) -> None:
-    """Refuses deep nesting before the parser, which recurses on the C stack, sees it."""
-    depth = 0
-    for token in _BRACKETS.finditer(data):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
-        if depth > _MOST_DEPTH:
-            raise InputError(
-                "is nested too deeply; check that this is the right file",
-                path=name,
-                offset=token.start(),
-            )
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
-    return "null" if value is None else names.get(type(value), "a number")
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -13,7 +13,7 @@ import numpy as np
 
 from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
-from quod.formats.output import Path
+from quod.formats.source import Path
 
 KIND = "wtns"
 VERSION = 2
@@ -24,8 +24,8 @@ class Witness:
     """A checked witness.
 
     `curve` is Quod's name of the curve whose scalar field the values are in. `values` has shape
-    (n, words): canonical integers below r as 32-bit little-endian words, a read-only view of the
-    file. `size` is the length of the file in bytes.
+    (n, words): canonical integers below r as 32-bit little-endian words, read-only. `size` is the
+    length of the file in bytes.
     """
 
     path: str
@@ -38,12 +38,16 @@ class Witness:
 
     @classmethod
     def open(cls, path: Path) -> Witness:
-        """Map and check a witness file.
+        """Read a witness file into memory and check it.
 
         Raises `InputError` for a damaged container, an unknown prime, a count that does not fit
         the data, a value that is not below the prime, and a first value that is not 1.
         """
-        file = Iden3File.open(path, KIND, VERSION)
+        return cls.of(Iden3File.open(path, KIND, VERSION, owned=True))
+
+    @classmethod
+    def of(cls, file: Iden3File) -> Witness:
+        """As `open`, for a container in memory that nobody else writes to."""
         header = file.section(1, "header")
         curve = read_scalar_curve(header)
         count = header.u32("the count of values")

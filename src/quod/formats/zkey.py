@@ -42,7 +42,7 @@ from quod.formats.iden3 import (
     little_u32,
     write_iden3,
 )
-from quod.formats.output import Path
+from quod.formats.source import FileIdentity, Path
 
 KIND = "zkey"
 VERSION = 1
@@ -94,7 +94,10 @@ class _Place:
 
 @dataclass(frozen=True, eq=False)
 class Zkey:
-    """An open Groth16 proving key; all arrays are read-only views of the mapped file.
+    """An open Groth16 proving key; all arrays are read-only views of the file.
+
+    They are views of the mapped file, which must not change while the key is in use, or, of an
+    `owned` key, of memory that the file was read into.
 
     With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
     (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one axis more in
@@ -126,6 +129,7 @@ class Zkey:
     contributions: int
     size: int
     _places: dict[str, _Place] = field(repr=False)
+    _identity: FileIdentity | None = field(default=None, repr=False)
 
     @classmethod
     def from_arrays(
@@ -149,6 +153,7 @@ class Zkey:
         _check_arrays(fields, public, domain_size, coefficients, points)
         return cls(
             path=name,
+            _identity=None,
             curve=curve,
             variables=len(points["a"]),
             public=public,
@@ -178,8 +183,8 @@ class Zkey:
         return CURVES[self.curve].fr
 
     @classmethod
-    def open(cls, path: Path) -> Zkey:
-        """Map a proving key and check all of it but the points.
+    def open(cls, path: Path, *, owned: bool = False) -> Zkey:
+        """Map a proving key, or with `owned` read it, and check all of it but the points.
 
         Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
         is not known, sections whose length does not fit the header, a domain that is not a power
@@ -187,7 +192,11 @@ class Zkey:
         range. Points are checked by `check_points_below_modulus`, and on the curve and in the
         subgroup by the prover's device.
         """
-        file = Iden3File.open(path, KIND, VERSION)
+        return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned))
+
+    @classmethod
+    def of(cls, file: Iden3File) -> Zkey:
+        """As `open`, for an open container."""
         header, section = read_zkey_header(file)
         if header.protocol != "groth16":
             raise InputError(
@@ -239,8 +248,23 @@ class Zkey:
             contributions=contributions,
             size=file.size,
             _places=places,
+            _identity=file.identity,
             **arrays,
         )
+
+    @property
+    def owned(self) -> bool:
+        """Whether the arrays are the key's own memory, which no change of a file reaches."""
+        return self._identity is None
+
+    def check_unchanged(self) -> None:
+        """InputError if the mapped file was written to, or another took its place, since `open`.
+
+        An owned key does not change. One look at the file's size, time and inode: it tells of
+        mistakes, and of nothing that happens afterwards.
+        """
+        if self._identity is not None:
+            self._identity.check()
 
     def check_points_below_modulus(self) -> None:
         """Check that every coordinate of every point is below q; `InputError` names the first.

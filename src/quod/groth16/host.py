@@ -1,4 +1,4 @@
-"""A proving key on a device whose memory is the host's: bases and entries stay in the file."""
+"""A proving key on a device whose memory is the host's: bases stay where the zkey has them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,12 @@ class HostKey:
         self._computing = threading.Lock()
         with timeline.stage("matrices"):
             self._rows = SparseRows.from_coefficients(
-                device, zkey.fr, zkey.coefficients, zkey.domain_size
+                device,
+                zkey.fr,
+                zkey.coefficients,
+                zkey.domain_size,
+                zkey.variables,
+                owned=zkey.owned,
             )
         with timeline.stage("bases"):
             self._bases = {

@@ -1,4 +1,4 @@
-"""Proving keys: a mapped zkey with what every proof with it needs, made once."""
+"""Proving keys: a zkey, mapped or owned, with what every proof with it needs, made once."""
 
 from __future__ import annotations
 
@@ -76,16 +76,24 @@ class ProvingKey:
         path: str | PathLike[str],
         device: DeviceChoice = "cpu",
         timeline: Timeline | None = None,
+        *,
+        owned: bool = False,
     ) -> ProvingKey:
         """Open a Groth16 zkey of snarkjs and prepare it for `device`.
 
         Checks everything but whether the points are on the curve; for a key of unknown origin call
         `check` as well. (A wrong point gives a wrong proof, which the self-check of `prove`
-        refuses.) The file stays mapped and must not change. Raises `InputError`.
+        refuses.) Raises `InputError`.
+
+        The file stays mapped and must not be written to while the key is in use: a file cut short
+        ends the process (SIGBUS). Each proof looks first whether the file is still the one that was
+        opened; replace keys by renaming a complete file over them. With `owned`, which is for
+        services, the file is read into memory instead, as many bytes as it has, and what becomes of
+        it does not matter.
         """
         timeline = or_null(timeline)
-        with timeline.stage("map"):
-            zkey = Zkey.open(path)
+        with timeline.stage("read" if owned else "map"):
+            zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
         return cls(zkey, device, timeline)
@@ -148,7 +156,8 @@ class ProvingKey:
 
         Raises `InputError` for a damaged witness, `MismatchError` for that of another circuit or
         curve, `VerificationError` if the proof does not verify: the witness does not satisfy the
-        circuit, or the key is damaged; `DeviceError` if `peak_bytes` are more than the device's
+        circuit, or the key is damaged; `InputError` if the key's mapped file has changed;
+        `DeviceError` if `peak_bytes` are more than the device's
         memory budget.
         """
         return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)

@@ -89,6 +89,7 @@ class _Proving:
         timeline: Timeline,
     ) -> None:
         self._key, self._timeline, self._self_check = key, timeline, self_check
+        key.zkey.check_unchanged()
         key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
         with timeline.stage("witness"):
             self._witness = witness if isinstance(witness, Witness) else Witness.open(witness)

@@ -9,7 +9,8 @@ that the product is in the radix of memory as well and its store has nothing to 
 
 One instance computes one row. Where a workgroup has several lanes rows are ordered by length, so
 that the lanes leave their loops together; one lane goes through the entries in their own order. The
-entries are read where they are: in the mapped file.
+entries are read where they are. Kernels follow the indices in them wherever these lead, so that
+entries are checked in memory that nobody else writes to: those of a mapped file are copied.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
+from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
@@ -33,6 +35,9 @@ Coefficients = NDArray[Any]
 # Words of an entry before its value: matrix, constraint, signal.
 HEAD_WORDS = 3
 _, CONSTRAINT, SIGNAL = range(HEAD_WORDS)
+
+# Entries copied and checked at a time: few enough to stay in the cache.
+_CHUNK = 1 << 15
 
 
 @kernel
@@ -70,6 +75,31 @@ def sparse_rows(
             factor = f.load(vector, element, linear=True)
             loop.next(f.carried(loop.carried + value * factor))
         f.store(out, target[row], loop.results)
+
+
+def safe_entries(
+    coefficients: Coefficients, domain_size: int, variables: int, *, owned: bool
+) -> Coefficients:
+    """The entries of A and B, none outside the matrices, in memory that nobody else writes to.
+
+    They are copied unless `owned` says that they are in such memory already, and checked after
+    that. Raises `InputError`.
+    """
+    words = np.ascontiguousarray(coefficients).view(np.uint32)
+    words = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
+    own = words if owned else np.empty_like(words)
+    last = np.array([1, domain_size - 1, variables - 1], dtype=np.uint32)
+    for start in range(0, len(words), _CHUNK):
+        part = own[start : start + _CHUNK]
+        if not owned:
+            part[:] = words[start : start + _CHUNK]
+        if (part[:, :HEAD_WORDS] > last).any():
+            raise InputError(
+                f"an entry of the key's matrices is outside their {domain_size} rows and "
+                f"{variables} columns; the key was written to while it was opened, or is damaged"
+            )
+    safe: Coefficients = own.view(coefficients.dtype).reshape(-1)
+    return safe
 
 
 def row_and_order(
@@ -110,13 +140,21 @@ class SparseRows:
 
     @classmethod
     def from_coefficients(
-        cls, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+        cls,
+        device: AnyDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        domain_size: int,
+        variables: int,
+        *,
+        owned: bool = False,
     ) -> SparseRows:
         """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
 
-        `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are ordered
-        by constraint and matrix, as snarkjs writes them, and are copied into that order if not.
+        `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are `owned`,
+        see `safe_entries`, and ordered by constraint and matrix, as snarkjs writes them.
         """
+        coefficients = safe_entries(coefficients, domain_size, variables, owned=owned)
         row, order = row_and_order(coefficients, domain_size)
         return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
 

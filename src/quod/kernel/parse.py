@@ -20,6 +20,11 @@ from quod.kernel.value import Value
 
 T = TypeVar("T")
 
+# How deep regions lie within each other; parsing and what follows it recurse.
+_MOST_DEPTH = 64
+# Of an integer: more than any constant of a kernel, and what Python reads in no time.
+_MOST_DIGITS = 320
+
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\#[^\n]*)
     |(?P<newline>\n)
@@ -82,6 +87,7 @@ class _Parser:
         self._name = name
         self._tokens = _tokens(text, name)
         self._at = 0
+        self._depth = 0
         self._builder = Builder(Machine("text", 1, frozenset()))
         self._functions: dict[str, Function] = {}
         self._values: dict[str, Value] = {}
@@ -129,6 +135,11 @@ class _Parser:
         token = self._take("number", what)
         if not re.fullmatch(r"-?\d+", token.text):
             raise self._error(f"expected {what}, found {token.text}", token)
+        return self._digits(token)
+
+    def _digits(self, token: _Token) -> int:
+        if len(token.text) > _MOST_DIGITS:
+            raise self._error(f"an integer of {len(token.text)} digits is too long", token)
         return int(token.text)
 
     def _string(self) -> str:
@@ -209,6 +220,8 @@ class _Parser:
         text = token.text
         if text == "ptr":
             self._expect("<")
+            if self._is("ptr"):
+                raise self._error("a pointer leads to numbers, not to pointers")
             element = self._type()
             self._expect(",")
             space = self._take("word", "global, shared or private")
@@ -243,16 +256,21 @@ class _Parser:
         if token.kind == "word" and token.text in ("true", "false"):
             return token.text == "true"
         if token.kind == "number":
-            return int(token.text) if re.fullmatch(r"-?\d+", token.text) else float(token.text)
+            whole = re.fullmatch(r"-?\d+", token.text)
+            return self._digits(token) if whole else float(token.text)
         raise self._error(f"expected a constant, found {token.text}", token)
 
     # --- ops
 
     def _block(self, arguments: tuple[Value, ...]) -> Block:
         block = Block(arguments)
+        if self._depth == _MOST_DEPTH:
+            raise self._error(f"more than {_MOST_DEPTH} regions lie within each other")
+        self._depth += 1
         self._expect("{")
         while not self._accept("}"):
             block.ops.append(self._op())
+        self._depth -= 1
         return block
 
     def _op(self) -> Op:

@@ -8,18 +8,23 @@ else.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any
 
 from quod.errors import InputError
-from quod.formats.snarkjs_json import load_json
+from quod.formats.source import read_small
+from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, read_json
 
 _MAIN = "main."
-_INDEXED = re.compile(r"^(?P<name>.*?)(?P<indices>(\[\d+\])*)$")
+# A place is -1 for a signal that is not in the witness.
+_PLACE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
+_MOST_DIMENSIONS = 16
+_MOST_SYMBOLS_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -46,50 +51,70 @@ class Symbols:
     publics: tuple[str, ...]
 
 
-def _read_text(path: str | PathLike[str]) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"could not be read ({error.strerror})", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError("is not text", path=path, offset=error.start) from error
-
-
 def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
     """The signals of the main component in a .sym file of circom, for a key with so many publics.
 
     A line has the number of a signal, its place in the witness or -1, its component and its name.
     `InputError` for a file that is none.
     """
+    content = read_small(path, limit=_MOST_SYMBOLS_BYTES, what="a .sym file")
+    return parse_symbols(content, public, name=fspath(path))
+
+
+def parse_symbols(data: bytes, public: int, *, name: str = "symbols") -> Symbols:
+    """As `read_symbols`, for the bytes of a file; `name` says in errors where they come from."""
     dims: dict[str, list[int]] = {}
-    publics: dict[int, str] = {}
+    publics: dict[int, tuple[str, str]] = {}
     main: str | None = None
-    for number, line in enumerate(_read_text(path).splitlines(), 1):
+    for number, line in _lines(data, name):
         parts = line.split(",", 3)
-        if len(parts) != 4 or not parts[3].startswith(_MAIN) or not _is_integer(parts[1]):
-            raise InputError(f"line {number} is no line of a .sym file of circom", path=path)
+        if (
+            len(parts) != 4
+            or not parts[3].startswith(_MAIN)
+            or not _PLACE.fullmatch(parts[1])
+            or (indexed := _indexed(parts[3][len(_MAIN) :])) is None
+        ):
+            raise InputError(f"line {number} is no line of a .sym file of circom", path=name)
         main = main or parts[2]
         if parts[2] != main:
             continue
-        full = parts[3][len(_MAIN) :]
-        match = _INDEXED.match(full)
-        assert match is not None
-        indices = [int(index) for index in re.findall(r"\d+", match["indices"])]
-        sizes = dims.setdefault(match["name"], [0] * len(indices))
+        signal, indices = indexed
+        sizes = dims.setdefault(signal, [0] * len(indices))
         for axis, index in enumerate(indices[: len(sizes)]):
             sizes[axis] = max(sizes[axis], index + 1)
         place = int(parts[1])
         if 1 <= place <= public:
-            publics[place] = full
-    shown = {_INDEXED.match(name)["name"] for name in publics.values()}  # type: ignore[index]
+            publics[place] = parts[3][len(_MAIN) :], signal
+    shown = {signal for _, signal in publics.values()}
     return Symbols(
-        tuple(Signal(name, tuple(sizes), name in shown) for name, sizes in dims.items()),
-        tuple(publics.get(place, "") for place in range(1, public + 1)),
+        tuple(Signal(signal, tuple(sizes), signal in shown) for signal, sizes in dims.items()),
+        tuple(publics.get(place, ("", ""))[0] for place in range(1, public + 1)),
     )
 
 
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+def _lines(data: bytes, name: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text and their numbers; one at a time, for there may be millions."""
+    offset = 0
+    for number, line in enumerate(io.BytesIO(data), 1):
+        try:
+            yield number, line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError("is not text", path=name, offset=offset + error.start) from error
+        offset += len(line)
+
+
+def _indexed(full: str) -> tuple[str, list[int]] | None:
+    """``a[3][4]`` as its name and its indices; None if it has more of them than a signal."""
+    indices: list[int] = []
+    while full.endswith("]"):
+        name, bracket, index = full[:-1].rpartition("[")
+        if not bracket or not _INDEX.fullmatch(index):
+            break
+        if len(indices) == _MOST_DIMENSIONS:
+            return None
+        indices.append(int(index))
+        full = name
+    return full, indices[::-1]
 
 
 def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signal, ...]]:
@@ -97,12 +122,19 @@ def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signa
 
     Numbers become text, so that JavaScript reads them exactly.
     """
-    document = load_json(Path(path), integer=str)
+    return parse_example(read_json(path, CIRCUIT_INPUT), name=fspath(path))
+
+
+def parse_example(
+    data: bytes | str, *, name: str = "input"
+) -> tuple[dict[str, Any], tuple[Signal, ...]]:
+    """As `read_example`, for the text of a file; `name` says in errors where it comes from."""
+    document = parse_json(data, name, CIRCUIT_INPUT, integer=str)
     if not isinstance(document, dict):
-        raise InputError('is no input of a circuit: {"signal": value, ...}', path=path)
+        raise InputError('is no input of a circuit: {"signal": value, ...}', path=name)
     signals = [
-        Signal(name, sizes)
-        for name, value in document.items()
+        Signal(signal, sizes)
+        for signal, value in document.items()
         if (sizes := _dims(value)) is not None
     ]
     return document, tuple(signals)

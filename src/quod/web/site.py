@@ -174,6 +174,8 @@ def _write(folder: Path, contents: Mapping[str, Content]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{fspath(folder)}: could not be made ({error.strerror})") from error
+    except ValueError as error:  # a NUL, or half of a pair of surrogates
+        raise OutputError(f"{fspath(folder)!r}: could not be made ({error})") from error
     write_all_atomically({folder / name: content for name, content in contents.items()})
     for old in folder.glob("data-*.bin"):
         if old.name not in contents:

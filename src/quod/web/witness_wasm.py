@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
-from pathlib import Path
 
 from quod.errors import InputError, MismatchError
 from quod.formats import Zkey
+from quod.formats.source import read_small
 
 _MAGIC = b"\0asm\x01\0\0\0"
 _IMPORT, _EXPORT, _CODE = 2, 7, 10
 _FUNCTION = 0
 _I32_CONST, _END = 0x41, 0x0B
+_MOST_BYTES = 256 << 20
+# Of LEB128 for a 32-bit number.
+_NUMBER_BYTES = 5
+# Imports or exports; circom's modules have some twenty.
+_MOST_NAMES = 10_000
 _NEEDED = ("init", "getWitness", "setInputSignal", "getInputSignalSize", "readSharedRWMemory")
 
 
@@ -41,11 +46,12 @@ class Calculator:
 
 def read_calculator(path: str | PathLike[str]) -> Calculator:
     """Reads a .wasm file that circom 2 has written; `InputError` for another."""
-    name = fspath(path)
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"could not be read ({error.strerror})", path=name) from error
+    content = read_small(path, limit=_MOST_BYTES, what="a witness calculator")
+    return parse_calculator(content, name=fspath(path))
+
+
+def parse_calculator(content: bytes, *, name: str = "calculator") -> Calculator:
+    """As `read_calculator`, for the bytes of a file; `name` says where they come from."""
     if not content.startswith(_MAGIC):
         raise InputError("is no WebAssembly module", path=name, offset=0)
     try:
@@ -67,8 +73,8 @@ def read_calculator(path: str | PathLike[str]) -> Calculator:
 class _Reader:
     """Numbers and names one behind the other; IndexError behind the end."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = memoryview(data)
         self.at = 0
 
     def byte(self) -> int:
@@ -76,16 +82,16 @@ class _Reader:
         return self.data[self.at - 1]
 
     def number(self) -> int:
-        """An unsigned LEB128."""
-        value = shift = 0
-        while True:
+        """An unsigned LEB128 of 32 bits."""
+        value = 0
+        for place in range(_NUMBER_BYTES):
             byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 return value
+        raise ValueError("a number without an end")
 
-    def bytes(self) -> bytes:
+    def bytes(self) -> memoryview:
         size = self.number()
         if self.at + size > len(self.data):
             raise IndexError(size)
@@ -93,24 +99,27 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
     def items(self, read: Callable[[], object]) -> None:
-        for _ in range(self.number()):
+        count = self.number()
+        if count > _MOST_NAMES:
+            raise ValueError(f"{count} names")
+        for _ in range(count):
             read()
 
 
-def _sections(content: bytes) -> Iterator[tuple[int, bytes]]:
+def _sections(content: bytes) -> Iterator[tuple[int, memoryview]]:
     reader = _Reader(content)
     reader.at = len(_MAGIC)
     while reader.at < len(content):
         yield reader.byte(), reader.bytes()
 
 
-def _exports(section: bytes) -> dict[str, int]:
+def _exports(section: memoryview) -> dict[str, int]:
     """The functions that a module exports, by name."""
     reader = _Reader(section)
     found: dict[str, int] = {}
 
     def one() -> None:
-        name, kind, index = reader.bytes().decode(), reader.byte(), reader.number()
+        name, kind, index = str(reader.bytes(), "utf-8"), reader.byte(), reader.number()
         if kind == _FUNCTION:
             found[name] = index
 
@@ -118,7 +127,7 @@ def _exports(section: bytes) -> dict[str, int]:
     return found
 
 
-def _imported_functions(section: bytes) -> int | None:
+def _imported_functions(section: memoryview) -> int | None:
     """How many functions a module imports; None if it imports something else as well."""
     reader = _Reader(section)
     kinds: list[int] = []
@@ -133,15 +142,17 @@ def _imported_functions(section: bytes) -> int | None:
     return len(kinds) if all(kind == _FUNCTION for kind in kinds) else None
 
 
-def _constant(sections: dict[int, bytes], function: int | None) -> int | None:
+def _constant(sections: dict[int, memoryview], function: int | None) -> int | None:
     """What a function returns, if it does nothing but return a number."""
     imported = _imported_functions(sections[_IMPORT]) if _IMPORT in sections else 0
     if function is None or imported is None or _CODE not in sections or function < imported:
         return None
     reader = _Reader(sections[_CODE])
-    bodies: list[bytes] = []
-    reader.items(lambda: bodies.append(reader.bytes()))
-    body = bodies[function - imported]
+    if function - imported >= reader.number():
+        raise IndexError(function)
+    for _ in range(function - imported):
+        reader.bytes()
+    body = reader.bytes()
     if body[:2] != bytes([0, _I32_CONST]) or body[-1] != _END:
         return None
     value = _Reader(body[2:-1])

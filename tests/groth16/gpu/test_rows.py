@@ -11,6 +11,7 @@ import pytest
 from quod.curve.parameters import CURVES
 from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
+from quod.errors import InputError
 from quod.field.array import integers_to_words, to_integers
 from quod.formats import coefficient_dtype
 from quod.groth16.gpu import rows as module
@@ -40,7 +41,7 @@ def test_products_with_a_witness(
     if order == "shuffled":
         rng.shuffle(entries)
     vector = [0, 1, fr.value - 1, fr.value - 2] + [rng.randrange(fr.value) for _ in range(25)]
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 64)
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 64, 29)
     assert rows.nonzeros == len(entries)
     assert rows.elements > rows.height == 128
     assert products(rows, vector) == sums(fr, entries, vector, 128, transposed=False)
@@ -53,7 +54,7 @@ def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = random_entries(rng, fr.value, 7, 29)
     vector = [rng.randrange(fr.value) for _ in range(29)]
     device = EmulatedDevice(executor="ptx", workgroup=32)
-    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 8)
+    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 8, 29)
     assert products(rows, vector) == sums(fr, entries, vector, 16, transposed=False)
 
 
@@ -69,16 +70,23 @@ def test_transposed_products(gpu_device: AnyDevice) -> None:
 def test_a_long_sum_of_the_largest_values(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries: list[Entry] = [(0, 0, 0, fr.value - 1)] * 3000 + [(1, 0, 0, 1)]
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 1)
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 1, 1)
     assert products(rows, [fr.value - 1]) == [3000, fr.value - 1]
 
 
 def test_no_entries(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
-    rows = GpuRows.from_coefficients(gpu_device, fr, empty, 4)
+    rows = GpuRows.from_coefficients(gpu_device, fr, empty, 4, 4)
     assert rows.nonzeros == 0
     assert products(rows, [1, 2, 3, 4]) == [0] * 8
+
+
+def test_entries_outside_the_matrices(gpu_device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    entries = coefficients(fr, [(0, 0, 0, 1), (1, 1, 1 << 20, 1)])
+    with pytest.raises(InputError, match="outside their 2 rows and 3 columns"):
+        GpuRows.from_coefficients(gpu_device, fr, entries, 2, 3)
 
 
 def test_the_layout() -> None:
@@ -117,7 +125,7 @@ def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = random_entries(random.Random(3), fr.value, 200, 29)
     entries += [(0, 201, 3, 5)] * 1000
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256)
+    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256, 29)
     assert 0 < rows.nbytes < GpuRows.peak_bytes(fr, len(entries), 512)
 
 
@@ -129,7 +137,7 @@ def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     entries += [(1, 121, i % 29, fr.value - 1 - i) for i in range(50)]
     vector = [0, 1, fr.value - 1] + [3**i for i in range(26)]
     device = EmulatedDevice(largest_buffer=44 * 10 * BUNDLE)
-    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 128)
+    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 128, 29)
     assert len(rows._runs) > 2
     assert products(rows, vector) == sums(fr, entries, vector, 256, transposed=False)
 

@@ -36,7 +36,9 @@ class Quotient:
             )
         needed = GpuRows.peak_bytes(fr, len(zkey.coefficients), 2 * n)
         device.check_budget(f"the matrices of {zkey.path}", needed)
-        self._rows = GpuRows.from_coefficients(device, fr, zkey.coefficients, n)
+        self._rows = GpuRows.from_coefficients(
+            device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
+        )
         elements = max(3 * n, self._rows.elements)
         self._products = device.allocate(elements * fr.bytes, zero=False)
         self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")

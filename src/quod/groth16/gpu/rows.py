@@ -25,7 +25,15 @@ from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
-from quod.groth16.sparse import CONSTRAINT, HEAD_WORDS, SIGNAL, Coefficients, row_and_order, taken
+from quod.groth16.sparse import (
+    CONSTRAINT,
+    HEAD_WORDS,
+    SIGNAL,
+    Coefficients,
+    row_and_order,
+    safe_entries,
+    taken,
+)
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -299,12 +307,20 @@ class GpuRows:
 
     @classmethod
     def from_coefficients(
-        cls, device: AnyDevice, modulus: Modulus, coefficients: Coefficients, domain_size: int
+        cls,
+        device: AnyDevice,
+        modulus: Modulus,
+        coefficients: Coefficients,
+        domain_size: int,
+        variables: int,
+        *,
+        owned: bool = False,
     ) -> GpuRows:
         """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
 
-        `coefficients` is what `quod.formats.Zkey` has.
+        `coefficients` is what `quod.formats.Zkey` has; `owned` see `safe_entries`.
         """
+        coefficients = safe_entries(coefficients, domain_size, variables, owned=owned)
         row, order = row_and_order(coefficients, domain_size)
         return cls(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
 

@@ -75,8 +75,9 @@ class Module:
 
 
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
-_OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s{\[(][^,]*")
-_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
+# Brackets without an end take all that follows, so that nothing is looked at twice.
+_OPERAND = re.compile(r"\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z)|\([^)]*(?:\)|\Z)|[^,\s{\[(][^,]*")
+_LABEL = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _ROUTINE = re.compile(
     r"(?:\.(?:visible|extern|weak)\s+)?\.(entry|func)\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*"
     r"\(([^)]*)\)(.*)",
@@ -92,7 +93,11 @@ _PARAMETER = re.compile(
 )
 _NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
-_COMMENT = re.compile(r"//.*|/\*.*?\*/")
+# Numbers of a declaration: sizes, counts and alignments.
+_MOST_DIGITS = 10
+# What calls pass is declared in one scope; PTX has no use for more within each other.
+_MOST_SCOPES = 8
+_CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 
 class _Parser:
@@ -109,55 +114,67 @@ class _Parser:
 
     def parse(self) -> Module:
         routine: Routine | None = None
-        held, begun = "", 0
+        # The lines of what has begun and not ended: joined once, when its end is there.
+        held: list[str] = []
+        begun = 1
         for number, raw in enumerate(self._lines, 1):
-            line = _COMMENT.sub("", raw).strip() if "/" in raw else raw.strip()
+            # One space where there are many: patterns need not try each of them.
+            line = " ".join(_without_comments(raw).split())
             if not line:
                 continue
             if not held:
                 begun = number
-            held = f"{held} {line}" if held else line
+            held.append(line)
             if routine is None:
-                if held.startswith((".version", ".target", ".address_size", ".file")):
-                    held = ""
-                elif held.endswith("{"):
-                    routine = self._routine(held[:-1], begun)
-                    held = ""
-                elif held.endswith(";"):
-                    self._declaration(held, begun)
-                    held = ""
+                if held[0].startswith((".version", ".target", ".address_size", ".file")):
+                    held = []
+                elif line.endswith("{"):
+                    routine = self._routine(" ".join(held)[:-1], begun)
+                    held = []
+                elif line.endswith(";"):
+                    self._declaration(" ".join(held), begun)
+                    held = []
             elif line == "{":
                 # What a call passes is declared in a scope of its own.
+                if len(self._scopes) == _MOST_SCOPES:
+                    raise self._error("there are too many scopes within each other", number)
                 self._scopes.append({})
-                held = ""
+                held = []
             elif line == "}":
-                held = ""
+                held = []
                 if self._scopes:
                     self._scopes.pop()
                 else:
                     routine = None
-            else:
-                held = self._body(routine, held, begun)
+            elif len(held) == 1 or ";" in line:
+                rest = self._body(routine, " ".join(held), begun)
+                held = [rest] if rest else []
         if routine is not None or held:
             raise self._error("the text ends within a routine or a declaration", begun)
         if self._entry is None:
             raise self._error("the text has no .entry", 1)
         return Module(self._entry, self._functions, self._shared)
 
+    def _number(self, digits: str, line: int) -> int:
+        if not 0 < len(digits) <= _MOST_DIGITS:
+            raise self._error("a size, count or alignment is missing or too long", line)
+        return int(digits)
+
     def _declaration(self, text: str, line: int) -> None:
         if _ROUTINE.match(text):  # a prototype; the function itself follows
             return
         found = _SHARED.match(text)
         if not found:
-            raise self._error(f"{text!r} is no declaration that is known here", line)
+            raise self._error(f"{_shown(text)} is no declaration that is known here", line)
         extern, alignment, bits, name, count = found.groups()
-        size = None if extern else int(count) * int(bits) // 8
-        self._shared.append(SharedArray(name, size, int(alignment or int(bits) // 8)))
+        size = None if extern else self._number(count, line) * int(bits) // 8
+        aligned = self._number(alignment, line) if alignment else int(bits) // 8
+        self._shared.append(SharedArray(name, size, aligned))
 
     def _routine(self, header: str, line: int) -> Routine:
         found = _ROUTINE.match(header)
         if not found:
-            raise self._error(f"{header.strip()!r} begins no routine", line)
+            raise self._error(f"{_shown(header.strip())} begins no routine", line)
         kind, results, name, parameters, directives = found.groups()
         location = Location(self._file, line)
         routine = Routine(name, location, self._parameters(parameters, line))
@@ -170,7 +187,7 @@ class _Parser:
         size = re.search(r"\.(?:maxntid|reqntid)\s+(\d+)", directives)
         if size is None:
             raise self._error("the entry has no .maxntid, which says how many instances run", line)
-        routine.workgroup_size = int(size[1])
+        routine.workgroup_size = self._number(size[1], line)
         self._entry = routine
         return routine
 
@@ -181,26 +198,26 @@ class _Parser:
     def _parameter(self, text: str, line: int) -> Parameter:
         found = _PARAMETER.fullmatch(text)
         if not found:
-            raise self._error(f"{text!r} is no parameter that is known here", line)
+            raise self._error(f"{_shown(text)} is no parameter that is known here", line)
         type_, name, count = found.groups()
-        return Parameter(name, type_, int(type_[1:]) // 8 * int(count or 1))
+        return Parameter(name, type_, int(type_[1:]) // 8 * self._number(count or "1", line))
 
     def _body(self, routine: Routine, held: str, begun: int) -> str:
         """Takes what is complete of `held` into the routine; gives the rest."""
-        while held:
-            label = _LABEL.match(held)
-            if label:
-                if label[1] in routine.labels:
-                    raise self._error(f"the label {label[1]} stands twice", begun)
-                routine.labels[label[1]] = len(routine.instructions)
-                held = held[label.end() :].lstrip()
-                continue
-            statement, semicolon, rest = held.partition(";")
-            if not semicolon:
-                return held
-            self._statement(routine, statement.strip(), begun)
-            held = rest.lstrip()
-        return ""
+        *complete, rest = held.split(";")
+        for statement in complete:
+            self._statement(routine, self._labelled(routine, statement.strip(), begun), begun)
+        return self._labelled(routine, rest.strip(), begun)
+
+    def _labelled(self, routine: Routine, text: str, line: int) -> str:
+        """Takes the labels that a text begins with; gives what they stand before."""
+        at = 0
+        while label := _LABEL.match(text, at):
+            if label[1] in routine.labels:
+                raise self._error(f"the label {label[1]} stands twice", line)
+            routine.labels[label[1]] = len(routine.instructions)
+            at = label.end()
+        return text[at:].lstrip()
 
     def _statement(self, routine: Routine, text: str, line: int) -> None:
         if text.startswith("."):
@@ -216,12 +233,15 @@ class _Parser:
             return
         found = _INSTRUCTION.fullmatch(text)
         if not found:
-            raise self._error(f"{text!r} is no instruction", line)
-        negation, guard, opcode, operands = found.groups()
+            raise self._error(f"{_shown(text)} is no instruction", line)
+        negation, guard, opcode, text = found.groups()
+        operands = tuple(part.strip() for part in _OPERAND.findall(self._renamed(text)))
+        if any(part[-1] != _CLOSING.get(part[0], part[-1]) for part in operands):
+            raise self._error("a bracket is not closed", line)
         routine.instructions.append(
             Instruction(
                 tuple(opcode.replace("::", ":").split(".")),
-                tuple(part.strip() for part in _OPERAND.findall(self._renamed(operands))),
+                operands,
                 guard,
                 bool(negation),
                 Location(self._file, line),
@@ -240,17 +260,42 @@ class _Parser:
         """The operands with the names of this scope's parameters made different from others'."""
         if not self._scopes:
             return operands
-        known = {name: own for scope in self._scopes for name, own in scope.items()}
-        return _NAME.sub(lambda found: known.get(found[0], found[0]), operands)
+
+        def own(name: str) -> str:
+            scopes = (scope for scope in reversed(self._scopes) if name in scope)
+            return next((scope[name] for scope in scopes), name)
+
+        return _NAME.sub(lambda found: own(found[0]), operands)
 
     def _registers(self, routine: Routine, text: str, line: int) -> None:
-        _, type_, names = text.split(None, 2)
+        _, type_, names = (text.split(None, 2) + ["", ""])[:3]
+        if not names:
+            raise self._error(f"{_shown(text)} declares no registers", line)
         for name in (part.strip() for part in names.split(",")):
             ranged = _RANGE.fullmatch(name)
-            key, count = (ranged[1], int(ranged[2])) if ranged else (name, None)
+            key, count = (ranged[1], self._number(ranged[2], line)) if ranged else (name, None)
             if key in routine.registers:
                 raise self._error(f"the registers {key} are declared twice", line)
             routine.registers[key] = (type_.lstrip("."), count)
+
+
+def _without_comments(line: str) -> str:
+    """A line without // and /* */; one of the latter that does not end in it stays."""
+    kept: list[str] = []
+    at = 0
+    while (slash := line.find("/", at)) >= 0:
+        if line.startswith("//", slash):
+            return "".join(kept) + line[at:slash]
+        stop = line.find("*/", slash + 2) if line.startswith("/*", slash) else -1
+        if stop < 0 and line.startswith("/*", slash):
+            break
+        kept.append(line[at:slash] if stop >= 0 else line[at : slash + 1])
+        at = stop + 2 if stop >= 0 else slash + 1
+    return "".join(kept) + line[at:]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
 def parse(text: str) -> Module:

@@ -1,0 +1,168 @@
+"""How the bytes of a file get into memory: mapped, read as a whole, or read within a limit.
+
+Small inputs (JSON, symbols, WebAssembly) may be regular files or pipes, such as ``<(...)`` and
+/dev/stdin, and have a limit that is checked before anything is read. Large ones are regular files.
+A device without an end, such as /dev/zero, and a folder are refused everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.errors import InputError
+
+Path = str | os.PathLike[str]
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileIdentity:
+    """What changes when a file is written to or another takes its place; times in nanoseconds."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> FileIdentity:
+        place = os.path.abspath(path)
+        return cls(place, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def check(self) -> None:
+        """InputError if another file is there now, or this one was written to.
+
+        A file that was removed is taken for unchanged: what is mapped of it stays.
+        """
+        try:
+            now = FileIdentity.of(self.path, os.stat(self.path))
+        except OSError:
+            return
+        if now == self:
+            return
+        what = "another file took its place" if now.inode != self.inode else "it was written to"
+        raise InputError(
+            f"has changed since it was opened ({what}); open it again, and replace keys by "
+            "renaming a complete file over them",
+            path=self.path,
+        )
+
+
+def map_file(path: Path) -> memoryview:
+    """The bytes of a regular file as a read-only map; raises `InputError` if that fails."""
+    return map_identified(path)[0]
+
+
+def map_identified(path: Path) -> tuple[memoryview, FileIdentity]:
+    """As `map_file`, with what tells whether the file has changed since."""
+    with _regular(path) as (file, status):
+        data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+        return memoryview(data), FileIdentity.of(os.fspath(path), status)
+
+
+def read_file(path: Path) -> memoryview:
+    """The bytes of a regular file of any size in memory of their own, read-only.
+
+    Whatever happens to the file afterwards, they stay. Raises `InputError`.
+    """
+    with _regular(path) as (file, status):
+        content = np.empty(status.st_size, dtype=np.uint8).data
+        done = 0
+        while done < len(content):
+            count = file.readinto(content[done:])  # type: ignore[attr-defined]
+            if not count:
+                raise InputError("shrank while it was read; copy it again", path=os.fspath(path))
+            done += count
+        return content.toreadonly()
+
+
+def read_small(path: Path, *, limit: int, what: str) -> bytes:
+    """The bytes of a file or pipe, at most `limit` of them; `what` it is, for the message.
+
+    Raises `InputError`: for a longer file before any of it is read, for a pipe as soon as more
+    comes, and for devices, folders and files that are empty.
+    """
+    name = os.fspath(path)
+
+    def check(size: int) -> None:
+        if size > limit:
+            raise InputError(
+                f"is longer than {what} may be ({limit:,} bytes); "
+                "check that the right file was given",
+                path=name,
+            )
+
+    with _opened(path, pipes=True) as (file, status):
+        check(status.st_size)
+        content = io.BytesIO()
+        while piece := file.read(min(_PIECE, limit + 1 - content.tell())):
+            content.write(piece)
+            check(content.tell())
+        if not content.tell():
+            raise InputError("is empty; make or copy the file again", path=name, offset=0)
+        return content.getvalue()
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether `path` names a pipe, which can be read only once."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def _regular(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    with _opened(path, pipes=False) as (file, status):
+        if status.st_size == 0:
+            raise InputError(
+                "is empty; make or copy the file again", path=os.fspath(path), offset=0
+            )
+        yield file, status
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """The file, unbuffered, with its status; what fails within is an `InputError` as well."""
+    name = os.fspath(path)
+    try:
+        # Looked at before opening: that alone would wait for a pipe's writer or rewind a tape.
+        _check_type(name, os.stat(name).st_mode, pipes)
+        with open(name, "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            _check_type(name, status.st_mode, pipes)
+            yield file, status
+    except FileNotFoundError as error:
+        raise InputError("does not exist; check the path", path=name) from error
+    except PermissionError as error:
+        raise InputError("may not be read; check its permissions", path=name) from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else str(error)
+        advice = "; free some memory" if error.errno == errno.ENOMEM else ""
+        raise InputError(f"could not be read ({reason}){advice}", path=name) from error
+    except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
+        raise InputError(f"could not be read ({error})", path=name) from error
+
+
+def _check_type(name: str, mode: int, pipes: bool) -> None:
+    if stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode)):
+        return
+    if stat.S_ISDIR(mode):
+        raise InputError("is not a regular file but a folder; name a file in it", path=name)
+    if pipes:
+        raise InputError(
+            "is neither a regular file nor a pipe; copy the data into a file first", path=name
+        )
+    raise InputError("is not a regular file; copy the data into one first", path=name)

@@ -1,0 +1,161 @@
+"""JSON of integers and strings, read strictly: no fractions, no NaN, no key twice, no odd text.
+
+Documents come from outside, so that what reading one takes is bounded before it begins: its length,
+how deeply it is nested, and how many values it has, all counted in one pass over the bytes. A value
+takes at most 150 bytes of Python's memory beside its text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.formats.source import Path, read_small
+
+
+@dataclass(frozen=True)
+class JsonKind:
+    """What a document is, for messages, and how much of it there may be.
+
+    Text that is not ASCII counts fourfold, which is the memory that Python takes for it.
+    """
+
+    what: str
+    most_bytes: int
+    most_values: int
+
+
+PROOF = JsonKind("a proof", 1 << 16, 1 << 12)
+PUBLIC = JsonKind("a list of public inputs", 16 << 20, 1 << 18)
+VERIFICATION_KEY = JsonKind("a verification key", 32 << 20, 1 << 19)
+CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19)
+ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)
+
+_MOST_DEPTH = 32
+# Of integers without quotes; a 64-bit one has 20.
+_MOST_DIGITS = 20
+# Bytes looked at in one step.
+_STEP = 1 << 18
+_QUOTE, _COMMA = b'",'
+_DEPTH = np.zeros(256, dtype=np.int32)
+_DEPTH[list(b"[{")] = 1
+_DEPTH[list(b"]}")] = -1
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_json(path: Path, kind: JsonKind) -> bytes:
+    """The bytes of a JSON file or pipe; `InputError` if there are more than the kind allows."""
+    return read_small(path, limit=kind.most_bytes, what=kind.what)
+
+
+def parse_json(
+    data: bytes | str, name: str, kind: JsonKind, *, integer: Callable[[str], Any] | None = None
+) -> Any:
+    """The document that `data` is; `name` says in errors where it comes from.
+
+    `integer` makes what an integer without quotes is read as of its digits: an int, of 20 digits at
+    most, if it is left out. Raises `InputError` for whatever is not strict JSON.
+    """
+
+    def refuse(message: str, offset: int | None = None) -> NoReturn:
+        raise InputError(message, path=name, offset=offset)
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(items)
+        if len(document) < len(items):
+            seen: set[str] = set()
+            for key, _ in items:
+                if key in seen:
+                    refuse(f"{shown(key)} occurs twice; keep one")
+                seen.add(key)
+        return document
+
+    def no(what: str) -> Callable[[str], NoReturn]:
+        return lambda text: refuse(f"holds {what} ({shown(text)}); write integers as strings")
+
+    def count(text: str) -> int:
+        return int(text) if len(text) <= _MOST_DIGITS else no("a number of too many digits")(text)
+
+    try:
+        if isinstance(data, str):
+            data = data.encode()
+        if len(data) * (1 if data.isascii() else 4) > kind.most_bytes:
+            refuse(
+                f"is longer than {kind.what} may be ({kind.most_bytes:,} bytes); "
+                "check that the right file was given"
+            )
+        _check_size(data, kind, refuse)
+        document = json.loads(
+            data.decode(),
+            object_pairs_hook=pairs,
+            parse_constant=no("a value that is no number"),
+            parse_float=no("a fraction"),
+            parse_int=integer or count,
+        )
+        if _SURROGATE.search(data):
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "is not text in UTF-8; check that this is the right file",
+            path=name,
+            offset=error.start,
+        ) from error
+    except UnicodeEncodeError as error:
+        raise InputError(
+            r"has half of a pair of surrogates (\ud800 to \udfff) in a text, which is no "
+            "character; write the character itself",
+            path=name,
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"is not JSON ({error.msg}, line {error.lineno} column {error.colno}); "
+            "check that this is the right file",
+            path=name,
+            offset=len(error.doc[: error.pos].encode()),
+        ) from error
+
+
+def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoReturn]) -> None:
+    """Refuses deep nesting before the parser, which recurses on the C stack, sees it; and too many
+    values. A string without an end lasts to the end of the document."""
+    # Of equal length, without quotes that belong to a string.
+    plain = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
+    inside, depth, values = False, 0, 1
+    for start in range(0, len(plain), _STEP):
+        piece = np.frombuffer(plain, np.uint8, min(_STEP, len(plain) - start), start)
+        quoted = np.logical_xor.accumulate(piece == _QUOTE) ^ inside
+        inside = bool(quoted[-1])
+        steps = np.where(quoted, np.int32(0), _DEPTH[piece])
+        depths = depth + np.cumsum(steps, dtype=np.int32)
+        depth = int(depths[-1])
+        if (depths > _MOST_DEPTH).any():
+            refuse(
+                "is nested too deeply; check that this is the right file",
+                start + int((depths > _MOST_DEPTH).argmax()),
+            )
+        values += int((steps > 0).sum()) + int(((piece == _COMMA) & ~quoted).sum())
+        if values > kind.most_values:
+            refuse(
+                f"has more values than {kind.what} may have ({kind.most_values:,}); "
+                "check that this is the right file",
+                start,
+            )
+
+
+def kind_of(value: object) -> str:
+    """What sort of JSON value it is, for messages."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")
+
+
+def shown(value: object) -> str:
+    """A value as JSON, cut short, for messages."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,73 @@
+"""Where an output goes when its path is followed: a file, or a descriptor that is open already.
+
+Links are followed one by one, for two things matter on the way. A path such as /dev/stdout names a
+descriptor of this process, which is written to wherever it leads: the file behind it is not ours to
+replace. And a link in a folder that everybody may write to (sticky, such as /tmp) is followed only
+if it is the user's or the folder owner's, as Linux does with ``fs.protected_symlinks``: anyone can
+put another there to have a file of the user's overwritten.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+
+_MOST_LINKS = 40
+_OWN_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd")
+
+
+class ForeignLinkError(OSError):
+    """A link that another user may have put there to lead astray."""
+
+
+def follow(path: str) -> str | int:
+    """The real path that `path` leads to, which need not exist, or a descriptor's number.
+
+    Raises OSError, `ForeignLinkError` among others, and ValueError for what cannot be a path.
+    """
+    place = "/" if path.startswith("/") else os.getcwd()
+    parts = path.split("/")[::-1]
+    links = 0
+    while parts:
+        part = parts.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            place = os.path.dirname(place)
+            continue
+        if part.isdecimal() and not any(parts) and _has_descriptors(place):
+            return int(part)
+        below = os.path.join(place, part)
+        try:
+            status = os.lstat(below)
+        except FileNotFoundError:
+            place = below
+            continue
+        if not stat.S_ISLNK(status.st_mode):
+            place = below
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        _check_owner(below, status, os.stat(place))
+        target = os.readlink(below)
+        if target.startswith("/"):
+            place = "/"
+        parts += target.split("/")[::-1]
+    return place
+
+
+def _has_descriptors(folder: str) -> bool:
+    found = _OWN_DESCRIPTORS.fullmatch(folder)
+    return found is not None and found["process"] in (None, str(os.getpid()))
+
+
+def _check_owner(link: str, status: os.stat_result, folder: os.stat_result) -> None:
+    shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    if shared and status.st_uid not in (os.geteuid(), folder.st_uid):
+        raise ForeignLinkError(
+            errno.EACCES,
+            f"{link} is a link of another user in a folder that everybody may write to",
+        )

@@ -1,0 +1,128 @@
+"""JSON at its limits: what reading takes is bounded, and linear in the length of a document."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from quod.errors import InputError
+from quod.formats.strict_json import (
+    ANY,
+    CIRCUIT_INPUT,
+    PROOF,
+    PUBLIC,
+    VERIFICATION_KEY,
+    JsonKind,
+    parse_json,
+)
+
+KINDS = [PROOF, PUBLIC, VERIFICATION_KEY, CIRCUIT_INPUT, ANY]
+
+# Documents that cost other readers most: as many bytes as asked for, nearly.
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "quotes": lambda size: b'"' * size,
+    "escaped quotes": lambda size: b'"' + rb"\"" * (size // 2 - 1),
+    "quotes after backslashes": lambda size: rb"\"" * (size // 2),
+    "backslashes": lambda size: b'"' + b"\\" * (size - 1),
+    "brackets in a string": lambda size: b'"' + b"[" * (size - 1),
+    "an open string": lambda size: b'["' + b"x" * (size - 2),
+    "digits": lambda size: b"[" + b"1" * (size - 2) + b"]",
+    "digits in quotes": lambda size: b'["' + b"1" * (size - 4) + b'"]',
+    "opening brackets": lambda size: b"[" * size,
+    "closing brackets": lambda size: b"]" * size,
+    "empty lists": lambda size: b"[" + b"[]," * (size // 3 - 2) + b"[]]",
+    "empty objects": lambda size: b"[" + b"{}," * (size // 3 - 2) + b"{}]",
+    "lists in lists": lambda size: b"[" + (b"[" * 30 + b"]" * 30 + b",") * (size // 61 - 1) + b"1]",
+    "objects in objects": lambda size: (
+        b"[" + (b'{"a":' * 30 + b"1" + b"}" * 30 + b",") * (size // 182 - 1) + b"1]"
+    ),
+    "small strings": lambda size: b"[" + b'"ab",' * (size // 5 - 2) + b'"ab"]',
+    "many keys": lambda size: (
+        b"{" + b"".join(b'"%07d":1,' % i for i in range(size // 12 - 2)) + b'"":1}'
+    ),
+    "spaces": lambda size: b"[" + b" " * (size - 2) + b"]",
+    "not ASCII": lambda size: b'["' + b"x" * (size // 4 - 16) + "\U0001f512".encode() + b'"]',
+}
+
+
+def outcome(data: bytes, kind: JsonKind) -> object:
+    with contextlib.suppress(InputError):
+        return parse_json(data, "file", kind)
+    return None
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_and_memory_at_the_limit(name: str) -> None:
+    # All that the limits allow: of bytes, and of values where these are fewer.
+    kind = PUBLIC
+    data = HOSTILE[name](kind.most_bytes)
+    assert kind.most_bytes // 5 < len(data) <= kind.most_bytes
+    for document in (data, HOSTILE[name](3 * kind.most_values)):
+        begin = time.process_time()
+        outcome(document, kind)
+        # Measured 0.02 to 0.5 s; the margin is for a busy machine.
+        assert time.process_time() - begin < 5
+        tracemalloc.start()
+        try:
+            outcome(document, kind)
+            assert tracemalloc.get_traced_memory()[1] < 100 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_an_open_string_ends_the_scan() -> None:
+    # Quotes of which each may begin a string took time quadratic in their number: 132 s for these.
+    begin = time.process_time()
+    assert outcome(rb"\"" * 40_000, PUBLIC) is None
+    assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
+def test_limits_of_each_kind(kind: JsonKind) -> None:
+    text = b'"' + b"7" * (kind.most_bytes - 2) + b'"'
+    assert isinstance(parse_json(text, "file", kind), str)
+    with pytest.raises(InputError, match=f"is longer than {kind.what} may be"):
+        parse_json(text + b" ", "file", kind)
+    values = b"[" + b"1," * (kind.most_values - 2) + b"1]"
+    assert len(parse_json(values, "file", kind)) == kind.most_values - 1
+    with pytest.raises(InputError, match=f"has more values than {kind.what} may have"):
+        parse_json(b"[1," + values[1:], "file", kind)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'["[[[[\"[[[[", "]\\", {"\\\"{": "\\"}]',
+        '["' + "[" * 100 + '"]',
+        '["' + '\\"' + "[" * 100 + '"]',
+        "[" * 32 + "]" * 32,
+        '{"a": [[], {}, "}{"], "b": "é🔒"}',
+    ],
+)
+def test_brackets_and_quotes_within_strings_do_not_count(text: str) -> None:
+    assert parse_json(text, "file", PROOF) == json.loads(text)
+
+
+def test_depth_across_the_pieces_of_the_scan() -> None:
+    for before in range((1 << 18) - 3, (1 << 18) + 3):
+        text = '["' + "[" * (before - 5) + '",'
+        assert len(text) == before - 1
+        deep = text + "[" * 31 + "]" * 31 + "]"
+        parse_json(deep, "file", PUBLIC)
+        with pytest.raises(InputError, match=f"offset {before + 30}: is nested too deeply"):
+            parse_json(text + "[" * 32 + "]" * 33, "file", PUBLIC)
+
+
+@pytest.mark.parametrize("text", [r'["\ud800"]', r'{"\udfff": 1}', r'["\ud83d"]', '["\ud800"]'])
+def test_halves_of_pairs_of_surrogates(text: str) -> None:
+    with pytest.raises(InputError, match="half of a pair of surrogates"):
+        parse_json(text, "file", ANY)
+
+
+def test_whole_pairs_of_surrogates() -> None:
+    assert parse_json(r'["\ud83d\udd12", "\\ud800"]', "file", ANY) == ["\U0001f512", r"\ud800"]

@@ -1,0 +1,114 @@
+"""Keys and witnesses whose files are written to, cut short or replaced while they are in use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.formats import Witness, Zkey
+from quod.groth16 import ProvingKey
+from tests.formats.tiny import split
+from tests.groth16.conftest import Made
+
+Make = Callable[[str], Made]
+
+
+@pytest.fixture
+def path(made: Make, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made("bn254").zkey, tmp_path / "circuit.zkey"))
+
+
+def scribble(path: Path) -> None:
+    """Overwrites a key's points and coefficients in place; its size stays."""
+    size = path.stat().st_size
+    with open(path, "r+b") as file:
+        file.seek(1024)
+        file.write(b"\xff" * (size - 1024))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def rename_over(path: Path) -> None:
+    other = path.with_suffix(".new")
+    other.write_bytes(path.read_bytes())
+    os.replace(other, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [(scribble, "was written to"), (cut, "was written to"), (rename_over, "another file took")],
+)
+def test_a_mapped_key_notices_that_its_file_changed(
+    made: Make, path: Path, change: Callable[[Path], None], part: str
+) -> None:
+    key = ProvingKey.from_zkey(path)
+    assert not key.zkey.owned
+    key.prove(made("bn254").wtns)
+    change(path)
+    with pytest.raises(InputError, match=f"circuit.zkey: has changed .*{part}.*open it again"):
+        key.prove(made("bn254").wtns)
+    key.close()
+
+
+def test_a_mapped_key_outlives_the_removal_of_its_file(made: Make, path: Path) -> None:
+    key = ProvingKey.from_zkey(path)
+    path.unlink()
+    key.prove(made("bn254").wtns)
+    key.close()
+
+
+@pytest.mark.parametrize("change", [scribble, cut, rename_over, os.unlink])
+def test_an_owned_key_does_not_depend_on_its_file(
+    made: Make, path: Path, change: Callable[[Path], None]
+) -> None:
+    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
+    key = ProvingKey.from_zkey(path, owned=True)
+    assert key.zkey.owned
+    change(path)
+    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    key.check()
+    key.close()
+
+
+def test_wires_that_change_in_the_file_lead_nowhere(made: Make, path: Path) -> None:
+    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
+    key = ProvingKey.from_zkey(path)
+    before = path.stat()
+    data = path.read_bytes()
+    entries = dict(split(data)[2])[4]
+    start = data.index(entries) + 4
+    with open(path, "r+b") as file:
+        for at in range(start, start + len(entries) - 4, 12 + key.zkey.fr.bytes):
+            file.seek(at + 8)
+            file.write(struct.pack("<I", 1 << 31))
+    # Nothing tells that the file has changed.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    key.close()
+
+
+def test_a_witness_does_not_depend_on_its_file(made: Make, tmp_path: Path) -> None:
+    own = made("bn254")
+    path = Path(shutil.copy(own.wtns, tmp_path / "w.wtns"))
+    witness = Witness.open(path)
+    values = witness.values.copy()
+    with open(path, "r+b") as file:
+        file.write(b"\xff" * 200)
+    assert (witness.values == values).all()
+    os.truncate(path, 0)
+    assert (witness.values == values).all()
+    assert not witness.values.flags.writeable
+    ProvingKey.from_zkey(own.zkey).prove(witness)
+
+
+def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
+    assert not Zkey.open(path, owned=True).a.flags.writeable
+    assert not Zkey.open(path).a.flags.writeable
