@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.errors import InputError
-from quod.formats import R1cs, SparseMatrix, write_r1cs
+from quod.formats import R1cs, SparseMatrix, describe, write_r1cs
 from quod.formats.curves import CURVES
 from tests.formats.tiny import (
     DATA,
@@ -165,7 +165,7 @@ def header(**changes: int) -> bytes:
     [
         ({1: header(prime=FR.value - 2)}, ["section 1 (header)", "compile the circuit with"]),
         ({1: header(prime=CURVES["bn254"].fq.value)}, ["the prime grumpkin is not"]),
-        ({1: header(wires=3)}, ["3 wires cannot hold the constant 1, 1 outputs and 1 + 1 inputs"]),
+        ({1: header(wires=2)}, ["2 wires cannot hold the constant 1, 1 outputs and 1 public"]),
         ({1: header(inputs=2**32 - 1)}, ["5 wires cannot hold"]),
         ({1: header(wires=6)}, ["section 3 (labels)", "40 bytes are not the labels of 6 wires"]),
         ({1: header(constraints=2**32 - 1)}, ["cannot hold 4294967295 constraints"]),
@@ -182,6 +182,19 @@ def test_damaged_system(tmp_path: Path, changes: dict[int, bytes | None], parts:
     with pytest.raises(InputError) as error:
         opened(tmp_path, replaced(BN254, changes))
     refused(error, str(tmp_path / "c.r1cs"), *parts)
+
+
+def test_private_inputs_without_a_wire(tmp_path: Path) -> None:
+    # circom 2.2.3 made it of a circuit with the outputs c, the public inputs a and p, the private
+    # inputs b, unused and u2[3], and c <== a * b. Its header counts all five private ones.
+    path = DATA / "unconstrained.r1cs"
+    system = R1cs.open(path)
+    assert (system.wires, system.public, system.private_inputs, system.labels) == (5, 3, 5, 9)
+    assert rows_of(system.a) == [[(2, FR.value - 1)]]
+    assert rows_of(system.b) == [[(4, 1)]]
+    assert rows_of(system.c) == [[(1, FR.value - 1)]]
+    assert rewritten(system, tmp_path / "c.r1cs") == path.read_bytes()
+    assert describe(path)["private_inputs"] == 5
 
 
 def test_empty_lists_of_custom_gates_are_none(tmp_path: Path) -> None:
@@ -250,7 +263,7 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
     above = SparseMatrix(c.row_ptr, c.column, np.full_like(c.value, 0xFFFFFFFF))
     falling = SparseMatrix(c.row_ptr[[0, 2, 1, 2]], c.column, c.value)
     for change, part in (
-        ({"wires": 3}, "cannot hold"),
+        ({"wires": 2}, "cannot hold"),
         ({"wires": 4}, "a.column must be uint32 below 4"),
         ({"public_inputs": -1}, "negative"),
         ({"c": EMPTY}, "c has 0 rows and a has 2"),

@@ -11,7 +11,7 @@ from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, OutputError
-from quod.formats import Zkey
+from quod.formats import R1cs, Zkey
 from quod.groth16 import INSECURE_MARK, ProvingKey, generate_key
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
@@ -128,6 +128,55 @@ def test_bad_files(made: Make, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="directory"):
         generate_key(own.r1cs, tmp_path / "missing" / "c.zkey", 1)
     assert list(tmp_path.iterdir()) == []
+
+
+UNCONSTRAINED = """
+pragma circom 2.0.0;
+template Sum() {
+    signal input a;
+    signal input b;
+    signal input unused;
+    signal input list[3];
+    signal input p;
+    signal output c;
+    c <== a * b;
+}
+component main {public [a, p]} = Sum();
+"""
+
+
+@pytest.mark.node
+def test_a_circuit_whose_inputs_are_unconstrained(tmp_path: Path) -> None:
+    """circom counts them in the header and gives them no wire; snarkjs sets the circuit up."""
+    (tmp_path / "c.circom").write_text(UNCONSTRAINED)
+    (tmp_path / "input.json").write_text(
+        '{"a": "3", "b": "5", "unused": "7", "list": ["1", "2", "3"], "p": "9"}'
+    )
+    for program, *arguments in (
+        ("circom2", "c.circom", "--r1cs", "--wasm"),
+        ("snarkjs", "powersoftau", "new", "bn128", "4", "a.ptau"),
+        ("snarkjs", "powersoftau", "beacon", "a.ptau", "b.ptau", "01" * 32, "10"),
+        ("snarkjs", "powersoftau", "prepare", "phase2", "b.ptau", "p.ptau"),
+        ("snarkjs", "groth16", "setup", "c.r1cs", "p.ptau", "theirs.zkey"),
+        ("snarkjs", "wtns", "calculate", "c_js/c.wasm", "input.json", "w.wtns"),
+    ):
+        done = run_program(program, *arguments, directory=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    system = R1cs.open(tmp_path / "c.r1cs")
+    assert 1 + system.public + system.private_inputs > system.wires
+    generate_key(tmp_path / "c.r1cs", tmp_path / "ours.zkey", 1)
+    theirs, ours = Zkey.open(tmp_path / "theirs.zkey"), Zkey.open(tmp_path / "ours.zkey")
+    for name in ("variables", "public", "domain_size", "constraints"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert (ours.coefficients == theirs.coefficients).all()
+    # A variable without terms has the point at infinity, in their key and in ours.
+    for name in ("a", "b_g1", "b_g2"):
+        finite = [getattr(key, name).any(axis=tuple(range(1, getattr(key, name).ndim)))
+                  for key in (theirs, ours)]  # fmt: skip
+        assert (finite[0] == finite[1]).all(), name
+    for key in ("theirs.zkey", "ours.zkey"):
+        _, public = ProvingKey.from_zkey(tmp_path / key).prove(tmp_path / "w.wtns")
+        assert public == [15, 3, 9]
 
 
 @pytest.mark.node
