@@ -8,6 +8,7 @@ import typer
 
 from quod import __version__
 from quod.cli import bench, devices, export_web, groth16, inspect, kernel, zkey
+from quod.cli.options import typer_command
 
 app = typer.Typer(
     name="quod",
@@ -17,7 +18,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(groth16.app, name="groth16")
+_groth16 = typer.Typer(
+    help="Groth16 proofs with the keys and witnesses of circom and snarkjs.", no_args_is_help=True
+)
+for _command in (groth16.prove, groth16.verify, groth16.setup):
+    _groth16.command()(typer_command(_command))
+app.add_typer(_groth16, name="groth16")
 app.add_typer(zkey.app, name="zkey")
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Ends like Ctrl-C, so that unfinished output files are removed.
     signal.signal(signal.SIGTERM, _terminate)
     warnings.showwarning = warn_of
+    # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(sys.argv[1:] if arguments is None else list(arguments))
     sys.stderr.flush()
     # Outputs are complete by now; taking the interpreter and its threads down costs 30 ms.
@@ -66,6 +68,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
         # Asked for by scripts; answered before the command line is built.
         print(f"quod {__version__}")
         return 0
+    if _run_quickly(arguments):
+        return 0
     from quod.cli.app import app
 
     try:
@@ -74,6 +78,26 @@ def _dispatch(arguments: Sequence[str]) -> int:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
         return _interrupted() if code == EXIT_INTERRUPTED else code
     return 0
+
+
+def _run_quickly(arguments: Sequence[str]) -> bool:
+    """Runs a command that users wait for, if its words are plain; False if typer must see them."""
+    group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
+    if group != "groth16" or name not in ("prove", "verify"):
+        return False
+    from quod.cli import groth16, quick
+    from quod.cli.parameters import WrongUsage
+
+    command = groth16.prove if name == "prove" else groth16.verify
+    values = quick.parse(command, words)
+    if values is None:
+        return False
+    try:
+        command(**values)
+    except WrongUsage:
+        # Nothing has been done yet; typer says it beside the usage.
+        return False
+    return True
 
 
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:

@@ -1,4 +1,8 @@
-"""quod groth16: prove, verify, and keys for tests."""
+"""quod groth16: prove, verify, and keys for tests.
+
+Proofs take a fraction of a second, so what these functions import when they run is held to a list
+(tests/test_import_time.py), and `quick` calls `prove` and `verify` without typer.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +11,23 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
-import typer
-
-from quod.cli.options import Device, Quiet, Timings, Trace, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, Device, Option, Quiet, Timings, Trace, WrongUsage
 from quod.cli.terminal import note, show, show_timings, warn
 from quod.errors import VerificationError
 
-app = typer.Typer(
-    help="Groth16 proofs with the keys and witnesses of circom and snarkjs.", no_args_is_help=True
-)
 
-
-@app.command()
 def prove(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Where the proof goes (JSON).")],
-    public: Annotated[
-        Path, typer.Argument(metavar="PUBLIC", help="Where the public inputs go (JSON).")
-    ],
+    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
+    witness: Annotated[Path, Argument("WTNS", "Witness.")],
+    proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
     device: Device = "cpu",
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Make the same proof every time. Not zero-knowledge."),
+        Option(metavar="N", help="Make the same proof every time. Not zero-knowledge."),
     ] = None,
-    self_check: Annotated[bool, typer.Option(help="Verify the proof before writing it.")] = True,
+    self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
     timings: Timings = False,
     trace: Trace = None,
     quiet: Quiet = False,
@@ -72,11 +68,10 @@ def prove(
     )
 
 
-@app.command()
 def verify(
-    vkey: Annotated[Path, typer.Argument(metavar="VKEY", help="Verifying key (JSON).")],
-    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="Public inputs (JSON).")],
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof (JSON).")],
+    vkey: Annotated[Path, Argument("VKEY", "Verifying key (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
@@ -94,16 +89,15 @@ def verify(
         show("OK: the proof is valid.")
 
 
-@app.command()
 def setup(
-    r1cs: Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")],
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Where the proving key goes.")],
+    r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
+    zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
     seed: Annotated[
-        int, typer.Option(metavar="N", help="The key's secret: equal seeds make equal keys.")
+        int, Option(metavar="N", help="The key's secret: equal seeds make equal keys.")
     ],
     insecure_test_key: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--insecure-test-key",
             help="Required: says that you know that anyone with the seed can forge proofs.",
         ),
@@ -113,7 +107,7 @@ def setup(
 ) -> None:
     """Make a key for tests and benchmarks. INSECURE: the seed is the secret of the key."""
     if not insecure_test_key:
-        raise typer.BadParameter(
+        raise WrongUsage(
             "whoever knows the seed can forge proofs for this key; "
             "say --insecure-test-key if it is only for tests, "
             "else run a ceremony (snarkjs zkey contribute)"

@@ -1,62 +1,57 @@
-"""Options and arguments that several commands share, and the checks that go with them."""
+"""The shared options in typer's form, for the commands that it parses."""
 
 from __future__ import annotations
 
-import os
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from quod.errors import OutputError
+from quod.cli import outputs as checks
+from quod.cli import parameters
+from quod.cli.parameters import Argument, Option, WrongUsage
 
-Device = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="Where to compute; see `quod devices`.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but results, warnings and errors.")
-]
-Timings = Annotated[
-    bool, typer.Option("--timings", help="Print the stage table on standard error.")
-]
-Trace = Annotated[
-    Path | None,
-    typer.Option("--trace", metavar="FILE", help="Write a Chrome trace (chrome://tracing)."),
-]
+
+def typer_form(declared: Argument | Option) -> Any:
+    """An option or argument as typer declares it."""
+    if isinstance(declared, Argument):
+        return typer.Argument(metavar=declared.metavar, help=declared.help)
+    return typer.Option(*declared.names, metavar=declared.metavar, help=declared.help)
+
+
+Device = Annotated[str, typer_form(parameters.DEVICE)]
+AsJson = Annotated[bool, typer_form(parameters.AS_JSON)]
+Quiet = Annotated[bool, typer_form(parameters.QUIET)]
+Timings = Annotated[bool, typer_form(parameters.TIMINGS)]
+Trace = Annotated[Path | None, typer_form(parameters.TRACE)]
+
+
+def typer_command(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters are declared as in `parameters`, for typer."""
+
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        try:
+            command(**values)
+        except WrongUsage as error:
+            raise typer.BadParameter(str(error)) from None
+
+    hints = get_type_hints(command, include_extras=True)
+    own = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        base, declared = get_args(hints[name])
+        own.append(parameter.replace(annotation=Annotated[base, typer_form(declared)]))
+    call.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+    return call
 
 
 def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
-    """Refuse, before any work, outputs that cannot be written or would overwrite an input.
-
-    Raises `OutputError`; for two outputs of one name, or an input's, `typer.BadParameter`.
-    """
-    seen: dict[str, Path] = {}
-    for path in [*inputs, *outputs]:
-        # Devices such as /dev/null and pipes may be named twice.
-        if path.exists() and not path.is_file() and not path.is_dir():
-            continue
-        real = os.path.realpath(path)
-        if path in outputs and real in seen:
-            raise typer.BadParameter(f"{path} is named twice; give each file its own name")
-        seen[real] = path
-    for path in outputs:
-        _check_writable(path)
-
-
-def _check_writable(path: Path) -> None:
-    # The write itself decides; this only spares the user a proof that could not be kept.
-    if path.is_dir():
-        raise OutputError(f"{path}: could not be written (is a directory); name a file")
-    if path.exists() and not path.is_file():
-        return
-    directory = Path(os.path.realpath(path)).parent
-    if not directory.is_dir():
-        raise OutputError(
-            f"{path}: could not be written (no directory {directory}); create its directory first"
-        )
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise OutputError(
-            f"{path}: could not be written (permission denied); "
-            "choose a directory that you may write to"
-        )
+    """See `quod.cli.outputs.check_outputs`; in place of `WrongUsage`, `typer.BadParameter`."""
+    try:
+        checks.check_outputs(outputs, inputs)
+    except WrongUsage as error:
+        raise typer.BadParameter(str(error)) from None

@@ -2,28 +2,39 @@
 
 Arrays are NumPy and, where the file allows it, views of the mapped file. Whatever is wrong with a
 file is an `InputError` that names the file, the section and the offset, and says what to do.
+
+The names below load on first use (PEP 562): who proves needs no writer of keys.
 """
 
 from __future__ import annotations
 
-from quod.formats.inspect import describe
-from quod.formats.output import write_all_atomically, write_atomically
-from quod.formats.r1cs import R1cs, SparseMatrix, write_r1cs
-from quod.formats.snarkjs_json import (
-    ProofJson,
-    VerifyingKeyJson,
-    parse_proof,
-    parse_public,
-    parse_verification_key,
-    proof_to_json,
-    public_to_json,
-    read_proof,
-    read_public,
-    read_verification_key,
-    verification_key_to_json,
-)
-from quod.formats.wtns import Witness, write_wtns
-from quod.formats.zkey import Zkey, coefficient_dtype, write_zkey
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.formats.inspect import describe as describe
+    from quod.formats.output import write_all_atomically as write_all_atomically
+    from quod.formats.output import write_atomically as write_atomically
+    from quod.formats.r1cs import R1cs as R1cs
+    from quod.formats.r1cs import SparseMatrix as SparseMatrix
+    from quod.formats.r1cs import write_r1cs as write_r1cs
+    from quod.formats.snarkjs_json import ProofJson as ProofJson
+    from quod.formats.snarkjs_json import VerifyingKeyJson as VerifyingKeyJson
+    from quod.formats.snarkjs_json import parse_proof as parse_proof
+    from quod.formats.snarkjs_json import parse_public as parse_public
+    from quod.formats.snarkjs_json import parse_verification_key as parse_verification_key
+    from quod.formats.snarkjs_json import proof_to_json as proof_to_json
+    from quod.formats.snarkjs_json import public_to_json as public_to_json
+    from quod.formats.snarkjs_json import read_proof as read_proof
+    from quod.formats.snarkjs_json import read_public as read_public
+    from quod.formats.snarkjs_json import read_verification_key as read_verification_key
+    from quod.formats.snarkjs_json import verification_key_to_json as verification_key_to_json
+    from quod.formats.wtns import Witness as Witness
+    from quod.formats.wtns import write_wtns as write_wtns
+    from quod.formats.zkey import Zkey as Zkey
+    from quod.formats.zkey import coefficient_dtype as coefficient_dtype
+    from quod.formats.zkey import write_zkey as write_zkey
 
 __all__ = [
     "Zkey",
@@ -49,3 +60,30 @@ __all__ = [
     "write_atomically",
     "write_all_atomically",
 ]
+
+_HOME = {
+    "Zkey": "quod.formats.zkey",
+    "coefficient_dtype": "quod.formats.zkey",
+    "write_zkey": "quod.formats.zkey",
+    "Witness": "quod.formats.wtns",
+    "write_wtns": "quod.formats.wtns",
+    "R1cs": "quod.formats.r1cs",
+    "SparseMatrix": "quod.formats.r1cs",
+    "write_r1cs": "quod.formats.r1cs",
+    "ProofJson": "quod.formats.snarkjs_json",
+    "VerifyingKeyJson": "quod.formats.snarkjs_json",
+    "read_proof": "quod.formats.snarkjs_json",
+    "read_public": "quod.formats.snarkjs_json",
+    "read_verification_key": "quod.formats.snarkjs_json",
+    "parse_proof": "quod.formats.snarkjs_json",
+    "parse_public": "quod.formats.snarkjs_json",
+    "parse_verification_key": "quod.formats.snarkjs_json",
+    "proof_to_json": "quod.formats.snarkjs_json",
+    "public_to_json": "quod.formats.snarkjs_json",
+    "verification_key_to_json": "quod.formats.snarkjs_json",
+    "describe": "quod.formats.inspect",
+    "write_atomically": "quod.formats.output",
+    "write_all_atomically": "quod.formats.output",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

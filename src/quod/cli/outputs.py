@@ -1,0 +1,45 @@
+"""What is looked at before any work: whether its results could be kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from quod.cli.parameters import WrongUsage
+from quod.errors import OutputError
+
+
+def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
+    """Refuse, before any work, outputs that cannot be written or would overwrite an input.
+
+    Raises `OutputError`; for two outputs of one name, or an input's, `WrongUsage`.
+    """
+    seen: dict[str, Path] = {}
+    for path in [*inputs, *outputs]:
+        # Devices such as /dev/null and pipes may be named twice.
+        if path.exists() and not path.is_file() and not path.is_dir():
+            continue
+        real = os.path.realpath(path)
+        if path in outputs and real in seen:
+            raise WrongUsage(f"{path} is named twice; give each file its own name")
+        seen[real] = path
+    for path in outputs:
+        _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    # The write itself decides; this only spares the user a proof that could not be kept.
+    if path.is_dir():
+        raise OutputError(f"{path}: could not be written (is a directory); name a file")
+    if path.exists() and not path.is_file():
+        return
+    directory = Path(os.path.realpath(path)).parent
+    if not directory.is_dir():
+        raise OutputError(
+            f"{path}: could not be written (no directory {directory}); create its directory first"
+        )
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"{path}: could not be written (permission denied); "
+            "choose a directory that you may write to"
+        )

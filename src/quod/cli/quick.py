@@ -1,0 +1,95 @@
+"""The way in for commands that are over in a moment: no library for command lines is loaded.
+
+What it takes is a part of what typer takes, with the same meaning. Anything else (a request for
+help, a mistake, an unusual way to write an option) is typer's to answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from quod.cli.parameters import Argument, Option
+
+
+def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments to call a command with; None where typer must look at the words."""
+    hints = get_type_hints(command, include_extras=True)
+    places: list[str] = []
+    options: dict[str, tuple[str, bool | None]] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        declared = hints[name].__metadata__[0]
+        if isinstance(declared, Argument):
+            places.append(name)
+            continue
+        assert isinstance(declared, Option)
+        if not isinstance(parameter.default, bool):
+            options |= dict.fromkeys(_names(name, declared), (name, None))
+            continue
+        options |= dict.fromkeys(_names(name, declared), (name, True))
+        if not declared.names:
+            options[f"--no-{_dashed(name)}"] = name, False
+    given = _given(words, places, options)
+    if given is None:
+        return None
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        values[name] = value if isinstance(value, bool) else _converted(hints[name], value)
+        if values[name] is None:
+            return None
+    return values
+
+
+def _names(name: str, option: Option) -> tuple[str, ...]:
+    return option.names or (f"--{_dashed(name)}",)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _given(
+    words: Sequence[str], places: Sequence[str], options: Mapping[str, tuple[str, bool | None]]
+) -> dict[str, str | bool] | None:
+    """The parameters that are given, by name: flags as they set them, others as text."""
+    given: dict[str, str | bool] = {}
+    arguments: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            arguments.append(word)
+            continue
+        option, equals, text = word.partition("=")
+        if option not in options:
+            return None
+        name, flag = options[option]
+        if name in given:
+            return None
+        if flag is not None:
+            if equals:
+                return None
+            given[name] = flag
+            continue
+        if equals and not option.startswith("--"):
+            return None
+        text = text if equals else next(rest, "")
+        if text.startswith("-"):
+            return None
+        given[name] = text
+    if len(arguments) != len(places):
+        return None
+    return given | dict(zip(places, arguments))
+
+
+def _converted(hint: Any, text: str) -> Any:
+    """The value of a parameter of this type; None for text that typer must look at."""
+    base = get_args(hint)[0]
+    kind = next((part for part in get_args(base) if part is not NoneType), base)
+    if not text:
+        return None
+    if kind is int:
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 1000 else None
+    return kind(text) if kind in (Path, str) else None
