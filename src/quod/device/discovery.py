@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import threading
 from dataclasses import dataclass
@@ -163,6 +162,8 @@ def open_device(
     if not is_cuda and not is_webgpu and name not in _EMULATED:
         names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cuda", "cuda:0"]
         names += ["webgpu", "webgpu:0", *_EMULATED]
+        import difflib
+
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else "`quod devices` lists those there are"
         raise DeviceError(f"there is no device {name!r}; {hint}")

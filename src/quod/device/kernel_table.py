@@ -46,7 +46,7 @@ class KernelTable(Generic[Kernel]):
                 "give numbers, strings, tuples or frozen dataclasses"
             ) from error
         if found is not None:
-            definition.outside.check()
+            definition.check_outside()
             return found
         if self._process != os.getpid():
             # Whoever was building when the process was forked is not there to end it.

@@ -232,14 +232,19 @@ class PrimeField(FieldArithmetic[Element]):
 
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
     """The arithmetic of a field for the machine that `k` traces for."""
-    from quod.field.ifma52 import Ifma52
-    from quod.field.lazy_limbs import LazyLimbs
-    from quod.field.limbs32 import Limbs32
+    # Each loads when it is first traced for.
+    if k.machine.target == "wgsl":
+        from quod.field.lazy_limbs import LazyLimbs
+
+        return LazyLimbs(k, modulus)
+    if k.machine.has("ifma52"):
+        from quod.field.ifma52 import Ifma52
+
+        return Ifma52(k, modulus)
+    if k.machine.has("carry32"):
+        from quod.field.limbs32 import Limbs32
+
+        return Limbs32(k, modulus)
     from quod.field.limbs64 import Limbs64
 
-    if k.machine.target == "wgsl":
-        return LazyLimbs(k, modulus)
-
-    if k.machine.has("ifma52"):
-        return Ifma52(k, modulus)
-    return Limbs32(k, modulus) if k.machine.has("carry32") else Limbs64(k, modulus)
+    return Limbs64(k, modulus)

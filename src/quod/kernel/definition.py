@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     ParamSpec,
@@ -28,11 +29,11 @@ from quod.kernel.errors import (
 )
 from quod.kernel.ir import Kernel, Location
 from quod.kernel.machine import Machine
-from quod.kernel.outside import Outside
-from quod.kernel.passes import eliminate_dead_code
 from quod.kernel.types import Type
 from quod.kernel.value import Pointer, Value
-from quod.kernel.verify import verify
+
+if TYPE_CHECKING:
+    from quod.kernel.outside import Outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,10 +60,20 @@ class KernelDefinition:
     @functools.cached_property
     def outside(self) -> Outside:
         """The variables outside of it that the function reads, which may not change."""
+        from quod.kernel.outside import Outside
+
         return Outside(self.function, self.name)
+
+    def check_outside(self) -> None:
+        """TraceError if what was read outside when the kernel was traced has changed since."""
+        if "outside" in vars(self):
+            self.outside.check()
 
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """The kernel's IR for one machine, simplified and verified."""
+        # A process that finds its code in the cache has no use for this.
+        from quod.kernel.verify import verify
+
         with collector.paused():
             kernel = self._record(machine, static, current_location)
             try:
@@ -81,6 +92,8 @@ class KernelDefinition:
         What fields and curves record is from the line that calls them then: for messages about
         what a kernel does while it runs.
         """
+        from quod.kernel.verify import verify
+
         with collector.paused():
             kernel = self._record(machine, static, user_location)
             verify(kernel, machine)
@@ -89,6 +102,8 @@ class KernelDefinition:
     def _record(
         self, machine: Machine, static: Mapping[str, Any], locate: Callable[[], Location]
     ) -> Kernel:
+        from quod.kernel.passes import eliminate_dead_code
+
         builder = Builder(machine, locate=locate)
         arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
         builder.block.arguments = arguments

@@ -7,7 +7,6 @@ there yet is the module of that name in `quod.target`, which has a function `emi
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -21,7 +20,6 @@ from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
-from quod.kernel.text import to_text
 
 Emitter = Callable[[Kernel, Machine], str]
 
@@ -48,7 +46,13 @@ class KernelRow:
     doc: str
 
 
-emitters: dict[str, Emitter] = {"ir": lambda kernel, machine: to_text(kernel)}
+def _representation(kernel: Kernel, _machine: Machine) -> str:
+    from quod.kernel.text import to_text
+
+    return to_text(kernel)
+
+
+emitters: dict[str, Emitter] = {"ir": _representation}
 """How a kernel is printed for a target."""
 
 default_machines: dict[str, Callable[[], Machine]] = {}
@@ -82,6 +86,8 @@ def find(name: str) -> RegisteredKernel:
     """The kernel of that name; KernelError says which name may have been meant."""
     _import_kernels()
     if name not in _registered:
+        import difflib
+
         close = difflib.get_close_matches(name, _registered, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}?" if close else "`quod kernel list` shows the names"
         raise KernelError(f"there is no kernel {name}; {hint}")

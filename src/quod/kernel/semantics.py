@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -180,6 +179,8 @@ def _fused_one(a: float, b: float, c: float) -> float:
         if math.isfinite(a) and math.isfinite(b):
             return c
         return a * b + c
+    from fractions import Fraction
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         # The sign of zero: an exact cancellation gives +0, two zeros of one sign keep it.

@@ -1,11 +1,24 @@
-"""Multi-scalar multiplication."""
+"""Multi-scalar multiplication. The names below load on first use (PEP 562)."""
 
-from quod.msm.bases import MsmBases
-from quod.msm.edwards import edwards_bases, edwards_msm
-from quod.msm.execute import affine_ints, msm, msm_many, msm_words
-from quod.msm.fixed_base import FixedBase, multiply_generator
-from quod.msm.options import MsmOptions
-from quod.msm.plan import MsmPlan, plan_msm
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.msm.bases import MsmBases as MsmBases
+    from quod.msm.edwards import edwards_bases as edwards_bases
+    from quod.msm.edwards import edwards_msm as edwards_msm
+    from quod.msm.execute import affine_ints as affine_ints
+    from quod.msm.execute import msm as msm
+    from quod.msm.execute import msm_many as msm_many
+    from quod.msm.execute import msm_words as msm_words
+    from quod.msm.fixed_base import FixedBase as FixedBase
+    from quod.msm.fixed_base import multiply_generator as multiply_generator
+    from quod.msm.options import MsmOptions as MsmOptions
+    from quod.msm.plan import MsmPlan as MsmPlan
+    from quod.msm.plan import plan_msm as plan_msm
 
 __all__ = [
     "MsmBases",
@@ -21,3 +34,20 @@ __all__ = [
     "multiply_generator",
     "plan_msm",
 ]
+
+_HOME = {
+    "MsmBases": "quod.msm.bases",
+    "MsmOptions": "quod.msm.options",
+    "MsmPlan": "quod.msm.plan",
+    "FixedBase": "quod.msm.fixed_base",
+    "affine_ints": "quod.msm.execute",
+    "edwards_bases": "quod.msm.edwards",
+    "edwards_msm": "quod.msm.edwards",
+    "msm": "quod.msm.execute",
+    "msm_many": "quod.msm.execute",
+    "msm_words": "quod.msm.execute",
+    "multiply_generator": "quod.msm.fixed_base",
+    "plan_msm": "quod.msm.plan",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

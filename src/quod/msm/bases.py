@@ -12,7 +12,6 @@ from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.field.calibration import calibrate
 from quod.msm.digits import SCALAR_WORDS
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
@@ -52,10 +51,11 @@ class MsmBases:
         if isinstance(device, CpuDevice):
             self.on_cpu = CpuBases(device, group, points, self.options)
         elif self._count:
-            calibrate(device)
             # A process that only uses the CPU does not pay for the kernels of GPUs.
+            from quod.field.calibration import calibrate
             from quod.msm.gpu.execute import GpuBases
 
+            calibrate(device)
             self.on_gpu = GpuBases(device, group, points, self.options)
 
     def __len__(self) -> int:

@@ -2,12 +2,30 @@
 
 `NttPlan` transforms arrays in device memory in place; `ntt` takes and gives host values;
 `coset_quotient` is what a Groth16 prover makes of its evaluations, `record_coset_quotient` the same
-in a recording on a GPU.
+in a recording on a GPU. The names below load on first use (PEP 562).
 """
 
-from quod.ntt.convenience import ntt
-from quod.ntt.ordering import Ordering
-from quod.ntt.plan import NttPlan
-from quod.ntt.quotient import coset_quotient, record_coset_quotient
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.ntt.convenience import ntt as ntt
+    from quod.ntt.ordering import Ordering as Ordering
+    from quod.ntt.plan import NttPlan as NttPlan
+    from quod.ntt.quotient import coset_quotient as coset_quotient
+    from quod.ntt.quotient import record_coset_quotient as record_coset_quotient
 
 __all__ = ["NttPlan", "Ordering", "coset_quotient", "ntt", "record_coset_quotient"]
+
+_HOME = {
+    "NttPlan": "quod.ntt.plan",
+    "Ordering": "quod.ntt.ordering",
+    "coset_quotient": "quod.ntt.quotient",
+    "ntt": "quod.ntt.convenience",
+    "record_coset_quotient": "quod.ntt.quotient",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

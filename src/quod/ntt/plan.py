@@ -17,9 +17,7 @@ from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
-from quod.field.calibration import calibrate
 from quod.field.moduli import Modulus
-from quod.ntt.gpu.schedule import Tuning, tuning_of
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
@@ -31,6 +29,7 @@ from quod.ntt.twiddles import Domain, bit_reversal
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
+    from quod.ntt.gpu.schedule import Tuning
 
 Data = Buffer | np.ndarray[Any, Any]
 
@@ -72,7 +71,10 @@ class NttPlan:
                 f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
                 f"not 2^{self.log2_size}"
             )
-        calibrate(self.device)
+        if not isinstance(self.device, CpuDevice):
+            from quod.field.calibration import calibrate
+
+            calibrate(self.device)
 
     @property
     def size(self) -> int:
@@ -250,6 +252,8 @@ class NttPlan:
 
     @property
     def _cut(self) -> Tuning:
+        from quod.ntt.gpu.schedule import tuning_of
+
         return self.tuning or tuning_of(self.device, self.modulus)
 
     def _run_recorded(
