@@ -5,11 +5,44 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import quod
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
+
+# Which modules a proof and its verification may load on a processor whose kernels are in the cache.
+# Each costs every proof about a millisecond: a name is added here when the work needs it, and what
+# only some runs need is imported where it is used.
+VERIFY = {
+    "cli": "entry groth16 outputs parameters quick terminal",
+    "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
+    "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
+    "point shared_inversion",
+    "device": "arguments buffer cache cancellation compiled_code cpu cpu_compiler discovery host "
+    "kernel_table llvm_jit memory protocol sources timeline webgpu_names workers",
+    "errors": "",
+    "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
+    "strategy tower",
+    "formats": "curves iden3 output snarkjs_json zkey",
+    "groth16": "points proof verifier",
+    "kernel": "builder builder_memory collector control definition errors ir machine ops registry "
+    "semantics simplify structure types value",
+    "lazy": "",
+    "msm": "accumulate bases digits execute options plan precompute reduce slices sums",
+    "target": "pointers",
+}
+PROVE = {
+    "cli": "progress",
+    "device": "background",
+    # How elements are held decides how long tables are.
+    "field": "ifma52 inversion limbs64 saturated",
+    "formats": "wtns",
+    "groth16": "host keys marks prover resident sparse",
+    "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",
+}
 HEAVY = ("numpy", "llvmlite", "rich", "typer", "asyncio", "pydantic")
 
 
@@ -47,6 +80,30 @@ def test_the_command_line_loads_no_numbers_and_no_compiler() -> None:
     loaded = loaded_by("import quod.cli.app")
     assert "typer" in loaded
     assert loaded.isdisjoint({"numpy", "llvmlite", "rich.progress", "rich.table"})
+
+
+def names_of(modules: dict[str, str]) -> set[str]:
+    """The full names of modules listed by package."""
+    parts = {f"quod.{package}.{name}" for package in modules for name in modules[package].split()}
+    return {"quod", *(f"quod.{package}" for package in modules), *parts}
+
+
+def test_prove_and_verify_load_what_they_use(tmp_path: Path) -> None:
+    proof, public = str(tmp_path / "proof.json"), str(tmp_path / "public.json")
+    zkey, witness = str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns")
+    vkey = str(EXAMPLE / "verification_key.json")
+    prove = ["groth16", "prove", zkey, witness, proof, public, "--quiet"]
+    verify = ["groth16", "verify", vkey, public, proof, "--quiet"]
+    allowed = names_of(VERIFY)
+    for command in (prove, verify):
+        run = f"from quod.cli import entry\nassert entry.run({command}) == 0"
+        # The first run may compile kernels.
+        loaded_by(run)
+        loaded = loaded_by(run)
+        own = {name for name in loaded if name.split(".")[0] == "quod"}
+        permitted = allowed | names_of(PROVE) if command is prove else allowed
+        assert own - permitted == set()
+        assert loaded.isdisjoint({"typer", "click", "rich", "asyncio", "difflib", "fractions"})
 
 
 def test_import_quod_takes_less_than_a_tenth_of_a_second() -> None:

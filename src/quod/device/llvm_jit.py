@@ -56,6 +56,7 @@ def host_processor() -> HostProcessor:
     )
 
 
+@functools.cache
 def toolchain() -> str:
     """The compiler, how it is used, and the processor, as they enter cache keys."""
     import llvmlite

@@ -15,6 +15,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 
+@functools.cache
 def own_place(file: str) -> str | None:
     """A source file's path inside the package; None if `digest` does not see it."""
     path = Path(file).resolve()
