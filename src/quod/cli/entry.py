@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from types import FrameType
 
 from quod import __version__
-from quod.cli.terminal import ReaderLeft, warn_of
+from quod.cli.streams import ReaderLeft, discard_results, prepare_streams
+from quod.cli.terminal import fail, warn_of
 from quod.errors import DeviceError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Ends like Ctrl-C, so that unfinished output files are removed.
     signal.signal(signal.SIGTERM, _terminate)
     warnings.showwarning = warn_of
+    prepare_streams()
     # Imports make a hundred thousand objects that stay; looking for cycles among them takes 40 ms.
     gc.set_threshold(100_000, 20, 20)
     # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
@@ -47,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         return code
     except (BrokenPipeError, ReaderLeft):
         # Whoever read our output has left; the interpreter must not try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_results()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return _interrupted()
@@ -57,11 +59,10 @@ def run(arguments: Sequence[str]) -> int:
         return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
     except Exception as error:
         _show_traceback()
-        print(
-            f"quod: internal error: {type(error).__name__}: {_one_line(error)} "
+        fail(
+            f"internal error: {type(error).__name__}: {error} "
             f"(a defect of Quod {__version__}: please report it; "
-            "QUOD_TRACEBACK=1 shows where it happened)",
-            file=sys.stderr,
+            "QUOD_TRACEBACK=1 shows where it happened)"
         )
         return EXIT_INTERNAL
 
@@ -105,21 +106,17 @@ def _run_quickly(arguments: Sequence[str]) -> bool:
 
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:
     _show_traceback()
-    print(f"quod: error: {message or _one_line(error)}", file=sys.stderr)
+    fail(f"error: {message or str(error) or type(error).__name__}")
     return code
 
 
 def _interrupted() -> int:
-    print("quod: interrupted; no unfinished file was left behind", file=sys.stderr)
+    fail("interrupted; no unfinished file was left behind")
     return EXIT_INTERRUPTED
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
     sys.exit(EXIT_TERMINATED)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _show_traceback() -> None:

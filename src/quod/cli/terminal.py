@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,20 +16,25 @@ if TYPE_CHECKING:
     from quod.device.timeline import Row, Timeline
 
 
-class ReaderLeft(Exception):
-    """Whoever read standard output has closed it: `quod kernel emit ... | head`.
+# Codes that move the cursor, ring or reorder text; lone surrogates stand for bytes of file names.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
-    Not an OSError, which Typer would take for its own.
+
+def printable(text: str) -> str:
+    """Text for a terminal: all but lines and tabs that is no character to be read is escaped.
+
+    What this module shows goes through it once, so that names and contents of files give a
+    terminal no commands.
     """
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def show(text: str) -> None:
-    """A result, on standard output. Raises `ReaderLeft`."""
-    try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise ReaderLeft from error
+    """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
+    sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
+    sys.stdout.flush()
 
 
 def show_json(value: Any) -> None:
@@ -39,12 +45,17 @@ def show_json(value: Any) -> None:
 def note(text: str, *, quiet: bool = False) -> None:
     """A line about what happened, on standard error unless `quiet`."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(printable(text), file=sys.stderr)
 
 
 def warn(text: str) -> None:
     """A warning; `--quiet` does not hide it."""
-    print(f"quod: warning: {text}", file=sys.stderr)
+    note(f"quod: warning: {text}")
+
+
+def fail(text: str) -> None:
+    """Why the command ends, as one line; `--quiet` does not hide it."""
+    note(f"quod: {' '.join(text.split())}")
 
 
 def warn_of(
@@ -73,13 +84,19 @@ def show_table(
     from rich.text import Text
 
     table = Table(
-        title=title, box=box.SIMPLE_HEAD, show_edge=False, title_justify="left", pad_edge=False
+        title=None if title is None else Text(printable(title)),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        title_justify="left",
+        pad_edge=False,
     )
     for column in columns:
         numeric = column in right
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric)
+        table.add_column(
+            Text(printable(column)), justify="right" if numeric else "left", no_wrap=numeric
+        )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _console(stderr=stderr).print(table)
 
 

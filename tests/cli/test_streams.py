@@ -1,0 +1,136 @@
+"""Closed streams, full disks and readers who leave: the exit code tells how the work went."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+from quod.cli.terminal import note, printable, show, show_table, warn
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
+ZKEY = str(EXAMPLE / "circuit.zkey")
+PROOF, PUBLIC = "proof.json", "public.json"
+PROVE = ["groth16", "prove", ZKEY, str(EXAMPLE / "witness.wtns"), PROOF, PUBLIC]
+VERIFY = ["groth16", "verify", str(EXAMPLE / "verification_key.json"), PUBLIC, PROOF]
+INSPECT = ["inspect", ZKEY]
+EXPORT = ["zkey", "export", "verificationkey", ZKEY, "vkey.json"]
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a proof in it."""
+    place = tmp_path_factory.mktemp("streams")
+    assert run(PROVE, "", place).returncode == 0
+    return place
+
+
+def run(
+    arguments: list[str], redirections: str, folder: Path
+) -> subprocess.CompletedProcess[bytes]:
+    """The command as a shell starts it with these redirections."""
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirections}', "sh", sys.executable, "-m", "quod", *arguments],
+        cwd=folder, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (PROVE, 0),
+        (VERIFY, 0),
+        (INSPECT, 0),
+        (EXPORT, 0),
+        (["--version"], 0),
+        (["--help"], 0),
+        (["inspect", "missing"], 3),
+        (["groth16", "prove"], 2),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
+)
+def test_a_closed_stream_is_none(
+    arguments: list[str], code: int, closed: str, folder: Path
+) -> None:
+    done = run(arguments, closed, folder)
+    assert done.returncode == code
+    assert b"internal error" not in done.stderr
+    if arguments is PROVE:
+        # No remark was written into a file that took the number of a closed stream.
+        assert (folder / PROOF).read_bytes()[:1] == b"{"
+        assert (folder / PUBLIC).read_bytes()[:1] == b"["
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (PROVE, 0),
+        (VERIFY, 0),
+        (INSPECT, 5),
+        ([*INSPECT, "--json"], 5),
+        (["--version"], 5),
+        (["kernel", "--help"], 5),
+        (["kernel", "emit", "examples.saxpy"], 5),
+        (["inspect", "missing"], 3),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
+)
+def test_a_full_disk_behind_standard_output(arguments: list[str], code: int, folder: Path) -> None:
+    done = run(arguments, ">/dev/full", folder)
+    assert done.returncode == code
+    assert done.stderr.count(b"\n") <= 1
+    if code == 5:
+        assert b"quod: error: standard output could not be written (No space left" in done.stderr
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", [PROVE, VERIFY, INSPECT], ids=["prove", "verify", "inspect"])
+def test_remarks_that_cannot_be_written_are_lost(arguments: list[str], folder: Path) -> None:
+    assert run(arguments, "2>/dev/full", folder).returncode == 0
+
+
+def test_a_valid_proof_is_valid_though_the_reader_left(folder: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", '("$@"; echo $? >code) | true', "sh", sys.executable, "-m", "quod", *VERIFY],
+        cwd=folder, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert (folder / "code").read_text() == "0\n"
+
+
+# --- what gives a terminal commands
+
+NASTY = "a\x1b[31m\x07\x9b\r\u202eb\udcff.zkey"
+ESCAPED = "a\\x1b[31m\\x07\\x9b\\r\\u202eb\\udcff.zkey"
+
+
+def test_what_is_no_text_is_escaped_once() -> None:
+    assert printable(NASTY) == ESCAPED
+    assert printable(ESCAPED) == ESCAPED
+    assert printable("lines\n\tand ×, σ, 界, [bold]") == "lines\n\tand ×, σ, 界, [bold]"
+
+
+def test_everything_shown_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    show(NASTY)
+    note(NASTY)
+    warn(NASTY)
+    show_table(("[bold]name",), [(NASTY,)], title="[red]\x1b")
+    assert entry.run(["inspect", NASTY]) == 3
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err):
+        assert "\x1b" not in text
+        assert "\x07" not in text
+        assert "\udcff" not in text
+    assert captured.out.count(ESCAPED) == 2
+    assert captured.err.count(ESCAPED) == 2
+    # Nor is anything taken for the markup of tables.
+    assert "[red]\\x1b" in captured.out
+    assert "[bold]name" in captured.out
