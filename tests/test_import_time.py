@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # Each costs every proof about a millisecond: a name is added here when the work needs it, and what
 # only some runs need is imported where it is used.
 VERIFY = {
-    "cli": "entry groth16 outputs parameters quick streams terminal",
+    "cli": "entry groth16 guard outputs parameters quick streams terminal",
     "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",

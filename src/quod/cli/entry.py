@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from quod import __version__
+from quod.cli import guard
 from quod.cli.streams import ReaderLeft, discard_results, prepare_streams
 from quod.cli.terminal import fail, warn_of
 from quod.errors import DeviceError, QuodError
@@ -35,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(100_000, 20, 20)
     # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    code = run(sys.argv[1:] if arguments is None else list(arguments))
-    sys.stderr.flush()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    code = guard.run_guarded(lambda: run(words)) if guard.memory_is_limited() else run(words)
     # Outputs are complete by now; taking the interpreter and its threads down costs 30 ms.
     os._exit(code)
 
@@ -58,6 +59,12 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError as error:
         return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
     except Exception as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            advice = "no thread could be started; allow more memory or processes (ulimit -v, -u)"
+            return _failed(error, DeviceError.exit_code, advice)
+        if isinstance(error, ImportError) and guard.memory_is_limited():
+            advice = "out of memory: a library could not be loaded; raise `ulimit -v`"
+            return _failed(error, DeviceError.exit_code, advice)
         _show_traceback()
         fail(
             f"internal error: {type(error).__name__}: {error} "

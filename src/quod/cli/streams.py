@@ -49,8 +49,11 @@ class _Remarks(io.FileIO):
             return len(memoryview(data).cast("B"))
 
 
-def prepare_streams() -> None:
-    """Opens the standard streams that are closed on nothing, and sets `sys.stdout` and `stderr`."""
+def prepare_streams(errors: int = 2) -> None:
+    """Opens the standard streams that are closed on nothing, and sets `sys.stdout` and `stderr`.
+
+    `errors` is the descriptor to which standard error goes.
+    """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -63,7 +66,7 @@ def prepare_streams() -> None:
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = _text(_Results(1, "w", closefd=False), sys.stdout)
-    sys.stderr = _text(_Remarks(2, "w", closefd=False), sys.stderr)
+    sys.stderr = _text(_Remarks(errors, "w", closefd=False), sys.stderr)
 
 
 def discard_results() -> None:
@@ -77,5 +80,5 @@ def _text(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
     # What the encoding lacks is escaped; it is no reason to fail.
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=before.encoding if before else None,
-        errors="backslashreplace", line_buffering=raw.fileno() == 2 or raw.isatty(),
+        errors="backslashreplace", line_buffering=isinstance(raw, _Remarks) or raw.isatty(),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quod.device.workers import EntryPoint
-from quod.errors import KernelError
+from quod.errors import DeviceError, KernelError
 
 _PASSES = "always-inline"
 
@@ -38,7 +38,13 @@ class HostProcessor:
 
 @functools.cache
 def _binding() -> Any:
-    import llvmlite.binding as binding
+    try:
+        import llvmlite.binding as binding
+    except OSError as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise DeviceError(
+            f"LLVM could not be loaded ({reason}); allow more memory, or install llvmlite again"
+        ) from error
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -1,0 +1,50 @@
+"""Commands under a limit on memory (`ulimit -v`), where native code ends the process by itself.
+
+LLVM, OpenBLAS and the C library end the process when an allocation fails. Where there is a limit,
+the command runs in a process of its own, whose end is told as what it is.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+from quod.cli.streams import prepare_streams
+from quod.cli.terminal import fail
+from quod.errors import DeviceError
+
+
+def memory_is_limited() -> bool:
+    """Whether the process may take less address space than there is."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def run_guarded(run: Callable[[], int]) -> int:
+    """The exit code of `run`, which another process calls; that of `DeviceError` if it aborts."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # What native code prints when it aborts is left out: the line below says it.
+        errors = os.dup(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        prepare_streams(errors)
+        code = run()
+        os.write(writing, b"!")
+        os._exit(code)
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    # A terminal sends it to both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(writing)
+    if not os.read(reading, 1) and code != -signal.SIGKILL:
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0] >> 20
+        fail(f"error: out of memory, of which the process may take {limit} MiB; raise `ulimit -v`")
+        return DeviceError.exit_code
+    return code if code >= 0 else 128 - code

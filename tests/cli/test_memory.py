@@ -1,0 +1,109 @@
+"""Too little memory is code 7 and one line, whoever notices it: Python, LLVM or the C library."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from quod.cli import app as app_module
+from quod.cli import entry, guard
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
+PROVE = ["groth16", "prove", str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns"), "p", "q"]
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds to `ulimit -v`")
+
+
+def limited(
+    script: str, kilobytes: int, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A shell command with little address space; `quod` in it is the command."""
+    quod = f'quod() {{ {sys.executable} -m quod "$@"; }}; ulimit -v {kilobytes}; {script}'
+    return subprocess.run(
+        ["sh", "-c", quod], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@linux
+@pytest.mark.parametrize("kilobytes", [60_000, 90_000, 150_000, 250_000, 330_000, 350_000])
+def test_too_little_memory_is_one_line_and_code_7(kilobytes: int, tmp_path: Path) -> None:
+    # With an empty cache LLVM works, and is the one that runs out.
+    done = limited(f"quod {' '.join(PROVE)}", kilobytes, tmp_path, QUOD_CACHE_DIR="cache")
+    assert (done.returncode, done.stdout) == (7, ""), done.stderr
+    assert done.stderr.startswith("quod: error: ")
+    assert done.stderr.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
+
+
+@linux
+def test_commands_that_need_little_run_under_a_limit(tmp_path: Path) -> None:
+    done = limited(f"quod inspect {PROVE[2]}", 250_000, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bn254" in done.stdout
+    done = limited("quod inspect missing", 250_000, tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+
+
+GUARDED = """
+import os, signal, sys, time
+from quod.cli import guard
+def run():
+    {body}
+    return 0
+sys.exit(guard.run_guarded(run))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("return 6", 6),
+        ("os.abort()", 7),
+        ("os._exit(127)", 7),
+        ("os._exit(1)", 7),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137),
+    ],
+)
+def test_a_process_that_ends_by_itself_had_no_memory(body: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GUARDED.format(body=body)], capture_output=True, check=False
+    )
+    assert done.returncode == code
+    assert done.stderr.count(b"\n") == (code == 7)
+
+
+def test_a_guarded_command_can_be_terminated() -> None:
+    body = (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", GUARDED.format(body=body)], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    begin = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert time.monotonic() - begin < 20
+
+
+def test_threads_that_cannot_be_started_are_code_7(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(**_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(app_module, "app", command)
+    assert entry.run(["devices"]) == 7
+    assert "no thread could be started" in capsys.readouterr().err
+
+
+def test_without_a_limit_nothing_is_guarded() -> None:
+    assert not guard.memory_is_limited()
