@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST_ARGS ?=
+SWEEP_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo demo-web test test-cuda test-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
+.PHONY: help demo demo-web test test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
@@ -16,6 +17,8 @@ help:
 	@echo "make test    lint, type check and all tests"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
+	@echo "make sweep-cuda  random sizes on the NVIDIA GPU of this machine, for seven minutes"
+	@echo "make sweep-vulkan  the same through WebGPU, for three"
 	@echo "make lint    ruff, mypy and the import contracts"
 	@echo "make format  let ruff mend what it can"
 	@echo "make bench   measure, and record the figures in benchmarks/results"
@@ -73,6 +76,14 @@ test-cuda:
 test-vulkan: PYTHON ?= $(BIN)/python
 test-vulkan:
 	QUOD_TEST_WEBGPU=required $(PYTHON) -m pytest -k webgpu $(PYTEST_ARGS)
+
+sweep-cuda: PYTHON ?= $(BIN)/python
+sweep-cuda:
+	$(PYTHON) tools/sweep.py --device cuda --seconds 420 --table $(SWEEP_ARGS)
+
+sweep-vulkan: PYTHON ?= $(BIN)/python
+sweep-vulkan:
+	$(PYTHON) tools/sweep.py --device webgpu --seconds 180 --table $(SWEEP_ARGS)
 
 bench-cuda: PYTHON ?= $(BIN)/python
 bench-cuda:

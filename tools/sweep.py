@@ -1,7 +1,7 @@
-"""Computes what is known beforehand, of random sizes, until the time is over: nothing wrong comes out.
+"""Computes what is known beforehand, of random sizes, until the time is over.
 
-    make sweep-cuda                                       seven minutes on an NVIDIA GPU
-    python tools/sweep.py --device cuda --seconds 420 --seed 7 --table benchmarks/results/sweep.md
+    make sweep-cuda                                               seven minutes on an NVIDIA GPU
+    python tools/sweep.py --device cuda --seconds 420 --seed 7 --table
     python tools/sweep.py --device cuda --seed 7 --only 123       one case again
     python tools/sweep.py --device cuda --resume build/sweep.jsonl   goes on where that one ended
     python tools/sweep.py --device cuda --seed 7 --slice 0/4      a quarter; others beside it
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 
 _LONGEST_MESSAGE = 300
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--slice", type=_slice, default=(0, 1), help="K/N: a share of the cases")
     add("--only", type=int, help="one case, by its number")
     add("--resume", type=Path, help="where to keep what was done, and to go on")
-    add("--table", type=Path, help="where to write the table as markdown")
+    add(
+        "--table", type=Path, nargs="?", const=RESULTS,
+        help="where to write the table as markdown, by default in benchmarks/results",
+    )  # fmt: skip
     add("--report", type=Path, nargs="+", help="runs nothing: a table of kept sweeps")
     return parser
 
@@ -287,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         header = {
             "device": given.device, "seed": given.seed, "slice": "{}/{}".format(*given.slice),
             "largest": bounds.largest, "constraints": bounds.constraints,
-            "groups": list(given.groups), "kinds": list(given.kinds), "on": _where(given.device),
+            "groups": list(bounds.groups), "kinds": list(bounds.kinds), "on": _where(given.device),
         }  # fmt: skip
         print(f"seed {given.seed}, {header['on']}, commit {commit}", flush=True)
         states = [State.open(given.resume, header)]
@@ -297,7 +302,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in failed(results):
         print(f"FAILED: case {row.index}, {row.kind} {row.group} {row.size}: {row.failure}")
     if given.table:
-        given.table.write_text(page(states, commit))
+        place = given.table
+        if place.is_dir():
+            name = f"sweep-{states[0].header['on']}-{states[0].header['device']}"
+            place /= re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".md"
+        place.write_text(page(states, commit))
     if not results:
         print("no case ran", flush=True)
     return 1 if failed(results) or not results else 0

@@ -23,7 +23,6 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import (
     from_integers,
     integers_to_words,
-    random_elements,
     to_integers,
     words_to_integers,
 )
@@ -84,7 +83,12 @@ class Bounds:
         cls, device: AnyDevice, groups: tuple[str, ...], kinds: tuple[str, ...],
         largest: float | None,
     ) -> Bounds:  # fmt: skip
-        """What the device has memory and time for, or `largest`."""
+        """What the device has memory and time for, or `largest`.
+
+        On a processor bases neither stream nor come in parts.
+        """
+        if device.kind == "cpu":
+            kinds = tuple(kind for kind in kinds if kind not in ("streamed", "parts"))
         if largest is None:
             fitting = math.log2(max(2, device.memory_budget // _BYTES_AN_ELEMENT))
             largest = 12.0 if device.kind == "cpu" else min(_LARGEST, fitting)
@@ -107,7 +111,7 @@ class Case:
     choices: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.group} {self.size} {self.about}"
+        return f"{self.kind:8} {self.group:13} {self.size:8} {self.about}"
 
 
 def case_of(seed: int, index: int, bounds: Bounds) -> Case:
@@ -160,12 +164,10 @@ def _msm_case(
         "batch": batch, "used": used, "scalars": scalars, "repeated": repeated, "options": options,
         "offset": rng.random(), "numbers": rng.randrange(1 << 63),
     }  # fmt: skip
-    about = f"of {used} scalars x {batch}: {' '.join(sorted({*scalars}))}"
-    if repeated:
-        about += f", {repeated:.0%} of the points repeated"
-    if options:
-        about += ", " + " ".join(f"{name}={value}" for name, value in sorted(options.items()))
-    return Case(seed, index, kind, group, size, about, choices)
+    words = [f"of {used} scalars", *([f"x {batch}"] if batch > 1 else []), *sorted({*scalars})]
+    words += [f"points {repeated:.0%} repeated"] if repeated else []
+    words += [f"{name}={value}" for name, value in sorted(options.items())]
+    return Case(seed, index, kind, group, size, " ".join(words), choices)
 
 
 def _transform_case(
@@ -246,7 +248,7 @@ class Runner:
         log_size, batch = own["log_size"], own["batch"]
         plan = NttPlan(self.device, fr, log_size, family=own["family"])
         sparse = _Sparse(fr, case)
-        data = random_elements(fr, batch << log_size, own["numbers"])
+        data = uniform(fr, batch << log_size, np.random.default_rng(own["numbers"]))
         data[: plan.size] = sparse.before()
         options: dict[str, Any] = {"batch": batch, "ordering": own["ordering"]}
         options["coset"] = own["coset"]
@@ -380,23 +382,30 @@ def weighed(scalars: Array, weights: Array) -> int:
     return total
 
 
+def uniform(fr: Modulus, count: int, rng: np.random.Generator) -> Array:
+    """Elements below p, but for the few that share its highest word; quickly."""
+    words = rng.integers(0, 1 << 32, (count, fr.words), np.uint32)
+    words[:, -1] = rng.integers(0, fr.value >> 32 * (fr.words - 1), count, np.uint32)
+    return words
+
+
 def some_scalars(fr: Modulus, kind: str, count: int, rng: np.random.Generator) -> Array:
     """Canonical scalars, uint32 of shape (count, words)."""
     scalars = np.zeros((count, fr.words), np.uint32)
     match kind:
         case "uniform":
-            return random_elements(fr, count, int(rng.integers(1 << 62)))
+            return uniform(fr, count, rng)
         case "bits":
             scalars[:, 0] = rng.integers(0, 2, count)
         case "small":
             scalars[:, 0] = rng.integers(0, 1 << 16, count)
         case "equal":
-            scalars[:] = random_elements(fr, 1, int(rng.integers(1 << 62)))
+            scalars[:] = uniform(fr, 1, rng)
         case "giant":
             # One bucket of each window has most of the entries.
-            scalars[:] = random_elements(fr, 1, int(rng.integers(1 << 62)))
+            scalars[:] = uniform(fr, 1, rng)
             others = np.flatnonzero(rng.random(count) < 1 / 16)
-            scalars[others] = random_elements(fr, len(others), int(rng.integers(1 << 62)))
+            scalars[others] = uniform(fr, len(others), rng)
         case "r-1":
             scalars[:] = integers_to_words(fr, [fr.value - 1])
     return scalars
