@@ -163,20 +163,22 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Names
         done.add(index)
         print(f"{index:5} {result.seconds:8.2f} s  {case}", flush=True)
         if result.failure:
-            print(f"      FAILED: {result.failure}\n      again: {again(given, index)}", flush=True)
+            print(
+                f"      FAILED: {result.failure}\n      again: {again(given, bounds, index)}",
+                flush=True,
+            )
         if device.space.is_lost:
             print("the device is lost, and so the sweep ends", flush=True)
             break
     runner.close()
 
 
-def again(given: argparse.Namespace, index: int) -> str:
+def again(given: argparse.Namespace, bounds: Bounds, index: int) -> str:
     """The command of one case."""
     words = f"python tools/sweep.py --device {given.device} --seed {given.seed}"
     if given.memory is not None:
         words += f" --memory {given.memory:g}"
-    if given.largest is not None:
-        words += f" --largest {given.largest:g}"
+    words += f" --largest {bounds.largest:g}"
     if given.groups != tuple(GROUPS):
         words += f" --groups {','.join(given.groups)}"
     if given.kinds != KINDS:
@@ -202,9 +204,12 @@ def table(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def page(states: Sequence[State], commit: str) -> str:
-    """The record of sweeps as markdown."""
+def page(states: Sequence[State]) -> str:
+    """The record of sweeps as markdown; SystemExit if they are not of one device and commit."""
     header = states[0].header
+    for name in ("device", "on", "commit", "largest"):
+        if len({state.header[name] for state in states}) > 1:
+            raise SystemExit(f"the sweeps differ in their {name}, and have no table together")
     seeds = ", ".join(
         str(state.header["seed"])
         + (f" ({state.header['slice']})" if state.header["slice"] != "0/1" else "")
@@ -213,8 +218,8 @@ def page(states: Sequence[State], commit: str) -> str:
     results = [result for state in states for result in state.results]
     lines = [
         f"# Sweep of sizes on {header['on']}", "", "Written by tools/sweep.py.", "",
-        f"`tools/sweep.py --device {header['device']}`, seed {seeds}, commit {commit}. Sizes are "
-        f"elements (of a batch, all of them), or constraints; 2^{header['largest']:.4g} at most.",
+        f"`tools/sweep.py --device {header['device']}`, seed {seeds}, "
+        f"commit {header['commit']}. Sizes are elements (of a batch, all of them), or constraints; 2^{header['largest']:.4g} at most.",
         "", *table(results), "",
     ]  # fmt: skip
     lines += [f"Failed: case {row.index}, {row.kind}: {row.failure}." for row in failed(results)]
@@ -282,7 +287,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from quod.cli.bench.harness import current_commit
 
     given = _parser().parse_args(arguments)
-    commit = current_commit()
     if given.report:
         states = [State.read(path) for path in given.report]
     else:
@@ -293,8 +297,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "device": given.device, "seed": given.seed, "slice": "{}/{}".format(*given.slice),
             "largest": bounds.largest, "constraints": bounds.constraints,
             "groups": list(bounds.groups), "kinds": list(bounds.kinds), "on": _where(given.device),
+            "commit": current_commit(),
         }  # fmt: skip
-        print(f"seed {given.seed}, {header['on']}, commit {commit}", flush=True)
+        print(f"seed {given.seed}, {header['on']}, commit {header['commit']}", flush=True)
         states = [State.open(given.resume, header)]
         sweep(device, bounds, states[0], given)
     results = [result for state in states for result in state.results]
@@ -306,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if place.is_dir():
             name = f"sweep-{states[0].header['on']}-{states[0].header['device']}"
             place /= re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".md"
-        place.write_text(page(states, commit))
+        place.write_text(page(states))
     if not results:
         print("no case ran", flush=True)
     return 1 if failed(results) or not results else 0

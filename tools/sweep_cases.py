@@ -91,7 +91,8 @@ class Bounds:
             kinds = tuple(kind for kind in kinds if kind not in ("streamed", "parts"))
         if largest is None:
             fitting = math.log2(max(2, device.memory_budget // _BYTES_AN_ELEMENT))
-            largest = 12.0 if device.kind == "cpu" else min(_LARGEST, fitting)
+            # By halves, as the memory that is free is not always quite the same.
+            largest = 12.0 if device.kind == "cpu" else min(_LARGEST, math.floor(2 * fitting) / 2)
         # A kernel is given three vectors of the domain at once.
         domain = (device.largest_buffer // 96) if device.kind != "cpu" else 1 << 62
         within = (1 << domain.bit_length() - 1) - 2
