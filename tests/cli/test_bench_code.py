@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +135,12 @@ def test_a_folder_that_is_not_there_is_refused_before_measuring(
 ) -> None:
     assert entry.run([*NTT, "--record", str(tmp_path / "no" / "r.json")]) == 5
     assert "no directory" in capfd.readouterr().err
+
+
+def test_figures_are_kept_where_nobody_can_be_shown_them(tmp_path: Path) -> None:
+    """Standard output is closed, or on a disk that is full."""
+    for number, where in enumerate((">&-", "> /dev/full")):
+        path = tmp_path / f"{number}.json"
+        command = shlex.join([sys.executable, "-m", "quod", *NTT, "--record", str(path)])
+        subprocess.run(f"{command} {where}", shell=True, check=False, stderr=subprocess.DEVNULL)
+        assert len(results.load_results(path)["rows"]) >= 2

@@ -78,3 +78,11 @@ def test_refusals(arguments: list[str], text: str, capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert text in captured.err
     assert captured.out == ""
+
+
+def test_arkworks_that_is_not_installed_is_not_called_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert entry.run(["bench", "msm", "--log2", "2", "--against", "arkworks", "-q"]) == 3
+    assert "arkworks cannot be measured: py-arkworks-bls12381 is not" in capsys.readouterr().err

@@ -108,8 +108,8 @@ def test_valid(name: str, tint: Tint, naga: Errors) -> None:
         _write(_table() | {name: found})
         return
     for what, before in known.items():
-        # Less is fine, and the next update notes it.
-        assert found[what] <= before * 1.1 + 256, f"{what}: {found}"
+        # Less is fine, too, and to be noted: a row that is out of date would let it grow again.
+        assert abs(found[what] - before) <= before * 0.1 + 256, f"{what}: {found}"
     assert naga(text) == []
     assert tint.errors(text) == []
     if len(text) <= SMALL:

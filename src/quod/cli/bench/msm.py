@@ -76,7 +76,7 @@ def _cases(
         }
         peers = _peers(group, points, scalars, expected) if device is one else {}
         run = _run(device, bases, scalars)
-        yield Case(parameters, run, unit="ms", peers=peers, traced=run)
+        yield Case(parameters, run, unit="ms", peers=peers, absent=_absent(group), traced=run)
 
 
 def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -> Case:
@@ -141,8 +141,7 @@ def _peers(
     group: Group, points: Words, scalars: Words, expected: Point
 ) -> dict[str, Callable[[], object]]:
     """Arkworks for BLS12-381, where it is installed."""
-    known = importlib.util.find_spec("py_arkworks_bls12381") is not None
-    if group.curve_name != "bls12_381" or not known:
+    if group.curve_name != "bls12_381" or _absent(group):
         return {}
     import py_arkworks_bls12381 as arkworks
 
@@ -168,6 +167,14 @@ def _peers(
         kind.multiexp_unchecked(*given)
 
     return {"arkworks": run}
+
+
+def _absent(group: Group) -> dict[str, str]:
+    """Why a peer of this group is not measured."""
+    known = importlib.util.find_spec("py_arkworks_bls12381") is not None
+    if group.curve_name != "bls12_381" or known:
+        return {}
+    return {"arkworks": "py-arkworks-bls12381 is not installed (pip install py-arkworks-bls12381)"}
 
 
 def _big_endian(point: Point) -> bytes:
