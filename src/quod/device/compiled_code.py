@@ -31,8 +31,8 @@ class KernelFacts:
     uses: PointerUses
     shared_bytes: int
     entry: str
-    digest: str
     dynamic_shared_bytes: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CompiledCode:
         read = json.loads(data[_LENGTH.size : start])
         uses = PointerUses(tuple(read["stored"]), tuple(read["atomic"]))
         facts = KernelFacts(
-            uses, read["shared_bytes"], read["entry"], read["digest"], read["dynamic_shared_bytes"]
+            uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
         )
         return cls(facts, data[start:])
 

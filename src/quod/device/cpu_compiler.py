@@ -116,7 +116,7 @@ def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> Compil
         where = "" if place is None else f"; the text is in {place}"
         raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
     facts = KernelFacts(
-        pointer_uses(kernel), kernel.shared_bytes, kernel.name, text_digest(text)
+        pointer_uses(kernel), kernel.shared_bytes, kernel.name, digest=text_digest(text)
     )  # fmt: skip
     compiled = CompiledCode(facts, code)
     cache.put(key, compiled.pack())

@@ -85,7 +85,7 @@ class KernelCode:
             self._is_stored = False
             facts = self.facts = KernelFacts(
                 pointer_uses(traced), traced.shared_bytes, module.entry,
-                text_digest(module.text), module.dynamic_shared_bytes,
+                module.dynamic_shared_bytes, text_digest(module.text),
             )  # fmt: skip
 
             def assembled() -> bytes:
