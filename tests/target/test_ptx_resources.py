@@ -23,7 +23,7 @@ import pytest
 from quod.kernel import registry
 from quod.target import ptx
 from quod.target.ptx_machine import ptx_machine
-from tests.ptx_assembler import ARCHITECTURES, Usage, assemble, usage
+from tests.ptx_assembler import ARCHITECTURES, assemble, usage
 
 TABLE = Path(__file__).parent / "ptx_resources.json"
 SHORT = 500
