@@ -277,7 +277,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _where(device: str) -> str:
     """What the device is, for people."""
-    from quod.cli.bench.harness import machine
+    from quod.cli.bench.results import machine
 
     found = machine(device)
     return str(found.get("gpu") or f"{found['processor']}, {found['threads']} threads")
