@@ -15,7 +15,9 @@ from quod.curve.affine import g1_group, g2_group
 from quod.curve.parameters import CURVES
 from quod.formats import Witness
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
+from quod.web.witness_wasm import read_calculator
 from tests.node import program
+from tests.web.early_circom import early_calculator
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 RUNTIME = Path(__file__).resolve().parents[2] / "src" / "quod" / "web" / "runtime"
@@ -331,6 +333,22 @@ def test_an_input_that_is_missing_or_none(node: Node) -> None:
     first, *others = calculate(node, *texts)
     assert "some input is missing" in first[1]
     assert {name for name, _ in [first, *others]} == {"InputError"}
+
+
+@pytest.mark.parametrize("own_memory", [True, False])
+def test_calculators_of_the_first_circom_2(node: Node, tmp_path: Path, own_memory: bool) -> None:
+    wasm = tmp_path / "early.wasm"
+    wasm.write_bytes(early_calculator((EXAMPLE / "circuit.wasm").read_bytes(), own_memory))
+    text = (EXAMPLE / "input.json").read_text()
+    expected = Witness.open(EXAMPLE / "witness.wtns").values.astype("<u4").tobytes().hex()
+    document = json.loads(text)
+    unknown = json.dumps(document | {"more": "1"})
+    longer = json.dumps(document | {"scope": ["1", "2"]})
+    first, *others = calculate(node, text, unknown, longer, wasm=wasm)
+    assert first == ["ok", expected]
+    assert [name for name, _ in others] == ["InputError"] * 2
+    assert "more values than the inputs have" in others[0][1]
+    assert read_calculator(wasm).variables == len(Witness.open(EXAMPLE / "witness.wtns"))
 
 
 def test_a_calculator_of_another_field_or_none(node: Node, tmp_path: Path) -> None:

@@ -16,14 +16,15 @@ from quod.formats.source import read_small
 
 _MAGIC = b"\0asm\x01\0\0\0"
 _IMPORT, _EXPORT, _CODE = 2, 7, 10
-_FUNCTION = 0
+_FUNCTION, _MEMORY = 0, 2
 _I32_CONST, _END = 0x41, 0x0B
 _MOST_BYTES = 256 << 20
 # Of LEB128 for a 32-bit number.
 _NUMBER_BYTES = 5
 # Imports or exports; circom's modules have some twenty.
 _MOST_NAMES = 10_000
-_NEEDED = ("init", "getWitness", "setInputSignal", "getInputSignalSize", "readSharedRWMemory")
+# What all of circom 2 have; the first releases lack getInputSignalSize and getInputSize.
+_NEEDED = ("init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory")
 
 
 @dataclass(frozen=True)
@@ -128,18 +129,25 @@ def _exports(section: memoryview) -> dict[str, int]:
 
 
 def _imported_functions(section: memoryview) -> int | None:
-    """How many functions a module imports; None if it imports something else as well."""
+    """How many functions a module imports; None if it imports more than those and memory."""
     reader = _Reader(section)
     kinds: list[int] = []
 
     def one() -> None:
+        if not set(kinds) <= {_FUNCTION, _MEMORY}:
+            return
         reader.bytes()
         reader.bytes()
         kinds.append(reader.byte())
-        reader.number()
+        # The number of a function's type, or whether memory has a greatest size, and its sizes.
+        flag = reader.number()
+        if kinds[-1] == _MEMORY:
+            reader.number()
+            if flag & 1:
+                reader.number()
 
     reader.items(one)
-    return len(kinds) if all(kind == _FUNCTION for kind in kinds) else None
+    return kinds.count(_FUNCTION) if set(kinds) <= {_FUNCTION, _MEMORY} else None
 
 
 def _constant(sections: dict[int, memoryview], function: int | None) -> int | None:

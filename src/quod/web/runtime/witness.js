@@ -2,7 +2,8 @@
  * Witnesses by the calculator that circom 2 compiles (its option --wasm), and the circuit's inputs.
  *
  * The calculator knows inputs by the FNV-1a hash of their names; numbers cross in shared memory, as
- * little-endian 32-bit words.
+ * little-endian 32-bit words. The first ones of circom 2.0 take their memory from the page and do not
+ * tell how many values an input has.
  */
 import { InputError, MismatchError, said } from "./errors.js";
 
@@ -91,6 +92,27 @@ export function flatten(input) {
   return found;
 }
 
+const mostPages = 1 << 15;
+
+/**
+ * An instance of the module. The memory that it may ask for is as large as it needs, which only the
+ * engine tells: it refuses smaller ones.
+ * @param {WebAssembly.Module} module
+ * @param {any} imports
+ */
+async function instantiate(module, imports) {
+  const wanted = WebAssembly.Module.imports(module).find((item) => item.kind === "memory");
+  if (!wanted) return WebAssembly.instantiate(module, imports);
+  for (let initial = 64; ; initial *= 2)
+    try {
+      const memory = { [wanted.name]: new WebAssembly.Memory({ initial }) };
+      return await WebAssembly.instantiate(module, { ...imports, [wanted.module]: { ...imports[wanted.module], ...memory } });
+    } catch (error) {
+      if (!(error instanceof WebAssembly.LinkError) || initial >= mostPages)
+        throw new InputError(`the witness calculator does not start: ${said(error)}`);
+    }
+}
+
 export class WitnessCalculator {
   /**
    * InputError if it is not circom's, MismatchError if it computes in another field.
@@ -115,7 +137,7 @@ export class WitnessCalculator {
    */
   constructor(module, prime) {
     const names = new Set(WebAssembly.Module.exports(module).map((item) => item.name));
-    for (const name of ["init", "getWitness", "setInputSignal", "getInputSignalSize", "readSharedRWMemory"])
+    for (const name of ["init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory"])
       if (!names.has(name)) throw new InputError(`the witness calculator is none of circom 2: it exports no ${name}`);
     this.module = module;
     this.prime = prime;
@@ -129,7 +151,7 @@ export class WitnessCalculator {
   async start() {
     const message = () => {
       let text = "";
-      for (let code; (code = this.exports.getMessageChar()) !== 0; ) text += String.fromCharCode(code);
+      for (let code; (code = this.exports.getMessageChar?.() ?? 0) !== 0; ) text += String.fromCharCode(code);
       return text;
     };
     const runtime = {
@@ -144,7 +166,7 @@ export class WitnessCalculator {
       log: () => {},
     };
     // A calculator that has failed is of no use any more, so each witness gets a fresh one.
-    this.exports = (await WebAssembly.instantiate(this.module, { runtime })).exports;
+    this.exports = (await instantiate(this.module, { runtime })).exports;
     this.messages = this.problem = "";
     this.words = this.exports.getFieldNumLen32();
     this.exports.getRawPrime();
@@ -165,12 +187,13 @@ export class WitnessCalculator {
   }
 
   /**
-   * How many values an input has; 0 or less where there is none of that name.
+   * How many values an input has; 0 or less where there is none of that name, undefined where the
+   * calculator does not tell.
    * @param {string} name
-   * @returns {number}
+   * @returns {number | undefined}
    */
   sizeOf(name) {
-    return this.exports.getInputSignalSize(...hashOf(name));
+    return this.exports.getInputSignalSize?.(...hashOf(name));
   }
 
   /**
@@ -185,7 +208,8 @@ export class WitnessCalculator {
     await this.start();
     const wasm = this.exports;
     const values = [...flatten(input)].map(([name, list]) => {
-      const size = this.sizeOf(name);
+      // Where it does not tell, it complains of values that it has no place for.
+      const size = this.sizeOf(name) ?? list.length;
       if (size <= 0 && list.length) throw new InputError(`the circuit has no input ${name}`);
       if (size !== list.length)
         throw new InputError(`input ${name} takes ${size} value${size === 1 ? "" : "s"}, not ${list.length}`);
