@@ -360,3 +360,73 @@ def test_a_calculator_of_another_field_or_none(node: Node, tmp_path: Path) -> No
     assert "exports no init" in calculate(node, text, wasm=other)[0][1]
     other.write_bytes((EXAMPLE / "circuit.wasm").read_bytes()[:1000])
     assert calculate(node, text, wasm=other)[0][0] == "InputError"
+
+
+# --- what is kept for later
+
+CACHES = """
+    globalThis.caches = {
+        held: new Map(given.held.map((key) => [key, new Map()])),
+        async keys() { return [...this.held.keys()]; },
+        async delete(key) { return this.held.delete(key); },
+        async open(key) {
+            if (!this.held.has(key)) this.held.set(key, new Map());
+            const kept = this.held.get(key);
+            return {
+                match: async (request) => kept.get(request.url),
+                put: async (request, answer) => void kept.set(request.url, answer),
+            };
+        },
+    };
+"""
+
+
+def test_a_damaged_file_forgets_this_site_alone(node: Node) -> None:
+    body = """
+        const here = new URL("./", import.meta.url).href;
+        const others = [`quod ${here}sub/ 1`, "quod https://other.example/ 1", "somebody else's"];
+        given.held = [`quod ${here} 1`, ...others];
+        CACHES
+        const { checkedFile } = await import("./files.js");
+        const table = { a: { bytes: 3, sha256: "00" } };
+        const found = await tried(() => checkedFile(async () => new Uint8Array(3), table, "a"));
+        return [found, (await caches.keys()).map((key) => key.replace(here, "HERE/"))];
+    """.replace("CACHES", CACHES)
+    found, left = node(body, held=[])
+    assert found[0] == "InputError"
+    assert "damaged" in found[1]
+    assert left == ["quod HERE/sub/ 1", "quod https://other.example/ 1", "somebody else's"]
+
+
+def test_files_are_kept_under_the_name_of_the_site(node: Node) -> None:
+    body = """
+        const listeners = {};
+        globalThis.addEventListener = (name, listener) => { listeners[name] = listener; };
+        globalThis.registration = { scope: "https://here.example/site/" };
+        globalThis.clients = { claim: async () => {} };
+        let fetched = 0;
+        globalThis.fetch = async () => (fetched++, new Response("new"));
+        CACHES
+        await import("./offline.js");
+        let waited;
+        listeners.activate({ waitUntil: (promise) => { waited = promise; } });
+        await waited;
+        const answers = [];
+        for (const url of ["https://here.example/site/a", "https://here.example/site/a", "https://here.example/b"])
+        {
+            const respondWith = (answer) => answers.push(answer);
+            listeners.fetch({ request: { method: "GET", url }, respondWith });
+            await answers.at(-1);
+            await new Promise((done) => setTimeout(done));
+        }
+        await Promise.all(answers);
+        return [await caches.keys(), answers.length, fetched];
+    """.replace("CACHES", CACHES)
+    held = ["quod https://here.example/site/ old", "quod https://here.example/ 7", "mine"]
+    keys, answered, fetched = node(body, held=held)
+    assert keys == [
+        "quod https://here.example/ 7",
+        "mine",
+        "quod https://here.example/site/ VERSION",
+    ]
+    assert (answered, fetched) == (2, 1)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -178,3 +181,61 @@ def test_the_server_sends_what_the_page_needs(exported: Path) -> None:
                     assert answer.headers[header] == value
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Of a server of a small site, beside which a secret lies."""
+    site = tmp_path / "site"
+    (site / "list").mkdir(parents=True)
+    (site / "index.html").write_text("page")
+    (site / "list" / "file.bin").write_text("data")
+    (site / "inside").symlink_to("list/file.bin")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "site-too").mkdir()
+    (tmp_path / "site-too" / "index.html").write_text("secret")
+    (site / "out").symlink_to(tmp_path / "secret")
+    (site / "folder").symlink_to(tmp_path / "site-too")
+    with site_server(site) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def asked(port: int, path: str, **headers: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.putrequest("GET", path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+@pytest.mark.parametrize("path", ["/", "/index.html", "/list/file.bin", "/inside"])
+def test_files_of_the_folder_are_served(port: int, path: str) -> None:
+    status, content = asked(port, path)
+    assert (status, content) in ((200, b"page"), (200, b"data"))
+    assert asked(port, path, Host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/out", "/folder/", "/folder/index.html", "/list/", "/list", "/%00", "/index.html%00",
+        "/../secret", "/%2e%2e/secret", "/..%2fsecret", "/%ed%b0%80", "/missing",
+    ],
+)  # fmt: skip
+def test_nothing_else_is(port: int, path: str) -> None:
+    status, content = asked(port, path)
+    assert status == 404
+    assert b"secret" not in content.replace(path.encode(), b"")
+    # And the server goes on.
+    assert asked(port, "/")[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "localhost.evil.example"])
+def test_another_host_is_refused(port: int, host: str) -> None:
+    assert asked(port, "/", Host=host)[0] == 421

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import io
+import os
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from os import PathLike, fspath
+from typing import BinaryIO
 
 from quod.errors import OutputError
 
@@ -20,8 +24,15 @@ HEADERS = {
 """What a server should send with every file of a site."""
 
 
+_OWN_NAMES = ("localhost", "127.0.0.1")
+
+
 class _Handler(SimpleHTTPRequestHandler):
-    """Files with `HEADERS`, and nothing on the terminal."""
+    """The files of one folder with `HEADERS`; no lists of them, and nothing on the terminal.
+
+    Asked for by another name than this machine's it refuses: a page elsewhere whose name leads here
+    (DNS rebinding) could else read what is served.
+    """
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {
         ".js": "text/javascript",
@@ -34,6 +45,31 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """The answer to GET and HEAD but for the body."""
+        host, _, port = self.headers.get("Host", "").partition(":")
+        if host not in _OWN_NAMES or port not in ("", str(self.server.server_port)):  # type: ignore[attr-defined]
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return None
+        try:
+            inside = self._is_of_the_site(self.translate_path(self.path))
+        except ValueError:
+            # A NUL, or a surrogate that no name of a file has.
+            inside = False
+        if not inside:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return None
+        return super().send_head()
+
+    def _is_of_the_site(self, path: str) -> bool:
+        """Whether the path is, links followed, a file in the folder or the folder with its page."""
+        folder, real = os.path.realpath(self.directory), os.path.realpath(path)
+        if os.path.isdir(real):
+            real = os.path.join(real, "index.html")
+        return (
+            os.path.isfile(real) and os.path.commonpath([folder, os.path.realpath(real)]) == folder
+        )
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -59,8 +59,9 @@ export async function checkedFile(read, table, name, onBytes) {
     if (hex !== entry.sha256) problem = "is damaged: its SHA-256 is not the listed one";
   }
   if (problem) {
-    // What was kept for offline use must not stay damaged.
-    for (const key of (await globalThis.caches?.keys()) ?? []) await caches.delete(key);
+    // What offline.js kept of this site must not stay damaged; others of the origin keep theirs.
+    const own = `quod ${new URL("./", import.meta.url).href} `;
+    for (const key of (await globalThis.caches?.keys()) ?? []) if (key.startsWith(own)) await caches.delete(key);
     throw new InputError(`${name} ${problem}; load the page again, or upload the site again`);
   }
   return bytes;

@@ -1,12 +1,14 @@
 /** Keeps the files of the site, so that it works without a connection once it has been used. */
-const version = "quod-VERSION";
 const scope = /** @type {any} */ (globalThis);
+// An origin may have many sites: each has a cache of its own, named by where it is.
+const own = `quod ${scope.registration.scope} `;
+const version = `${own}VERSION`;
 
 scope.addEventListener("install", () => scope.skipWaiting());
 
 scope.addEventListener("activate", (/** @type {any} */ event) => {
   const others = async () => {
-    for (const key of await caches.keys()) if (key.startsWith("quod-") && key !== version) await caches.delete(key);
+    for (const key of await caches.keys()) if (key.startsWith(own) && key !== version) await caches.delete(key);
     await scope.clients.claim();
   };
   event.waitUntil(others());
@@ -14,13 +16,14 @@ scope.addEventListener("activate", (/** @type {any} */ event) => {
 
 /** @param {Request} request */
 async function answer(request) {
-  const kept = await caches.match(request);
+  const cache = await caches.open(version);
+  const kept = await cache.match(request);
   if (kept) return kept;
   const response = await fetch(request);
   if (response.status === 200) {
     // A full disk is no reason to fail.
     const copy = response.clone();
-    caches.open(version).then((cache) => cache.put(request, copy)).catch(() => {});
+    cache.put(request, copy).catch(() => {});
   }
   return response;
 }
