@@ -239,3 +239,17 @@ def test_nothing_else_is(port: int, path: str) -> None:
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "localhost.evil.example"])
 def test_another_host_is_refused(port: int, host: str) -> None:
     assert asked(port, "/", Host=host)[0] == 421
+
+
+def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = tmp_path / "input.json"
+    example.write_text('{"root": "\\ud800"}')
+    site = tmp_path / "site"
+    command = ["export-web", str(EXAMPLE / "circuit.zkey"), "-o", str(site)]
+    command += ["--wasm", str(EXAMPLE / "circuit.wasm")]
+    for more in (["--name", "a\udcff"], ["--input", str(example)]):
+        assert entry.run([*command, *more]) == 3
+        captured = capsys.readouterr()
+        assert "lone surrogate" in captured.err
+        assert captured.err.count("\n") == 1
+        assert not site.exists()

@@ -69,6 +69,7 @@ def export_site(
     for a circuit that needs more than browsers allow, OutputError where nothing can be written.
     """
     timeline = or_null(timeline)
+    _check_text(name, "the name of the circuit")
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
@@ -78,6 +79,7 @@ def export_site(
         calculator.check(key)
     found = read_symbols(symbols, key.public) if symbols is not None else None
     document, signals = read_example(example) if example is not None else (None, ())
+    _check_text(document, "the example", example)
     with timeline.stage("record"):
         device = PlanningDevice(limbs=limbs, memory_budget=memory_budget)
         graph = record_proof(key, device)
@@ -107,7 +109,8 @@ def export_site(
             for name in ("graph.json", "witness.wasm", "verification_key.json")
         },
     }
-    text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode()
+    # The name of a file may have bytes that are no text.
+    text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     runtime = runtime_files()
     # A new version of the site must not be mixed with what browsers have kept of an old one.
     version = hashlib.sha256(text + b"".join(runtime.values())).hexdigest()[:16]
@@ -125,6 +128,16 @@ def export_site(
         memory=made.memory,
         kernels=len(kernels),
     )
+
+
+def _check_text(value: object, what: str, path: str | PathLike[str] | None = None) -> None:
+    """InputError for strings that no file can hold: with half of a pair of UTF-16 in them."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} has a lone surrogate, which is no character", path=path
+        ) from error
 
 
 def proof_graph_files(graph: ProofGraph) -> GraphFiles:
