@@ -36,16 +36,22 @@ def describe(path: Path) -> dict[str, object]:
     checks that opening the file makes are made. A pipe may be given for JSON. Raises `InputError`
     for a file of no known kind.
     """
-    name = os.fspath(path)
-    data: memoryview | bytes = read_json(path, ANY) if is_pipe(path) else map_file(path)
-    binary = {b"zkey": _zkey, b"wtns": _wtns, b"r1cs": _r1cs, b"ptau": _ptau}
-    reader = binary.get(bytes(data[:4]))
-    found = reader(path) if reader is not None else _json(data, name)
+    data = memoryview(read_json(path, ANY)) if is_pipe(path) else map_file(path)
+    return describe_bytes(data, os.fspath(path))
+
+
+def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
+    """As `describe`, for what is in memory; `name` says where it comes from."""
+    kind = bytes(data[:4]).decode("latin-1")
+    if kind in _BINARY:
+        version, reader = _BINARY[kind]
+        found = reader(Iden3File.parse(data, name, kind, version))
+    else:
+        found = _json(data, name)
     return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
 
 
-def _zkey(path: Path) -> dict[str, object]:
-    file = Iden3File.open(path, zkey.KIND, zkey.VERSION)
+def _zkey(file: Iden3File) -> dict[str, object]:
     header, section = zkey.read_zkey_header(file)
     common: dict[str, object] = {
         "kind": f"{header.protocol} proving key (zkey)",
@@ -62,7 +68,7 @@ def _zkey(path: Path) -> dict[str, object]:
             "note": _ONLY_GROTH16,
             "sections": _section_bytes(file),
         }
-    key = zkey.Zkey.open(path)
+    key = zkey.Zkey.of(file)
     return common | {
         "constraints": key.constraints,
         "domain_size": key.domain_size,
@@ -76,8 +82,8 @@ def _zkey(path: Path) -> dict[str, object]:
     }
 
 
-def _wtns(path: Path) -> dict[str, object]:
-    witness = wtns.Witness.open(path)
+def _wtns(file: Iden3File) -> dict[str, object]:
+    witness = wtns.Witness.of(file)
     small = (witness.values[:, 1:] == 0).all(axis=1)
     return {
         "kind": "witness (wtns)",
@@ -88,8 +94,8 @@ def _wtns(path: Path) -> dict[str, object]:
     }
 
 
-def _r1cs(path: Path) -> dict[str, object]:
-    system = r1cs.R1cs.open(path)
+def _r1cs(file: Iden3File) -> dict[str, object]:
+    system = r1cs.R1cs.of(file)
     return {
         "kind": "constraint system (r1cs)",
         "curve": system.curve,
@@ -107,8 +113,7 @@ def _r1cs(path: Path) -> dict[str, object]:
     }
 
 
-def _ptau(path: Path) -> dict[str, object]:
-    file = Iden3File.open(path, "ptau", PTAU_VERSION)
+def _ptau(file: Iden3File) -> dict[str, object]:
     header = file.section(1, "header")
     start = header.offset
     q = header.modulus("q")
@@ -125,7 +130,15 @@ def _ptau(path: Path) -> dict[str, object]:
     }
 
 
-def _json(data: memoryview | bytes, path: str) -> dict[str, object]:
+_BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
+    zkey.KIND: (zkey.VERSION, _zkey),
+    wtns.KIND: (wtns.VERSION, _wtns),
+    r1cs.KIND: (r1cs.VERSION, _r1cs),
+    "ptau": (PTAU_VERSION, _ptau),
+}
+
+
+def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
         # No more is copied than decides.
         content = bytes(data[: ANY.most_bytes + 1])

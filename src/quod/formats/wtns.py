@@ -47,7 +47,7 @@ class Witness:
 
     @classmethod
     def of(cls, file: Iden3File) -> Witness:
-        """As `open`, for a container in memory that nobody else writes to."""
+        """As `open`, for an open container; values are views of it."""
         header = file.section(1, "header")
         curve = read_scalar_curve(header)
         count = header.u32("the count of values")

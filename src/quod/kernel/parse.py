@@ -54,6 +54,11 @@ class _Token:
     line: int
     column: int
 
+    @property
+    def shown(self) -> str:
+        """The text, cut short, for messages."""
+        return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
+
 
 def parse(text: str, name: str = "<text>") -> Kernel:
     """The kernel that a text describes; ParseError, naming `name`, line and column, if none.
@@ -105,7 +110,7 @@ class _Parser:
     def _take(self, kind: str, what: str) -> _Token:
         token = self._next
         if token.kind != kind:
-            raise self._error(f"expected {what}, found {token.text}")
+            raise self._error(f"expected {what}, found {token.shown}")
         self._at += 1
         return token
 
@@ -120,7 +125,7 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._accept(text):
-            raise self._error(f"expected {text}, found {self._next.text}")
+            raise self._error(f"expected {text}, found {self._next.shown}")
 
     def _list(self, end: str, item: Callable[[], T]) -> list[T]:
         """Items with commas between, up to the mark that ends them."""
@@ -134,7 +139,7 @@ class _Parser:
     def _integer(self, what: str) -> int:
         token = self._take("number", what)
         if not re.fullmatch(r"-?\d+", token.text):
-            raise self._error(f"expected {what}, found {token.text}", token)
+            raise self._error(f"expected {what}, found {token.shown}", token)
         return self._digits(token)
 
     def _digits(self, token: _Token) -> int:
@@ -147,7 +152,7 @@ class _Parser:
         try:
             decoded: str = json.loads(token.text)
         except ValueError:
-            raise self._error(f"{token.text} is no text in JSON form", token) from None
+            raise self._error(f"{token.shown} is no text in JSON form", token) from None
         return decoded
 
     def _global_name(self) -> str:
@@ -236,7 +241,7 @@ class _Parser:
         """A value that is defined here, with its type."""
         token = self._take("value", "a value")
         if token.text in self._values:
-            raise self._error(f"{token.text} is defined twice", token)
+            raise self._error(f"{token.shown} is defined twice", token)
         self._expect(":")
         value = Value(self._type(), self._builder)
         self._values[token.text] = value
@@ -245,7 +250,7 @@ class _Parser:
     def _operand(self) -> Value:
         token = self._take("value", "a value")
         if token.text not in self._values:
-            raise self._error(f"{token.text} is not defined", token)
+            raise self._error(f"{token.shown} is not defined", token)
         return self._values[token.text]
 
     def _literal(self) -> int | float | bool | str:
@@ -258,7 +263,7 @@ class _Parser:
         if token.kind == "number":
             whole = re.fullmatch(r"-?\d+", token.text)
             return self._digits(token) if whole else float(token.text)
-        raise self._error(f"expected a constant, found {token.text}", token)
+        raise self._error(f"expected a constant, found {token.shown}", token)
 
     # --- ops
 
@@ -283,7 +288,7 @@ class _Parser:
             self._expect("=")
         token = self._take("word", "an op")
         if token.text not in OPS:
-            raise self._error(f"there is no op {token.text}", token)
+            raise self._error(f"there is no op {token.shown}", token)
         op = Op(token.text, (), tuple(results), {}, (), Location(self._name, begin.line))
         for result in results:
             result.op = op

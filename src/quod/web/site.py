@@ -20,6 +20,7 @@ from quod.device.planning import DEFAULT_MEMORY_BUDGET, PlanningDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
+from quod.formats.names import circuit_name
 from quod.formats.output import Content
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.verifier import VerifyingKey
@@ -60,10 +61,10 @@ def export_site(
 ) -> Site:
     """Writes the site of a key and circom's witness calculator to a folder, which is made.
 
-    `name` is what the page calls the circuit, by default the name of the key's file. `symbols` (a
-    .sym file) or `example` (an input, which the page offers to everyone who opens it) name the
-    input signals. `limbs` says how elements are held in the browser; `memory_budget` is in bytes of
-    the browser's GPU.
+    `name` is what the page calls the circuit, by default what `circuit_name` makes of the key's
+    path. `symbols` (a .sym file) or `example` (an input, which the page offers to everyone who
+    opens it) name the input signals. `limbs` says how elements are held in the browser;
+    `memory_budget` is in bytes of the browser's GPU.
 
     InputError for a malformed file, MismatchError for a calculator of another circuit, DeviceError
     for a circuit that needs more than browsers allow, OutputError where nothing can be written.
@@ -93,7 +94,7 @@ def export_site(
     site = {
         "schema": SCHEMA,
         "quod": __version__,
-        "name": name or Path(zkey).stem,
+        "name": name or circuit_name(Path(zkey)),
         "curve": key.curve,
         "variables": key.variables,
         "public": key.public,

@@ -29,11 +29,12 @@ _MANY = 4
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
     """What there is to measure about one key and witness; `device` as for `quod groth16 prove`."""
     from quod.formats import Zkey, public_to_json, write_all_atomically
+    from quod.formats.names import circuit_name
     from quod.groth16 import ProvingKey
 
     opened = Zkey.open(zkey)
     circuit: dict[str, Parameter] = {
-        "circuit": zkey.resolve().parent.name,
+        "circuit": circuit_name(zkey),
         "curve": opened.curve,
         "constraints": opened.constraints,
     }

@@ -33,10 +33,11 @@ many times the proof with the key resident."""
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
     """Start-up, and proofs by the command with one key and witness, within a budget."""
     from quod.formats import Zkey
+    from quod.formats.names import circuit_name
 
     opened = Zkey.open(zkey)
     circuit: dict[str, Parameter] = {
-        "circuit": zkey.resolve().parent.name,
+        "circuit": circuit_name(zkey),
         "curve": opened.curve,
         "constraints": opened.constraints,
     }

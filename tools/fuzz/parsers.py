@@ -1,0 +1,198 @@
+"""Everything of Quod that reads bytes from outside, with well-formed input of each."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from quod.curve import encoding
+from quod.curve.parameters import CURVES
+from quod.device.compiled_code import CompiledCode
+from quod.errors import QuodError
+from quod.formats import (
+    R1cs,
+    Witness,
+    Zkey,
+    parse_proof,
+    parse_public,
+    parse_verification_key,
+)
+from quod.formats.iden3 import Iden3File
+from quod.formats.inspect import describe_bytes
+from quod.kernel.parse import parse as parse_ir
+from quod.kernel.verify import verify
+from quod.target.ptx_interpreter.parse import parse as parse_ptx
+from quod.web.signals import parse_example, parse_symbols
+from quod.web.witness_wasm import parse_calculator
+from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
+
+TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
+FORMATS = TESTS / "data" / "formats"
+EXAMPLE = TESTS.parent / "examples" / "membership"
+
+CURVES_OF_SEEDS = ("bn254", "bls12_381")
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A reader, input that it takes, how that is damaged, and how it may refuse."""
+
+    read: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    mutation: Mutation
+    refusals: tuple[type[Exception], ...] = (QuodError,)
+
+
+def _zkey(data: bytes) -> None:
+    Zkey.of(Iden3File.parse(memoryview(data), "zkey", "zkey", 1)).check_points_below_modulus()
+
+
+def _wtns(data: bytes) -> None:
+    Witness.of(Iden3File.parse(memoryview(data), "wtns", "wtns", 2))
+
+
+def _r1cs(data: bytes) -> None:
+    system = R1cs.of(Iden3File.parse(memoryview(data), "r1cs", "r1cs", 1))
+    assert len(system.wire_labels) == system.wires
+    assert all(matrix.rows == system.constraints for matrix in system.matrices)
+
+
+def _public(data: bytes) -> None:
+    # The larger of the two primes.
+    parse_public(data, curve="bls12_381")
+
+
+def _ir(data: bytes) -> None:
+    verify(parse_ir(data.decode("utf-8", "replace")))
+
+
+def _ptx(data: bytes) -> None:
+    parse_ptx(data.decode("utf-8", "replace"))
+
+
+def _inspect(data: bytes) -> None:
+    describe_bytes(memoryview(data), "file")
+
+
+def _formats(name: str) -> list[bytes]:
+    return [(FORMATS / curve / name).read_bytes() for curve in CURVES_OF_SEEDS]
+
+
+def _powers_of_tau() -> bytes:
+    prime = CURVES["bn254"].fq.value.to_bytes(32, "little")
+    header = struct.pack("<I", 32) + prime + struct.pack("<II", 12, 28)
+    sections = [struct.pack("<IQ", 1, len(header)) + header, struct.pack("<IQ", 12, 0)]
+    return b"ptau" + struct.pack("<II", 1, len(sections)) + b"".join(sections)
+
+
+def _calculator() -> bytes:
+    """A module with what circom's exports: three imports, eight functions, one of them constant."""
+
+    def section(number: int, items: Sequence[bytes]) -> bytes:
+        body = bytes([len(items)]) + b"".join(items)
+        return bytes([number, len(body)]) + body
+
+    def name(text: str) -> bytes:
+        return bytes([len(text)]) + text.encode()
+
+    names = (
+        "init", "getWitness", "setInputSignal", "getInputSignalSize", "readSharedRWMemory",
+        "getWitnessSize", "getVersion",
+    )  # fmt: skip
+    imports = [name("runtime") + name(text) + b"\0\0" for text in ("error", "log", "print")]
+    exports = [name(text) + bytes([0, 3 + number]) for number, text in enumerate(names)]
+    bodies = [b"\4\0\x41\5\x0b" for _ in names]
+    return b"\0asm\1\0\0\0" + b"".join(
+        (
+            section(1, [b"\x60\0\1\x7f"]),
+            section(2, imports),
+            section(3, [b"\0"] * len(names)),
+            section(7, exports),
+            section(10, bodies),
+        )
+    )
+
+
+def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
+    """Decoders with encodings of the generator and of infinity."""
+
+    found: list[tuple[Callable[[bytes], object], list[bytes]]] = []
+
+    def add(form: str, degree: int, curve: str, *first: object, **options: object) -> None:
+        parameters = CURVES[curve]
+        generator = parameters.g1.generator if degree == 1 else parameters.g2.generator
+        encode = getattr(encoding, f"encode_{form}_g{degree}")
+        decode = getattr(encoding, f"decode_{form}_g{degree}")
+        seeds = [encode(*first, point, **options) for point in (generator, None)]
+        found.append((partial(decode, *first, **options), seeds))
+
+    for degree in (1, 2):
+        add("eip2537", degree, "bls12_381")
+        for compressed in (True, False):
+            add("zcash", degree, "bls12_381", compressed=compressed)
+            for curve in ("bn254", "bls12_377"):
+                add("arkworks", degree, curve, CURVES[curve], compressed=compressed)
+    add("eip196", 1, "bn254")
+    add("eip197", 2, "bn254")
+    return found
+
+
+def _point_parser() -> Parser:
+    """All decoders in one: the first byte of an input says which."""
+    decoders = _points()
+
+    def read(data: bytes) -> object:
+        decode, _ = decoders[data[0] % len(decoders)] if data else decoders[0]
+        return decode(data[1:])
+
+    def mutation(random: Random, data: bytes) -> bytes:
+        return data[:1] + of_bytes(random, data[1:])
+
+    seeds = [bytes([number]) + seed for number, (_, own) in enumerate(decoders) for seed in own]
+    return Parser(read, seeds, mutation)
+
+
+def _compiled() -> bytes:
+    text = b'{"stored": [0, 2], "atomic": [], "shared_bytes": 64, "entry": "saxpy", '
+    text += b'"dynamic_shared_bytes": 0}'
+    return struct.pack("<I", len(text)) + text + b"\x7fELF code"
+
+
+def all_parsers() -> dict[str, Parser]:
+    """Every parser by its name."""
+    golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
+    ptx = sorted((TESTS / "target" / "golden").glob("*.ptx"))
+    proofs, publics, keys = map(_formats, ("proof.json", "public.json", "verification_key.json"))
+    zkeys, witnesses, systems = map(_formats, ("circuit.zkey", "witness.wtns", "circuit.r1cs"))
+    other = (FORMATS / "bn254" / "plonk.zkey").read_bytes()
+    symbols = (EXAMPLE / "circuit.sym").read_bytes().splitlines(keepends=True)
+    few = b"".join(symbols[:20] + symbols[-5:])
+    unconstrained = (FORMATS / "unconstrained.r1cs").read_bytes()
+    return {
+        "zkey": Parser(_zkey, zkeys, of_container),
+        "wtns": Parser(_wtns, witnesses, of_container),
+        "r1cs": Parser(_r1cs, [*systems, unconstrained], of_container),
+        "inspect": Parser(
+            _inspect, [*zkeys, *witnesses, *systems, other, _powers_of_tau()], of_container
+        ),
+        "inspect-json": Parser(_inspect, [*proofs, *publics, *keys], of_json),
+        "proof": Parser(lambda data: parse_proof(data, curve="bn254"), proofs[:1], of_json),
+        "public": Parser(_public, publics, of_json),
+        "verification-key": Parser(parse_verification_key, keys, of_json),
+        "input": Parser(parse_example, [(EXAMPLE / "input.json").read_bytes()], of_json),
+        "sym": Parser(lambda data: parse_symbols(data, 3), [few], of_text),
+        "wasm": Parser(parse_calculator, [_calculator()], of_bytes),
+        "ir": Parser(_ir, [path.read_bytes() for path in golden], of_text),
+        "ptx": Parser(_ptx, [path.read_bytes() for path in ptx], of_text),
+        "point": _point_parser(),
+        "compiled": Parser(
+            CompiledCode.unpack,
+            [_compiled()],
+            of_bytes,
+            (ValueError, KeyError, TypeError, struct.error),
+        ),
+    }
