@@ -268,6 +268,35 @@ def test_parse_errors(text: str, line: int, column: int, message: str) -> None:
     assert (caught.value.line, caught.value.column) == (line, column)
 
 
+DEEP = "  if %n {\n" * 65
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (HEAD + DEEP, 65, "more than 64 regions lie within each other"),
+        (HEAD + "  if %n {\n" * 5000, 65, "more than 64 regions lie within each other"),
+        ("kernel @k(%n: " + "ptr<" * 5000, 1, "a pointer leads to numbers, not to pointers"),
+        (HEAD + f"  %0: u32 = const {LONG}", 2, "an integer of 5000 digits is too long"),
+        (f"kernel @k() workgroup {LONG}", 1, "an integer of 5000 digits is too long"),
+        (HEAD + f"  yield %{LONG}", 2, f"%{'9' * 196}..."),
+        (HEAD + f"  yield [a = {LONG}]", 2, "an integer of 5000 digits is too long"),
+    ],
+)
+def test_texts_that_go_deep_or_on_for_long(text: str, line: int, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text, "broken.ir")
+    assert caught.value.line == line
+    assert str(caught.value).endswith(f": {message}")
+
+
+def test_the_deepest_regions_that_are_read() -> None:
+    text = HEAD + "  %0: bool = const true\n" + "  if %0 {\n" * 63 + "  }\n" * 63 + "}\n"
+    read = parse(text)
+    assert to_text(parse(to_text(read))) == to_text(read)
+
+
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_damaged_text_is_refused_or_read(data: st.DataObject) -> None:

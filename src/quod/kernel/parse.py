@@ -24,6 +24,8 @@ T = TypeVar("T")
 _MOST_DEPTH = 64
 # Of an integer: more than any constant of a kernel, and what Python reads in no time.
 _MOST_DIGITS = 320
+# Of what is wrong, which quotes the text.
+_LONGEST_MESSAGE = 200
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\#[^\n]*)
@@ -44,6 +46,8 @@ class ParseError(KernelError):
 
     def __init__(self, message: str, name: str, line: int, column: int) -> None:
         self.line, self.column = line, column
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE - 3]}..."
         super().__init__(f"{name}:{line}:{column}: {message}")
 
 
@@ -53,11 +57,6 @@ class _Token:
     text: str
     line: int
     column: int
-
-    @property
-    def shown(self) -> str:
-        """The text, cut short, for messages."""
-        return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
 
 
 def parse(text: str, name: str = "<text>") -> Kernel:
@@ -110,7 +109,7 @@ class _Parser:
     def _take(self, kind: str, what: str) -> _Token:
         token = self._next
         if token.kind != kind:
-            raise self._error(f"expected {what}, found {token.shown}")
+            raise self._error(f"expected {what}, found {token.text}")
         self._at += 1
         return token
 
@@ -125,7 +124,7 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._accept(text):
-            raise self._error(f"expected {text}, found {self._next.shown}")
+            raise self._error(f"expected {text}, found {self._next.text}")
 
     def _list(self, end: str, item: Callable[[], T]) -> list[T]:
         """Items with commas between, up to the mark that ends them."""
@@ -139,7 +138,7 @@ class _Parser:
     def _integer(self, what: str) -> int:
         token = self._take("number", what)
         if not re.fullmatch(r"-?\d+", token.text):
-            raise self._error(f"expected {what}, found {token.shown}", token)
+            raise self._error(f"expected {what}, found {token.text}", token)
         return self._digits(token)
 
     def _digits(self, token: _Token) -> int:
@@ -152,7 +151,7 @@ class _Parser:
         try:
             decoded: str = json.loads(token.text)
         except ValueError:
-            raise self._error(f"{token.shown} is no text in JSON form", token) from None
+            raise self._error(f"{token.text} is no text in JSON form", token) from None
         return decoded
 
     def _global_name(self) -> str:
@@ -241,7 +240,7 @@ class _Parser:
         """A value that is defined here, with its type."""
         token = self._take("value", "a value")
         if token.text in self._values:
-            raise self._error(f"{token.shown} is defined twice", token)
+            raise self._error(f"{token.text} is defined twice", token)
         self._expect(":")
         value = Value(self._type(), self._builder)
         self._values[token.text] = value
@@ -250,7 +249,7 @@ class _Parser:
     def _operand(self) -> Value:
         token = self._take("value", "a value")
         if token.text not in self._values:
-            raise self._error(f"{token.shown} is not defined", token)
+            raise self._error(f"{token.text} is not defined", token)
         return self._values[token.text]
 
     def _literal(self) -> int | float | bool | str:
@@ -263,7 +262,7 @@ class _Parser:
         if token.kind == "number":
             whole = re.fullmatch(r"-?\d+", token.text)
             return self._digits(token) if whole else float(token.text)
-        raise self._error(f"expected a constant, found {token.shown}", token)
+        raise self._error(f"expected a constant, found {token.text}", token)
 
     # --- ops
 
@@ -288,7 +287,7 @@ class _Parser:
             self._expect("=")
         token = self._take("word", "an op")
         if token.text not in OPS:
-            raise self._error(f"there is no op {token.shown}", token)
+            raise self._error(f"there is no op {token.text}", token)
         op = Op(token.text, (), tuple(results), {}, (), Location(self._name, begin.line))
         for result in results:
             result.op = op

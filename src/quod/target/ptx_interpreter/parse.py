@@ -95,6 +95,8 @@ _NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 # Numbers of a declaration: sizes, counts and alignments.
 _MOST_DIGITS = 10
+# Of what is wrong, which quotes the text.
+_LONGEST_MESSAGE = 200
 # What calls pass is declared in one scope; PTX has no use for more within each other.
 _MOST_SCOPES = 8
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
@@ -110,6 +112,8 @@ class _Parser:
         self._scopes: list[dict[str, str]] = []
 
     def _error(self, problem: str, line: int) -> InterpreterError:
+        if len(problem) > _LONGEST_MESSAGE:
+            problem = f"{problem[: _LONGEST_MESSAGE - 3]}..."
         return InterpreterError(problem, Location(self._file, line))
 
     def parse(self) -> Module:
@@ -134,6 +138,8 @@ class _Parser:
                 elif line.endswith(";"):
                     self._declaration(" ".join(held), begun)
                     held = []
+            elif line in ("{", "}") and len(held) > 1:
+                raise self._error("a statement has no semicolon", begun)
             elif line == "{":
                 # What a call passes is declared in a scope of its own.
                 if len(self._scopes) == _MOST_SCOPES:
@@ -165,7 +171,7 @@ class _Parser:
             return
         found = _SHARED.match(text)
         if not found:
-            raise self._error(f"{_shown(text)} is no declaration that is known here", line)
+            raise self._error(f"{text!r} is no declaration that is known here", line)
         extern, alignment, bits, name, count = found.groups()
         size = None if extern else self._number(count, line) * int(bits) // 8
         aligned = self._number(alignment, line) if alignment else int(bits) // 8
@@ -174,7 +180,7 @@ class _Parser:
     def _routine(self, header: str, line: int) -> Routine:
         found = _ROUTINE.match(header)
         if not found:
-            raise self._error(f"{_shown(header.strip())} begins no routine", line)
+            raise self._error(f"{header.strip()!r} begins no routine", line)
         kind, results, name, parameters, directives = found.groups()
         location = Location(self._file, line)
         routine = Routine(name, location, self._parameters(parameters, line))
@@ -198,7 +204,7 @@ class _Parser:
     def _parameter(self, text: str, line: int) -> Parameter:
         found = _PARAMETER.fullmatch(text)
         if not found:
-            raise self._error(f"{_shown(text)} is no parameter that is known here", line)
+            raise self._error(f"{text!r} is no parameter that is known here", line)
         type_, name, count = found.groups()
         return Parameter(name, type_, int(type_[1:]) // 8 * self._number(count or "1", line))
 
@@ -233,7 +239,7 @@ class _Parser:
             return
         found = _INSTRUCTION.fullmatch(text)
         if not found:
-            raise self._error(f"{_shown(text)} is no instruction", line)
+            raise self._error(f"{text!r} is no instruction", line)
         negation, guard, opcode, text = found.groups()
         operands = tuple(part.strip() for part in _OPERAND.findall(self._renamed(text)))
         if any(part[-1] != _CLOSING.get(part[0], part[-1]) for part in operands):
@@ -270,7 +276,7 @@ class _Parser:
     def _registers(self, routine: Routine, text: str, line: int) -> None:
         _, type_, names = (text.split(None, 2) + ["", ""])[:3]
         if not names:
-            raise self._error(f"{_shown(text)} declares no registers", line)
+            raise self._error(f"{text!r} declares no registers", line)
         for name in (part.strip() for part in names.split(",")):
             ranged = _RANGE.fullmatch(name)
             key, count = (ranged[1], self._number(ranged[2], line)) if ranged else (name, None)
@@ -292,10 +298,6 @@ def _without_comments(line: str) -> str:
         kept.append(line[at:slash] if stop >= 0 else line[at : slash + 1])
         at = stop + 2 if stop >= 0 else slash + 1
     return "".join(kept) + line[at:]
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
 def parse(text: str) -> Module:

@@ -1,0 +1,109 @@
+"""Where small inputs may come from, and how much of them is read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.formats import read_proof, read_public, read_verification_key
+from quod.formats.source import read_file, read_small
+from quod.web.signals import read_example, read_symbols
+from quod.web.witness_wasm import read_calculator
+from tests.formats.tiny import DATA, piped
+
+# Every reader of a small file.
+READERS: dict[str, Callable[[str], object]] = {
+    "proof": lambda path: read_proof(path, curve="bn254"),
+    "public": lambda path: read_public(path, curve="bn254"),
+    "verification key": read_verification_key,
+    "symbols": lambda path: read_symbols(path, 1),
+    "input": read_example,
+    "calculator": read_calculator,
+}
+
+
+def small(path: str | Path) -> bytes:
+    return read_small(path, limit=100, what="a test")
+
+
+@pytest.mark.parametrize("size", [1, 99, 100])
+def test_files_and_pipes_up_to_the_limit(tmp_path: Path, size: int) -> None:
+    data = os.urandom(size)
+    (tmp_path / "file").write_bytes(data)
+    assert small(tmp_path / "file") == data
+    with piped(data) as pipe:
+        assert small(pipe) == data
+
+
+def test_more_than_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(101))
+    with pytest.raises(InputError, match=r"file: is longer than a test may be \(100 bytes\)"):
+        small(tmp_path / "file")
+    with piped(bytes(101)) as pipe, pytest.raises(InputError, match="is longer than a test"):
+        small(pipe)
+
+
+def test_a_length_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
+    # No disk has it: it is a hole.
+    with open(tmp_path / "file", "wb") as file:
+        os.truncate(file.fileno(), 1 << 40)
+    for read in READERS.values():
+        with pytest.raises(InputError, match="is longer than"):
+            read(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev/urandom", "folder", "socket"])
+def test_devices_folders_and_sockets_are_refused(tmp_path: Path, name: str, path: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        if path == "socket":
+            place = os.getcwd()
+            os.chdir(tmp_path)  # names of sockets are short
+            server.bind("socket")
+            os.chdir(place)
+        part = "but a folder" if path == "folder" else "neither a regular file nor a pipe"
+        with pytest.raises(InputError, match=part) as error:
+            READERS[name](str(tmp_path / path))
+    assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [("absent", "does not exist"), ("nul\0", "could not be read"), ("\ud800", "could not be read")],
+)
+def test_what_is_not_there(tmp_path: Path, name: str, path: str, part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        READERS[name](str(tmp_path / path))
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for read in (*READERS.values(), read_file):
+        with pytest.raises(InputError, match="is empty"):
+            read(str(tmp_path / "file"))
+    with piped(b"") as pipe, pytest.raises(InputError, match="is empty"):
+        small(pipe)
+
+
+def test_readers_take_pipes() -> None:
+    for name, file in (("proof", "proof.json"), ("verification key", "verification_key.json")):
+        with piped((DATA / "bn254" / file).read_bytes()) as pipe:
+            assert READERS[name](pipe) == READERS[name](str(DATA / "bn254" / file))
+
+
+def test_a_whole_file_in_memory_of_its_own(tmp_path: Path) -> None:
+    data = os.urandom(100_000)
+    (tmp_path / "file").write_bytes(data)
+    content = read_file(tmp_path / "file")
+    os.truncate(tmp_path / "file", 0)
+    assert content == data
+    assert content.readonly
+    with piped(b"x") as pipe, pytest.raises(InputError, match="is not a regular file"):
+        read_file(pipe)
