@@ -106,7 +106,9 @@ def of_json(random: Random, data: bytes) -> bytes:
                 del holder[key]
             case 3:
                 if isinstance(holder, list):
-                    holder[key:key] = [holder[key]] * random.choice((1, 2, 300))
+                    # Many of what is small only: what is repeated may be repeated again.
+                    many = random.choice((1, 2, 300 if isinstance(holder[key], str) else 3))
+                    holder[key:key] = [holder[key]] * many
                 else:
                     holder[_text(random)] = holder[key]
         if not document:
