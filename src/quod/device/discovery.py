@@ -3,6 +3,7 @@
 ==============================  ================================================================
 ``cpu``                         computes as suits the processor
 ``cpu:ifma``, ``cpu:scalar``    force how field elements are held
+``cpu:checked``                 interprets kernels and checks all they do, slowly
 ``cuda``, ``cuda:1``            the first NVIDIA GPU, or the one of that number
 ``webgpu``, ``webgpu:1``        any GPU, through WebGPU: the best adapter, or the one of that number
 ``webgpu:llvmpipe``             the adapter that has this in its name
@@ -144,29 +145,43 @@ def open_device(
     threads: int | None = None,
     strategy: str | None = None,
     memory_budget: int | None = None,
+    checked: bool = False,
 ) -> AnyDevice:
     """Opens a device by its name.
 
     `threads` is how many threads of a processor compute, by default all that the process may run
     on. `strategy` says the same as the part of its name behind the colon, `memory_budget` how many
-    bytes plans may count on, by default what is free now. Raises DeviceError if there is no such
-    device on this machine.
+    bytes plans may count on, by default what is free now. With `checked` a processor interprets
+    kernels and refuses, with the line, what the language leaves undefined (`quod.device.checked`);
+    so does the name ``cpu:checked``. Raises DeviceError if there is no such device on this machine.
     """
+    if name == "cpu:checked":
+        name, checked = "cpu", True
     kind, colon, way = name.partition(":")
     if kind == "cpu" and (way in STRATEGIES or not colon):
         if way and strategy not in (None, way):
             raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
+        if checked:
+            from quod.device.checked import CheckedCpuDevice
+
+            return CheckedCpuDevice(
+                strategy=way or strategy, threads=threads, memory_budget=memory_budget
+            )
         return CpuDevice(strategy=way or strategy, threads=threads, memory_budget=memory_budget)
     is_cuda = kind == "cuda" and ((way.isascii() and way.isdecimal()) or not colon)
     is_webgpu = is_webgpu_name(name)
     if not is_cuda and not is_webgpu and name not in _EMULATED:
-        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cuda", "cuda:0"]
+        names = ["cpu", *(f"cpu:{way}" for way in STRATEGIES), "cpu:checked", "cuda", "cuda:0"]
         names += ["webgpu", "webgpu:0", *_EMULATED]
         import difflib
 
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else "`quod devices` lists those there are"
         raise DeviceError(f"there is no device {name!r}; {hint}")
+    if checked:
+        raise DeviceError(
+            f"kernels are checked on the processor, cpu; {name} runs them as they are"
+        )
     if threads is not None or strategy is not None:
         raise DeviceError(f"threads and strategies are a processor's; {name} takes neither")
     if is_cuda:

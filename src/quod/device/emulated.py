@@ -56,6 +56,15 @@ _LANES_AT_ONCE = 512
 """The interpreter is fastest, for each instance, with about so many."""
 
 
+def groups_at_once(kernel: Kernel) -> int:
+    """Workgroups that are interpreted in step.
+
+    Those that use fences may wait for one another, so they come one by one.
+    """
+    alone = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
+    return 1 if alone else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
+
+
 def _blocks(kernel: Kernel) -> Iterator[Block]:
     yield kernel.block
     for function in kernel.functions:
@@ -76,9 +85,7 @@ class EmulatedKernel:
         self.static = dict(static)
         self.stored = frozenset(uses.stored)
         self.traced = traced
-        # Workgroups that use fences may wait for one another, so they come one by one.
-        alone = any(op.name == "fence" for block in _blocks(traced) for op in walk(block))
-        self.groups_at_once = 1 if alone else max(1, _LANES_AT_ONCE // self.lanes)
+        self.groups_at_once = groups_at_once(traced)
         self.machine = machine
         self.signature = Signature(
             self.name, self.parameters, uses, space=space, alignment=_ADDRESS_ALIGNMENT

@@ -24,6 +24,8 @@ _BITS = 52
 _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
 _SIDE_BY_SIDE = 2
+_MOST_SPARE_BITS = 60
+"""How far the limbs may exceed the modulus: the top one shows what a quotient is guessed from."""
 
 T = TypeVar("T")
 
@@ -37,7 +39,12 @@ class Ifma52(PrimeField):
     limb_bits = _BITS
 
     def _limbs_for(self, modulus: Modulus) -> int:
-        return -(-(modulus.bits + 5) // _BITS)
+        # With room above the modulus, and no fewer bits than in memory.
+        return -(-max(modulus.bits + 5, 32 * modulus.words) // _BITS)
+
+    def _holds(self, modulus: Modulus) -> bool:
+        bits = _BITS * self._limbs_for(modulus)
+        return bits - 32 * modulus.words <= _BITS and bits - modulus.bits <= _MOST_SPARE_BITS
 
     # --- bounds
 

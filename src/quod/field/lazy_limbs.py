@@ -36,6 +36,10 @@ Form = Literal["columns", "rows", "apart", "rolled"]
 _ROOM_BITS = 3
 """Bits that limbs have above the modulus at least: sums are not reduced at once."""
 
+_MOST_SHORT = 2
+"""Bits by which a modulus may fall short of the last limb: differences are raised by multiples of
+it, of which there are more the smaller it is."""
+
 _WHOLE_COLUMNS = 13
 """The most bits of limbs whose products of 381 bits have columns of 32."""
 
@@ -98,6 +102,15 @@ class LazyLimbs(PrimeField):
 
     def _limbs_for(self, modulus: Modulus) -> int:
         return -(-max(modulus.bits + _ROOM_BITS, 32 * modulus.words) // self.limb_bits)
+
+    def _holds(self, modulus: Modulus) -> bool:
+        """The modulus reaches the last limb, or nearly, and the radix is at most a limb larger than
+        that of memory."""
+        whole = self.limb_bits * self._limbs_for(modulus)
+        return (
+            whole - 32 * modulus.words <= self.limb_bits
+            and whole - self.limb_bits <= modulus.bits + _MOST_SHORT
+        )
 
     # --- bounds
 

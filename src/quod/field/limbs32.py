@@ -12,7 +12,7 @@ from quod.field.carry_chains import KARATSUBA_WORDS, CarryChains
 from quod.field.element import Element
 from quod.field.inversion import Inversion32
 from quod.field.moduli import Modulus
-from quod.field.reduction import Reducer
+from quod.field.reduction import Reducer, row_fits
 from quod.field.saturated import SaturatedLimbs
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -35,6 +35,9 @@ class Limbs32(SaturatedLimbs):
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         super().__init__(k, modulus)
         self._reducer = Reducer(CarryChains(k), self.p, self.limb_count)
+
+    def _holds(self, modulus: Modulus) -> bool:
+        return row_fits(modulus.value, modulus.value, modulus.words)
 
     # --- products
 

@@ -59,6 +59,11 @@ def reduction_form(p: int, words: int) -> ReductionForm:
     return ReductionForm(words, 2, z, initial, None, True, each * _WORD)
 
 
+def row_fits(factors: int, p: int, words: int) -> bool:
+    """Whether rows of first factors whose bounds have that sum stay within the words."""
+    return factors + p + (1 << (32 * words - 32)) + 2 <= 1 << (32 * words)
+
+
 class Reducer:
     """Products with Montgomery reduction modulo one prime, in one kernel."""
 
@@ -76,7 +81,7 @@ class Reducer:
 
     def fits(self, factors: int) -> bool:
         """Whether `multiply` takes pairs whose first factors' bounds have that sum."""
-        return factors + self.p + (1 << (32 * self.words - 32)) + 2 <= 1 << (32 * self.words)
+        return row_fits(factors, self.p, self.words)
 
     def reduce(self, number: Words) -> list[Value]:
         """(number + a multiple of p) / 2**(32 * words), for a number of twice as many words."""

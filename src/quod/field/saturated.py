@@ -22,6 +22,10 @@ class SaturatedLimbs(PrimeField):
     def _limbs_for(self, modulus: Modulus) -> int:
         return modulus.words * 32 // self.limb_bits
 
+    def _holds(self, modulus: Modulus) -> bool:
+        # Sums of two elements below p, and the row of a product of such, stay within the words.
+        return 2 * modulus.value <= modulus.montgomery_radix
+
     def _made(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
         if self._overflows(bound):
             raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")

@@ -22,6 +22,9 @@ from quod.kernel.errors import TraceError
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
+_MOST_BITS = 521
+"""The largest moduli that are spoken of: NIST's P-521 has one."""
+
 
 class PrimeField(FieldArithmetic[Element]):
     """Arithmetic modulo one prime in one kernel.
@@ -37,6 +40,7 @@ class PrimeField(FieldArithmetic[Element]):
         self.k = k
         self.modulus = modulus
         self.p = modulus.value
+        self._check_modulus(modulus)
         self.limb_count = self._limbs_for(modulus)
         self.native_exponent = self.limb_bits * self.limb_count
         self.memory_exponent = 32 * modulus.words
@@ -47,6 +51,25 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _limbs_for(self, modulus: Modulus) -> int: ...
+
+    @abstractmethod
+    def _holds(self, modulus: Modulus) -> bool:
+        """Whether this way of holding elements takes an odd modulus: of what size, mostly."""
+
+    def _check_modulus(self, modulus: Modulus) -> None:
+        """TraceError, with the sizes that are taken, for a modulus that is not."""
+        if modulus.value < 3 or modulus.value % 2 == 0:
+            raise TraceError(
+                f"{modulus.name} has the modulus {modulus.value}; a field here has an odd prime"
+            )
+        if not self._holds(modulus):
+            # The largest number of each size stands for all of them.
+            sizes = [n for n in range(2, _MOST_BITS + 1) if self._holds(Modulus("", (1 << n) - 1))]
+            raise TraceError(
+                f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
+                f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
+                f"take moduli of {_runs(sizes)} bits"
+            )
 
     @abstractmethod
     def _product(self, a: Element, b: Element) -> Element:
@@ -228,6 +251,17 @@ class PrimeField(FieldArithmetic[Element]):
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
         maxima = tuple(max(x, y) for x, y in zip(a.maxima, b.maxima, strict=True))
         return Element(self, limbs, max(a.bound, b.bound), maxima, a.exponent)
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Rising numbers, as in ``2 to 5, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join(" to ".join(map(str, run)) for run in runs) or "no number of"
 
 
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:

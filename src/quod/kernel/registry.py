@@ -58,6 +58,8 @@ emitters: dict[str, Emitter] = {"ir": _representation}
 default_machines: dict[str, Callable[[], Machine]] = {}
 """What a target's text is for unless told otherwise, where that is not the machine of `emit`."""
 
+_TARGETS = ("llvm", "ptx", "wgsl")
+
 _registered: dict[str, RegisteredKernel] = {}
 
 
@@ -98,14 +100,34 @@ def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
     """The text of a kernel: ``ir``, or the language of a target, ``llvm``, ``ptx`` or ``wgsl``.
 
     Without a machine it is for the target's own default, else for eight lanes without special
-    features.
+    features. KernelError, with the targets that a kernel is written for, if that is none of them.
     """
     emitter = _emitter(target)
-    if machine is None and target in default_machines:
-        machine = default_machines[target]()
-    elif machine is None:
-        machine = Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
-    return emitter(find(name).trace(machine), machine)
+    found, chosen = find(name), machine or _default_machine(target)
+    try:
+        traced = found.trace(chosen)
+    except KernelError as error:
+        others = [other for other in _TARGETS if other != target and _traces(found, other)]
+        hint = f"take the target {' or '.join(others)}" if others else str(error)
+        raise KernelError(
+            f"the kernel {name} is not written for the machine of {target}; {hint}"
+        ) from error
+    return emitter(traced, chosen)
+
+
+def _default_machine(target: str) -> Machine:
+    _emitter(target)
+    if target in default_machines:
+        return default_machines[target]()
+    return Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
+
+
+def _traces(kernel: RegisteredKernel, target: str) -> bool:
+    try:
+        kernel.trace(_default_machine(target))
+    except KernelError:
+        return False
+    return True
 
 
 def _emitter(target: str) -> Emitter:

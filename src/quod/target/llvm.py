@@ -24,6 +24,7 @@ from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 from quod.target import llvm_atomics, llvm_memory, llvm_rules, llvm_subgroups
 from quod.target.llvm_control import emit_control
+from quod.target.rules import rule_of
 
 _SCALAR_NAMES = {
     types.bool_: "i1", types.u8: "i8", types.u16: "i16", types.u32: "i32", types.u64: "i64",
@@ -315,7 +316,7 @@ class BodyEmitter:
         elif op.name == "call":
             self._emit_call(op)
         else:
-            _RULES[op.name](self, op)
+            rule_of(_RULES, op, "LLVM")(self, op)
 
     def _emit_call(self, op: Op) -> None:
         function: Function = op.attributes["function"]

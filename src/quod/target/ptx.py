@@ -34,6 +34,7 @@ from quod.target.ptx_rules import (
     register_kind,
     suffix,
 )
+from quod.target.rules import rule_of
 
 ENTRY_PREFIX = "quod_"
 """Before the names of entry points and functions: PTX reserves the names of its instructions."""
@@ -352,8 +353,10 @@ class BodyEmitter:
                 rule(self, op)
             elif op.regions:
                 emit_control(self, op)
-            else:
+            elif name == "call":
                 self._emit_call(op)
+            else:
+                rule_of(_RULES, op, "PTX")
         self._known.pop()
 
     def _emit_call(self, op: Op) -> None:

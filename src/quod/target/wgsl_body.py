@@ -16,6 +16,7 @@ from quod.kernel.ir import Block, Function, Location, Op, walk
 from quod.kernel.passes import is_without_effect
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
+from quod.target.rules import rule_of
 from quod.target.wgsl_rules import LEVELS, RULES, constant_text, type_text
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Body:
         if special is not None:
             special(self, op)
             return
-        text, level = RULES[op.name](self, op)
+        text, level = rule_of(RULES, op, "WGSL")(self, op)
         self.define(op.results[0], text, level)
 
     def _nothing(self, op: Op) -> None:

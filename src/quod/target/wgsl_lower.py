@@ -103,6 +103,7 @@ class _Lowering:
 
     def run(self) -> LoweredKernel:
         k, source = self._k, self._source
+        k.location = source.location
         arguments: list[Value] = []
         names: list[str] = []
         for name, argument in zip(source.parameters, source.block.arguments, strict=True):

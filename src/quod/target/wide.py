@@ -49,12 +49,19 @@ class WideArithmetic:
         self._k = k
         self.native = native
 
+    def _no_double(self) -> KernelError:
+        """The error of a kernel that needs f64, at the line that does."""
+        where = "" if self._k.location is None else f"{self._k.location}: "
+        return KernelError(
+            f"{where}WGSL has no 64-bit floating point numbers; take f32, or a whole number"
+        )
+
     # --- parts: how a value is carried and passed
 
     def part_types(self, type_: Type) -> list[Type]:
         """The types of the values that stand for one of this type."""
         if type_ is types.f64:
-            raise KernelError("WGSL has no 64-bit floating point numbers")
+            raise self._no_double()
         if type_ is types.cc:
             return [types.bool_]
         if type_ in (types.u64, types.i64):
@@ -85,7 +92,7 @@ class WideArithmetic:
         if type_ is types.bool_:
             return words[0] != 0
         if type_ is types.f64:
-            raise KernelError("WGSL has no 64-bit floating point numbers")
+            raise self._no_double()
         return words[0] if type_ is types.u32 else self._k.bitcast(words[0], type_)
 
     def to_words(self, number: object) -> list[Value]:
@@ -151,7 +158,7 @@ class WideArithmetic:
         wide_result = any(result.type in (types.u64, types.i64) for result in op.results)
         for value in (*op.results, *op.operands):
             if value.type is types.f64:
-                raise KernelError(f"{op.location}: WGSL has no 64-bit floating point numbers")
+                raise self._no_double()
         if op.name == "const":
             number, type_ = op.attributes["value"], op.results[0].type
             if wide_result:
