@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -129,6 +128,8 @@ class Builder(MemoryBuilder):
         """Records an op of the table, folded and shared where it is pure."""
         definition = OPS.get(name)
         if definition is None:
+            import difflib
+
             close = difflib.get_close_matches(name, OPS, n=1)
             hint = f"did you mean {close[0]}?" if close else "docs/kernel-ops.md lists them"
             raise TraceError(f"there is no op {name}; {hint}")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dis
 import functools
 import os
-import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -26,9 +25,6 @@ from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
 
 _QUOD = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_INSTALLED = tuple(
-    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
 _DEEPEST = 6
 _MISSING = object()
@@ -54,12 +50,13 @@ class _Read:
     location: Location
     current: Callable[[], Any]
     value: Any
+    shown: str
     frozen: Any
 
     @classmethod
     def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _Read:
         value = current()
-        return cls(name, location, current, value, _frozen(value))
+        return cls(name, location, current, value, _short(value), _frozen(value))
 
     def is_same(self) -> bool:
         """Whether it is still what it was."""
@@ -96,7 +93,7 @@ class Outside:
         for read in self._reads or ():
             if not read.is_same():
                 raise TraceError(
-                    f"the kernel {self._name} was traced with {read.name} = {_short(read.value)}, "
+                    f"the kernel {self._name} was traced with {read.name} = {read.shown}, "
                     f"which is {_short(read.current())} now; make it a parameter behind the `*`, "
                     "or define the kernel again",
                     read.location,
@@ -157,7 +154,16 @@ def _file_of(kind: type) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    return bool(file) and not file.startswith((_QUOD, *_INSTALLED))
+    return bool(file) and not file.startswith((_QUOD, *_installed()))
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Folders of what others have written."""
+    import sysconfig
+
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(sysconfig.get_path(name) + os.sep for name in names)
 
 
 def _reads_in(function: FunctionType) -> Iterator[_Read]:

@@ -1,0 +1,551 @@
+"""Mistakes that Python would let pass without a word: each is an error at its line."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.curve.point import PointArithmetic
+from quod.device import open_device
+from quod.errors import KernelError
+from quod.field.extension import QuadraticField
+from quod.field.moduli import BN254_FQ, BN254_FR, Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import (
+    F32,
+    F64,
+    U32,
+    U64,
+    Builder,
+    Pointer,
+    TraceError,
+    Value,
+    VerificationFailure,
+    function,
+    kernel,
+    types,
+)  # fmt: skip
+from quod.kernel.interpreter import interpret
+from quod.kernel.leaving import leaving_statements
+from quod.kernel.registry import emit
+from quod.target.rules import rule_of
+from quod.target.wgsl import emit as emit_wgsl
+from quod.target.wgsl_machine import PORTABLE
+from tests.conftest import REPOSITORY
+from tests.kernel.machines import EIGHT
+from tests.kernel.refusals import refuses
+
+
+def words(numbers: list[int], modulus: Modulus) -> np.ndarray[Any, Any]:
+    size = modulus.bytes
+    return np.frombuffer(b"".join(n.to_bytes(size, "little") for n in numbers), np.uint64).copy()
+
+
+# --- control flow
+
+
+def test_effects_between_a_branch_and_its_otherwise() -> None:
+    def plain(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        y[1] = n  # here
+        with branch.otherwise():
+            y[2] = y[1]
+
+    def giving(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            branch.give(n)
+        x = y[1]  # here
+        with branch.otherwise():
+            branch.give(x)
+
+    text = "stands between a branch and its `otherwise`, and would run before or after both sides; "
+    hint = "move it before the branch or behind `otherwise`"
+    refuses(plain, TraceError, f"a store {text}{hint}")
+    refuses(giving, TraceError, f"a load {text}{hint}")
+
+
+def test_what_only_computes_may_stand_between() -> None:
+    @kernel
+    def between(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
+        i = k.local_id()
+        value = x[i]
+        with k.if_(value < 3) as branch:
+            y[i] = value
+        twice = value * 2
+        with branch.otherwise():
+            y[i] = twice
+
+    out = np.zeros(8, np.uint32)
+    interpret(between.trace(EIGHT), 1, [np.arange(8, dtype=np.uint32), out])
+    assert out.tolist() == [0, 1, 2, 6, 8, 10, 12, 14]
+
+
+def left(word: str) -> str:
+    return (
+        f"`{word}` leaves the region of a `with` while the kernel is traced, for every instance, "
+        "and what follows is not recorded; put what follows in a branch of its own, or give a "
+        "value with branch.give(...) or loop.next(...)"
+    )
+
+
+def test_leaving_a_region() -> None:
+    def returns(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3):
+            return  # here
+        y[0] = n
+
+    def breaks(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in range(3):
+            with k.if_(n < j):
+                y[0] = n
+                break  # here
+
+    def continues(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in range(3):
+            with k.range(0, n) as loop, k.if_(loop.index < j):
+                for _ in range(2):
+                    break
+                else:
+                    continue  # here
+
+    def in_otherwise(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        with branch.otherwise():
+            if n is not None:
+                return  # here
+        y[1] = n
+
+    refuses(returns, TraceError, left("return"))
+    refuses(breaks, TraceError, left("break"))
+    refuses(continues, TraceError, left("continue"))
+    refuses(in_otherwise, TraceError, left("return"))
+
+    @kernel
+    def inside(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3):
+            for j in range(3):
+                if j == 1:
+                    break
+                y[j] = n
+
+            def helper() -> int:
+                return 7
+
+            y[7] = helper()
+
+    inside.trace(EIGHT)
+
+
+def test_no_kernel_of_the_package_leaves_a_region() -> None:
+    checked = 0
+    for path in (REPOSITORY / "src" / "quod").rglob("*.py"):
+        source = path.read_text()
+        lines = source.splitlines()
+        for at, word, line in leaving_statements(source):
+            forms = ("k.if_(", "k.range(", "k.while_(", ".otherwise()")
+            assert not any(form in lines[at - 1] for form in forms), f"{path}:{line}: {word}"
+        checked += source.count("with k.if_(")
+    assert checked > 50
+
+
+def never(what: str, spelling: str) -> str:
+    return (
+        f"what {what} gives was never entered, so nothing depends on it; write `with {spelling}:`"
+    )
+
+
+def test_forms_that_are_never_entered() -> None:
+    branch = never("k.if_", "k.if_(condition)")
+    loop = never("k.range", "k.range(start, stop) as loop")
+
+    def bare(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        k.if_(n < 3)  # here
+        y[0] = n
+
+    def python_if(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        if k.if_(n < 3):  # here
+            y[0] = n
+
+    def python_for(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in k.range(0, n):  # here
+            y[j] = n
+
+    def unused_loop(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        loop = k.range(0, n)  # here
+        y[loop.index] = n
+
+    def bare_while(k: Builder, n: U32) -> None:
+        k.while_(n)  # here
+
+    def bare_otherwise(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        branch.otherwise()  # here
+        y[1] = n
+
+    for body, message in (
+        (bare, branch), (python_if, branch), (python_for, loop), (unused_loop, loop),
+        (bare_while, never("k.while_", "k.while_(carried) as loop")),
+        (bare_otherwise, never("branch.otherwise", "branch.otherwise()")),
+    ):  # fmt: skip
+        refuses(body, TraceError, message)
+
+
+def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
+    def twice(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        branch = k.if_(n < 3)
+        with branch:
+            y[0] = n
+        with branch:  # here
+            y[1] = n
+
+    def deeper(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.range(0, n, carry=n) as loop, k.if_(loop.index < 3):
+            loop.next(loop.carried)  # here
+
+    def behind(k: Builder, n: U32) -> None:
+        with k.if_(n < 3) as branch:
+            pass
+        branch.give(n)  # here
+
+    where = (
+        "stands in the region of its own `with`, not in one inside or behind it: it is said once, "
+        "whichever way an instance goes"
+    )
+    refuses(twice, TraceError, "`with k.if_(condition)` is entered once; write another")
+    refuses(deeper, TraceError, f"loop.next(...) {where}")
+    refuses(behind, TraceError, f"branch.give(...) {where}")
+
+
+def test_a_body_that_raises_can_be_called_again() -> None:
+    state = {"fails": True}
+
+    @kernel
+    def caught(k: Builder, y: Pointer[U32]) -> None:
+        def body(k: Builder, a: Value) -> Value:
+            if state["fails"]:
+                state["fails"] = False
+                k.if_(a < 3)
+                raise ZeroDivisionError
+            return a + 1
+
+        try:
+            k.call("body", body, y[0])
+        except ZeroDivisionError:
+            y[1] = k.call("body", body, y[0])
+
+    caught.trace(EIGHT)
+
+
+def test_unknown_ops() -> None:
+    def unknown(k: Builder, n: U32) -> None:
+        k.emit("unknown", (n, n))  # here
+
+    def close(k: Builder, n: U32) -> None:
+        k.emit_many("mull_hi", (n, n))  # here
+
+    refuses(unknown, TraceError, "there is no op unknown; docs/kernel-ops.md lists them")
+    refuses(close, TraceError, "there is no op mull_hi; did you mean mul_hi?")
+
+
+# --- operators
+
+
+def test_divisions() -> None:
+    def whole(k: Builder, n: U32) -> None:
+        n / 3  # here
+
+    def fraction(k: Builder, a: F32) -> None:
+        2.0 // a  # here
+
+    refuses(
+        whole, TraceError,
+        "/ divides floats, and this is a u32; write // for the whole quotient (the op div), or "
+        "value.cast(f32) / ... for a fraction",
+    )  # fmt: skip
+    refuses(
+        fraction, TraceError,
+        "// divides integers, and this is a f32; write / for the quotient (the op div), and "
+        "(a / b).cast(i32) to round it toward zero",
+    )  # fmt: skip
+
+
+EQUAL = (
+    "whether these are equal is not known while the kernel is traced; write field.equal(a, b) or "
+    "field.is_zero(a), with `with k.if_(...)` or field.select(...)"
+)
+
+
+def test_comparisons_of_elements_and_points() -> None:
+    def equal(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
+        f = prime_field(k, BN254_FR)
+        if f.load(x, 0) == f.load(x, 1):  # here
+            y[0] = 1
+
+    def number(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
+        f = QuadraticField(prime_field(k, BN254_FQ), -1)
+        y[0] = 1 if f.load(x, 0) != 0 else 2  # here
+
+    def truth(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
+        f = prime_field(k, BN254_FR)
+        if not f.load(x, 0):  # here
+            y[0] = 1
+
+    def points(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
+        p = PointArithmetic(k, GROUPS["bn254.g1"])
+        if p.load_extended(x, 0) in (p.load_extended(x, 1),):  # here
+            y[0] = 1
+
+    def order(k: Builder, x: Pointer[U64]) -> None:
+        p = PointArithmetic(k, GROUPS["bn254.g1"])
+        max(p.load_affine(x, 0), p.load_affine(x, 1))  # here
+
+    form = "with `with k.if_(...)` or points.select(...)"
+    affine = f"write points.equal(points.extend(p), points.extend(q)), {form}"
+    refuses(equal, TraceError, EQUAL)
+    refuses(number, TraceError, EQUAL)
+    refuses(truth, TraceError, EQUAL.replace("whether these are equal", "the truth of this"))
+    extended = f"write points.equal(p, q), {form}"
+    when = "is not known while the kernel is traced"
+    refuses(points, TraceError, f"whether these are equal {when}; {extended}")
+    refuses(order, TraceError, f"which of these is less {when}; {affine}")
+
+
+def test_the_forms_that_compare() -> None:
+    @kernel
+    def compare(k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U32]) -> None:
+        i = k.local_id()
+        f = prime_field(k, BN254_FR)
+        out[i] = f.equal(f.load(x, i), f.load(y, i)).cast(types.u32)
+
+    p = BN254_FR.value
+    out = np.zeros(8, np.uint32)
+    a, b = [0, 1, p - 1, 5, 6, 7, 0, 9], [0, 1, p - 1, 5, 7, 7, p - 1, 8]
+    interpret(compare.trace(EIGHT), 1, [words(a, BN254_FR), words(b, BN254_FR), out])
+    assert out.tolist() == [int(x == y) for x, y in zip(a, b, strict=True)]
+
+
+def test_operands_of_fields() -> None:
+    def number(k: Builder, x: Pointer[U64]) -> None:
+        prime_field(k, BN254_FR).load(x, 0) * 3  # here
+
+    def other(k: Builder, x: Pointer[U64]) -> None:
+        a, b = prime_field(k, BN254_FR).load(x, 0), prime_field(k, BN254_FQ).load(x, 1)
+        prime_field(k, BN254_FR).sum_of_products([(a, b)])  # here
+
+    refuses(
+        number, TraceError,
+        "a int cannot stand beside an element of bn254.fr; write field.constant(number), or "
+        "field.times(a, number) for a small factor",
+    )  # fmt: skip
+    refuses(
+        other, TraceError,
+        "an element of bn254.fq stands where one of bn254.fr is computed with: they are different "
+        "fields, or held in different ways",
+    )  # fmt: skip
+
+
+# --- what messages name
+
+
+def test_errors_in_fields_name_the_authors_line() -> None:
+    def power(k: Builder, x: Pointer[U64]) -> None:
+        f = prime_field(k, BN254_FR)
+        f.power(f.load(x, 0), -1)  # here
+
+    def region(k: Builder, n: U32, x: Pointer[U64]) -> None:
+        f = prime_field(k, BN254_FR)
+        kept = []
+        with k.if_(n < 3):
+            kept.append(f.load(x, 0))
+        f.store(x, 1, kept[0] + kept[0])  # here
+
+    message = "an exponent is not below zero, as -1 is; take field.inverse(a) first"
+    refuses(power, TraceError, message)
+    with pytest.raises(VerificationFailure, match="uses a value from another region") as caught:
+        kernel(region).trace(EIGHT)
+    assert caught.value.location.file == __file__
+
+
+def test_bounds_that_differ() -> None:
+    def loop(k: Builder, n: U32, x: Pointer[U64]) -> None:
+        f = prime_field(k, BN254_FR)
+        with k.range(0, n, carry=f.load(x, 0)) as loop:
+            loop.next(loop.carried + loop.carried)  # here
+
+    with pytest.raises(TraceError) as caught:
+        kernel(loop).trace(EIGHT)
+    message = str(caught.value)
+    assert "an element of bn254.fr below 1p" in message
+    assert message.endswith("give each with the field's standard bounds, as `field.carried(x)`")
+    assert not any(len(word) > 40 and word.isdigit() for word in message.split())
+
+
+def test_doubles_in_wgsl_name_a_line() -> None:
+    @kernel
+    def load(k: Builder, x: Pointer[F64], y: Pointer[U32]) -> None:
+        y[0] = (x[0] + 1.0).cast(types.u32)  # here
+
+    @kernel
+    def parameter(k: Builder, a: F64, y: Pointer[U32]) -> None:
+        y[0] = 1
+
+    machine = PORTABLE.machine()
+    for definition in (load, parameter):
+        with pytest.raises(KernelError, match=r"WGSL has no 64-bit floating point") as caught:
+            emit_wgsl(definition.trace(machine), machine)
+        assert str(caught.value).startswith(f"{__file__}:")
+
+
+def test_kernels_for_other_targets() -> None:
+    with pytest.raises(KernelError) as caught:
+        emit("msm.accumulate[bn254.g1]", "wgsl")
+    assert str(caught.value) == (
+        "the kernel msm.accumulate[bn254.g1] is not written for the machine of wgsl; take the "
+        "target llvm"
+    )
+
+
+def test_an_op_without_a_rule_names_its_line() -> None:
+    @kernel
+    def one(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        y[0] = n + 1
+
+    (op,) = (op for op in one.trace(EIGHT).block.ops if op.name == "add")
+    with pytest.raises(KernelError, match=r"test_silent.*: WGSL has no rule for the op add"):
+        rule_of({}, op, "WGSL")
+
+
+# --- two fields of one name
+
+
+def test_two_moduli_of_one_name() -> None:
+    first, second = Modulus("same", BN254_FR.value), Modulus("same", BN254_FQ.value)
+
+    @kernel
+    def both(k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64]) -> None:
+        i = k.local_id()
+        for number, modulus in enumerate((first, second)):
+            f = prime_field(k, modulus)
+            a = f.load(x, i)
+            for place, result in enumerate((a * f.load(y, i), f.square(a), f.inverse(a))):
+                f.store(out, (i * 2 + number) * 3 + place, result)
+
+    rng = random.Random(7)
+    numbers = [rng.randrange(2, BN254_FR.value) for _ in range(8)]
+    others = [rng.randrange(2, BN254_FR.value) for _ in range(8)]
+    for device in (open_device("cpu"), open_device("cpu", checked=True), open_device("emulated")):
+        out = np.zeros(8 * 6 * 4, np.uint64)
+        compiled = device.compile(both, lanes=8)
+        device.launch(compiled, 1, words(numbers, first), words(others, first), out)
+        found = [int.from_bytes(part.tobytes(), "little") for part in out.reshape(-1, 4)]
+        expected = []
+        for a, b in zip(numbers, others, strict=True):
+            for modulus in (first, second):
+                p, radix = modulus.value, modulus.montgomery_radix
+                unit = pow(radix, -1, p)
+                expected += [a * b * unit % p, a * a * unit % p, pow(a, -1, p) * radix**2 % p]
+        assert found == expected
+
+
+# --- variables outside
+
+FACTOR = 3
+TABLE = [1, 2, 3]
+
+
+class Settings:
+    width = 4
+
+
+def helper(value: Value) -> Value:
+    return value * TABLE[0] + Settings.width
+
+
+@kernel
+def reads(k: Builder, y: Pointer[U32]) -> None:
+    y[k.local_id()] = helper(y[k.local_id()]) * FACTOR
+
+
+def test_a_variable_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = open_device("cpu")
+    device.compile(reads, lanes=8)
+    monkeypatch.setitem(globals(), "FACTOR", int("3"))
+    device.compile(reads, lanes=8)
+    for change, name, before, now in (
+        (lambda: monkeypatch.setitem(globals(), "FACTOR", 5), "FACTOR", "3", "5"),
+        (lambda: TABLE.__setitem__(0, 9), "TABLE", "[1, 2, 3]", "[9, 2, 3]"),
+        (lambda: monkeypatch.setattr(Settings, "width", 5), "Settings.width", "4", "5"),
+    ):
+        change()
+        for use in (lambda: device.compile(reads, lanes=8), lambda: reads.trace(EIGHT)):
+            with pytest.raises(TraceError) as caught:
+                use()
+            message = f"the kernel reads was traced with {name} = {before}, which is {now} now; "
+            assert message in str(caught.value)
+            assert str(caught.value).startswith(f"{__file__}:")
+        monkeypatch.undo()
+        TABLE[0] = 1
+        device.compile(reads, lanes=8)
+
+
+def test_a_captured_variable_that_changes() -> None:
+    factor = 3
+
+    @function
+    def scaled(k: Builder, value: Value) -> Value:
+        return value * factor
+
+    @kernel
+    def captured(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = scaled(k, y[0])
+
+    device = open_device("emulated")
+    device.compile(captured)
+    factor = 4
+    with pytest.raises(TraceError, match=r"traced with factor = 3, which is 4 now"):
+        device.compile(captured)
+
+
+def test_what_a_kernel_itself_changes_is_not_held() -> None:
+    traces: list[int] = []
+
+    @kernel
+    def counted(k: Builder, y: Pointer[U32], *, factor: int) -> None:
+        traces.append(factor)
+        y[0] = factor
+
+    device = open_device("emulated")
+    for factor in (1, 2, 1):
+        device.compile(counted, factor=factor)
+    assert traces == [1, 2]
+
+
+def test_looking_up_costs_little() -> None:
+    device = open_device("cpu")
+    device.compile(reads, lanes=8)
+    start = time.perf_counter()
+    for _ in range(1000):
+        device.compile(reads, lanes=8)
+    assert time.perf_counter() - start < 0.2, "more than 200 us a look-up"
+
+
+def test_files_are_read_for_this(tmp_path: Path) -> None:
+    """A kernel of a module that is loaded from a file is looked at, too."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from quod.kernel import *\n@kernel\ndef mine(k: Builder, n: U32) -> None:\n"
+        "    with k.if_(n < 3):\n        return\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    with pytest.raises(TraceError, match=r"mine\.py:5: `return` leaves"):
+        names["mine"].trace(EIGHT)
