@@ -24,8 +24,9 @@ _BITS = 52
 _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
 _SIDE_BY_SIDE = 2
-_MOST_SPARE_BITS = 60
-"""How far the limbs may exceed the modulus: the top one shows what a quotient is guessed from."""
+_MOST_SPARE_BITS = 50
+"""How far the limbs may exceed the modulus: it reaches the top one, from which a quotient is
+guessed."""
 
 T = TypeVar("T")
 

@@ -36,10 +36,6 @@ Form = Literal["columns", "rows", "apart", "rolled"]
 _ROOM_BITS = 3
 """Bits that limbs have above the modulus at least: sums are not reduced at once."""
 
-_MOST_SHORT = 2
-"""Bits by which a modulus may fall short of the last limb: differences are raised by multiples of
-it, of which there are more the smaller it is."""
-
 _WHOLE_COLUMNS = 13
 """The most bits of limbs whose products of 381 bits have columns of 32."""
 
@@ -109,8 +105,15 @@ class LazyLimbs(PrimeField):
         whole = self.limb_bits * self._limbs_for(modulus)
         return (
             whole - 32 * modulus.words <= self.limb_bits
-            and whole - self.limb_bits <= modulus.bits + _MOST_SHORT
+            and whole - self.limb_bits <= modulus.bits + self._most_short
         )
+
+    @property
+    def _most_short(self) -> int:
+        """Bits by which a modulus may fall short of the last limb: differences are raised by
+        multiples of it, of which there are more the smaller it is."""
+        # Below zero it must be longer: a limb of 30 bits leaves sums two.
+        return -8 if self.limb_bits == 30 else 2
 
     # --- bounds
 
