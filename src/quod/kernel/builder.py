@@ -452,25 +452,26 @@ class Builder(MemoryBuilder):
         values, static, rebuild = flatten(tuple(arguments))
         traced_key = (name, key, static)
         try:
-            hash(traced_key)
+            found = self._traced.get(traced_key)
         except TypeError as error:
             raise TraceError(
                 f"what the function {name} is fixed to cannot be a key: {error}"
             ) from None
-        if traced_key in self._tracing:
-            raise TraceError(f"the function {name} calls itself; write a loop")
-        if traced_key not in self._traced:
+        if found is None:
+            if traced_key in self._tracing:
+                raise TraceError(f"the function {name} calls itself; write a loop")
             self._tracing.append(traced_key)
             awaiting, unentered = list(self._awaiting), list(self._unentered)
             try:
-                self._traced[traced_key] = self.trace_function(name, body, values, rebuild, inline)
+                found = self.trace_function(name, body, values, rebuild, inline)
             except BaseException:
                 # Who catches it goes on as if there had been no call.
                 self._awaiting, self._unentered = awaiting, unentered
                 raise
             finally:
                 self._tracing.pop()
-        function, rebuild_results = self._traced[traced_key]
+            self._traced[traced_key] = found
+        function, rebuild_results = found
         attributes = {"function": function}
         return rebuild_results(self.record("call", values, function.result_types, attributes))
 
