@@ -10,14 +10,14 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cancellation, host
+from quod.device import cancellation, host, webgpu_copies
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
@@ -41,10 +41,10 @@ from quod.device.webgpu_memory import ALIGNMENT, WebGpuMemory
 from quod.device.webgpu_names import Strength
 from quod.device.webgpu_native import Native, WebGpuError, open_native
 from quod.device.webgpu_probe import probe
-from quod.device.webgpu_program import Program, build_program, readable_words, whole_words
+from quod.device.webgpu_program import Program, build_program
 from quod.device.webgpu_queue import Receipt, WebGpuQueue
 from quod.device.webgpu_shaders import COUNT, FILL, STATE_BYTES
-from quod.device.webgpu_staging import CHUNK_BYTES, StagingBuffer, StagingRing
+from quod.device.webgpu_staging import StagingBuffer, StagingLease, StagingRing
 from quod.device.webgpu_submission import WebGpuSubmission
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
-# Shorter uploads need no staging buffer of ours: the driver keeps a copy.
-_SMALL_BYTES = 64 << 10
-_AHEAD = 4
-"""Pieces of a long download that are on their way at a time."""
 _WATCHDOG_SECONDS = 60.0
 _SOFTWARE_WATCHDOG_SECONDS = 600.0
 _LANES_A_MULTIPROCESSOR = 1024
@@ -348,25 +344,7 @@ class WebGpuDevice:
             return target
         data = source.view(np.uint8)
         with self.using(lambda: "copying memory"):
-            allocation, start, size = whole_words(target)
-            if size <= _SMALL_BYTES:
-                padded = np.zeros(size, np.uint8)
-                padded[: data.nbytes] = data
-                self.gpu.queue.write_buffer(allocation.handle, start, padded)
-                return target
-            for at in range(0, size, CHUNK_BYTES):
-                piece = min(CHUNK_BYTES, size - at)
-                staging = self.take_staging(self.uploads, piece)
-                try:
-                    self.uploads.write(staging, data[at : at + piece])
-                    encoding = Encoding(self)
-                    encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
-                    self.queue.submit(encoding.encoder, lambda: "copying memory", target)
-                except BaseException:
-                    # Ctrl-C, mostly; the ring must not run out of buffers.
-                    self.drop_staging([], [staging])
-                    raise
-                self.uploads.give_back(staging)
+            webgpu_copies.upload(self, data, target)
         return target
 
     def download(self, buffer: Buffer, array: Array) -> None:
@@ -378,30 +356,8 @@ class WebGpuDevice:
         self._check_own(buffer)
         if not target.nbytes:
             return
-        data = target.view(np.uint8)
-        pieces: list[tuple[Receipt, StagingBuffer, Array]] = []
         with self.using(lambda: "copying memory"):
-            allocation, begin, extra = readable_words(buffer)
-            for at in range(0, data.nbytes, CHUNK_BYTES):
-                part = data[at : at + CHUNK_BYTES]
-                size = part.nbytes + extra
-                size += -size % 4
-                staging = self.take_staging(self.downloads, size)
-                encoding = Encoding(self)
-                encoding.copy(allocation.handle, begin + at, staging.handle, 0, size)
-                receipt = self.queue.submit(encoding.encoder, lambda: "copying memory", buffer)
-                self.downloads.begin_reading(staging)
-                pieces.append((receipt, staging, part))
-                if len(pieces) == _AHEAD:
-                    self._finish_piece(*pieces.pop(0), extra)
-            for piece in pieces:
-                self._finish_piece(*piece, extra)
-
-    def _finish_piece(
-        self, receipt: Receipt, staging: StagingBuffer, part: Array, extra: int
-    ) -> None:
-        self.wait_for(receipt)
-        self.finish_reading(staging, extra, part)
+            webgpu_copies.download(self, buffer, target.view(np.uint8))
 
     def _check_own(self, buffer: Buffer) -> None:
         if buffer.space is not self.space:
@@ -415,50 +371,18 @@ class WebGpuDevice:
 
     # --- staging
 
-    def take_staging(
-        self, ring: StagingRing, nbytes: int, stop: Callable[[], bool] | None = None
-    ) -> StagingBuffer:
-        """A staging buffer, waited for where all are in use; DeviceError if `stop` says so."""
-        found: list[StagingBuffer] = []
+    def lease(self, ring: StagingRing) -> StagingLease:
+        """Through which staging buffers are taken."""
+        return StagingLease(ring, self.queue)
 
-        def is_there() -> bool:
-            taken = ring.take(nbytes)
-            if taken is not None:
-                found.append(taken)
-            return taken is not None
-
-        if not self.queue.wait(is_there, stop):
-            raise DeviceError("the copy was stopped")
-        return found[0]
-
-    def take_download(self, nbytes: int) -> StagingBuffer:
-        """A staging buffer for something short to be read."""
-        return self.take_staging(self.downloads, nbytes)
-
-    def wait_for_mapping(self, staging: StagingBuffer) -> None:
-        """Waits until the host reaches what a download has put there."""
+    def read_download(self, staging: StagingBuffer, start: int, target: Array) -> None:
+        """Copies what a download has put there to host memory; waits for it first."""
         mapping = staging.mapping
         assert mapping is not None
         self.queue.wait(lambda: mapping.is_done)
         if mapping.refusal:
             raise DeviceError(f"{self.name}: a download cannot be read: {mapping.refusal}")
-
-    def finish_reading(self, staging: StagingBuffer, start: int, target: Array) -> None:
-        """Copies what a download has put there to host memory, and gives the buffer back."""
-        self.wait_for_mapping(staging)
         self.downloads.read(staging, start, target)
-        self.downloads.give_back(staging)
-
-    def drop_staging(
-        self, downloads: Sequence[StagingBuffer], uploads: Sequence[StagingBuffer]
-    ) -> None:
-        """Staging buffers of work that was given up, which the GPU may still use."""
-        if self.queue.is_dead:
-            return
-        for staging in downloads:
-            self.downloads.drop(staging)
-        for staging in uploads:
-            self.uploads.drop(staging)
 
     # --- execution
 

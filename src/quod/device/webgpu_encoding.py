@@ -13,7 +13,7 @@ import numpy as np
 
 from quod.device.buffer import Array
 from quod.device.webgpu_memory import ALIGNMENT
-from quod.device.webgpu_staging import StagingBuffer
+from quod.device.webgpu_staging import StagingBuffer, StagingLease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,7 @@ class Times:
     def read(self, device: WebGpuDevice) -> Array:
         """Two times a row of `steps`, in nanoseconds of the GPU's clock."""
         ticks = np.zeros(2 * len(self.steps), np.uint64)
-        device.downloads.read(self.staging, 0, ticks.view(np.uint8))
-        device.downloads.give_back(self.staging)
+        device.read_download(self.staging, 0, ticks.view(np.uint8))
         return (ticks.astype(np.float64) * device.tick_nanoseconds).reshape(-1, 2)
 
 
@@ -133,14 +132,14 @@ class Encoding:
             self._note(number + 1)
         self.count += 1
 
-    def finish_times(self) -> Times | None:
+    def finish_times(self, downloads: StagingLease) -> Times | None:
         """Ends the noting of times, which are read when the work is done."""
         if not self._steps:
             return None
         usage = self._device.native.wgpu.BufferUsage
         nbytes = _TIME_BYTES * 2 * len(self._steps)
         resolved = self._gpu.create_buffer(size=nbytes, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
-        staging = self._device.take_download(nbytes)
+        staging = downloads.take_short(nbytes)
         encoder = self.encoder
         encoder.resolve_query_set(self._queries, 0, 2 * len(self._steps), resolved, 0)
         encoder.copy_buffer_to_buffer(resolved, 0, staging.handle, 0, nbytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,7 +91,7 @@ class Native:
 
     def adapters(self) -> list[Any]:
         """The adapters that the system has, in the system's order."""
-        with self.errors():
+        with self.errors(), _no_display():
             found = list(self.wgpu.gpu.enumerate_adapters_sync())
         return [adapter for adapter in found if adapter.info["backend_type"] != "OpenGL"]
 
@@ -194,6 +195,28 @@ class Native:
     def told(self) -> str:
         """What the library has reported of a lost device, and not to a caller; then forgotten."""
         return self._log.take()
+
+
+@contextmanager
+def _no_display() -> Iterator[None]:
+    """Has drivers look for no display where the session has none.
+
+    They look for one by the folder that `XDG_RUNTIME_DIR` names, and libwayland prints an error for
+    each try where that is unset or relative. Nothing can be below a file, so that the try fails in
+    silence; whatever else drivers have to say goes to standard error as before.
+    """
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    if before and os.path.isabs(before):
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = os.devnull
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("XDG_RUNTIME_DIR", None)
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
 
 
 class _Log(logging.Handler):

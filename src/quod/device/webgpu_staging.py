@@ -1,15 +1,23 @@
 """Memory between the host's and the GPU's: buffers that both reach, taken and given back.
 
 Those for uploads are mapped again as soon as the GPU has read them, and are then free.
+
+Whoever copies takes them through a `StagingLease`, and what that still holds in the end is dropped:
+no copy that fails or is interrupted keeps any. Nobody waits for a buffer while holding others of
+the ring, so no two wait for each other.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from quod.device.buffer import Array
 from quod.device.webgpu_native import READ, WRITE, Mapping, Native
+from quod.device.webgpu_queue import WebGpuQueue
+from quod.errors import DeviceError
 
 CHUNK_BYTES = 8 << 20
 """Longer copies go in pieces of so many bytes."""
@@ -21,7 +29,7 @@ _SMALLEST = 4 << 10
 class StagingBuffer:
     """A buffer that the host reaches while it is mapped."""
 
-    __slots__ = ("handle", "mapping", "nbytes")
+    __slots__ = ("__weakref__", "handle", "mapping", "nbytes")
 
     def __init__(self, handle: Any, nbytes: int) -> None:
         self.handle = handle
@@ -50,33 +58,52 @@ class StagingRing:
             usage.MAP_WRITE | usage.COPY_SRC if upload else usage.MAP_READ | usage.COPY_DST
         )
         self._lock = threading.Lock()
+        # Weak: one that an interrupt has lost between two hands does not count for ever.
+        self._all: weakref.WeakSet[StagingBuffer] = weakref.WeakSet()
         self._idle: list[StagingBuffer] = []
         # Of uploads: the GPU may still read them.
         self._returning: list[StagingBuffer] = []
-        self.nbytes = 0
 
-    def take(self, nbytes: int) -> StagingBuffer | None:
-        """A buffer for at least so many bytes, mapped for an upload; None while there is none."""
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all its buffers, free or not."""
+        with self._lock:
+            return self._total()
+
+    def _total(self) -> int:
+        return sum(buffer.nbytes for buffer in self._all)
+
+    def take(
+        self, nbytes: int, held: set[StagingBuffer], *, always: bool = False
+    ) -> StagingBuffer | None:
+        """A buffer for at least so many bytes, put into `held`; mapped if it is for an upload.
+
+        None while there is none, unless it is `always` to be had.
+        """
         size = size_class(nbytes)
         with self._lock:
             self._collect()
-            found = next((buffer for buffer in self._idle if buffer.nbytes == size), None)
-            if found is not None:
-                self._idle.remove(found)
-                return found
-            if self.nbytes + size > RING_BYTES and not self._make_room(size):
+            for buffer in self._idle:
+                if buffer.nbytes == size:
+                    held.add(buffer)
+                    self._idle.remove(buffer)
+                    return buffer
+            if not self._make_room(size) and not always:
                 return None
-            self.nbytes += size
+            # Counted before it is there, so that no other thread takes its room.
+            made = StagingBuffer(None, size)
+            self._all.add(made)
         try:
             with self._native.errors():
-                handle = self._device.create_buffer(
+                made.handle = self._device.create_buffer(
                     size=size, usage=self._usage, mapped_at_creation=self._upload
                 )
         except BaseException:
             with self._lock:
-                self.nbytes -= size
+                self._all.discard(made)
             raise
-        return StagingBuffer(handle, size)
+        held.add(made)
+        return made
 
     def _collect(self) -> None:
         back = [buffer for buffer in self._returning if buffer.mapping and buffer.mapping.is_done]
@@ -85,15 +112,15 @@ class StagingRing:
             if buffer.is_mapped:
                 self._idle.append(buffer)
             else:
-                self.nbytes -= buffer.nbytes
+                self._all.discard(buffer)
 
     def _make_room(self, size: int) -> bool:
-        """Lets idle buffers of other sizes go; whether there is room then."""
-        while self._idle and self.nbytes + size > RING_BYTES:
+        """Lets idle buffers of other sizes go where there must be; whether there is room then."""
+        while (full := self._total() + size > RING_BYTES) and self._idle:
             gone = self._idle.pop(0)
-            self.nbytes -= gone.nbytes
+            self._all.discard(gone)
             gone.handle.destroy()
-        return self.nbytes + size <= RING_BYTES
+        return not full
 
     def write(self, buffer: StagingBuffer, data: Array) -> None:
         """Puts bytes into a buffer for an upload, and leaves it to the GPU."""
@@ -116,7 +143,7 @@ class StagingRing:
     def drop(self, buffer: StagingBuffer) -> None:
         """It will not be used any more."""
         with self._lock:
-            self.nbytes -= buffer.nbytes
+            self._all.discard(buffer)
         buffer.handle.destroy()
 
     def give_back(self, buffer: StagingBuffer) -> None:
@@ -129,3 +156,59 @@ class StagingRing:
             buffer.mapping = None
             with self._lock:
                 self._idle.append(buffer)
+
+
+class StagingLease:
+    """What one copy, or one run of a recording, holds of a ring; a context manager."""
+
+    def __init__(self, ring: StagingRing, queue: WebGpuQueue) -> None:
+        self._ring = ring
+        self._queue = queue
+        self._held: set[StagingBuffer] = set()
+
+    def __enter__(self) -> StagingLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def take(
+        self, nbytes: int, let_go: Callable[[], bool], stop: Callable[[], bool] | None = None
+    ) -> StagingBuffer:
+        """A buffer for at least so many bytes.
+
+        While there is none, `let_go` gives back what the caller holds, all or a part, or says that
+        there is nothing more; only then it is waited. DeviceError if `stop` says so meanwhile.
+        """
+        found: list[StagingBuffer] = []
+
+        def is_there() -> bool:
+            taken = self._ring.take(nbytes, self._held)
+            if taken is not None:
+                found.append(taken)
+            return taken is not None
+
+        while not is_there():
+            if not let_go():
+                if not self._queue.wait(is_there, stop):
+                    raise DeviceError("the copy was stopped")
+                break
+        return found[0]
+
+    def take_short(self, nbytes: int) -> StagingBuffer:
+        """A buffer for a few bytes at once, however much is held."""
+        taken = self._ring.take(nbytes, self._held, always=True)
+        assert taken is not None
+        return taken
+
+    def give_back(self, buffer: StagingBuffer) -> None:
+        """The caller is done with a buffer; the GPU may still read one for an upload."""
+        self._held.discard(buffer)
+        self._ring.give_back(buffer)
+
+    def drop(self) -> None:
+        """Ends the use of what is held, of work that was given up; the GPU may still use it."""
+        while self._held:
+            buffer = self._held.pop()
+            if not self._queue.is_dead:
+                self._ring.drop(buffer)

@@ -26,7 +26,7 @@ from quod.device.webgpu_program import (
     whole_words,
 )
 from quod.device.webgpu_queue import Receipt
-from quod.device.webgpu_staging import CHUNK_BYTES, StagingBuffer, StagingRing
+from quod.device.webgpu_staging import CHUNK_BYTES, StagingBuffer
 
 if TYPE_CHECKING:
     from quod.device.webgpu import WebGpuDevice
@@ -75,6 +75,8 @@ class WebGpuSubmission(BackgroundSubmission):
         self._with_clock = timed and device.tick_nanoseconds > 0 and not device.synchronous
         self._alone = device.synchronous or (timed and not self._with_clock)
         self._encoding = Encoding(device, timed=self._with_clock)
+        self._download_lease = device.lease(device.downloads)
+        self._upload_lease = device.lease(device.uploads)
         self._downloads: list[_Download] = []
         self._uploading: list[StagingBuffer] = []
         self._steps: list[int] = []
@@ -94,13 +96,11 @@ class WebGpuSubmission(BackgroundSubmission):
             program = device.program(self._recording)
             for kernel in program.kernels:
                 kernel.wait_until_compiled()
-            try:
+            with self._download_lease, self._upload_lease:
                 for operation in program.operations:
                     self._run_operation(operation)
                 self._flush()
                 self._drain()
-            finally:
-                self._let_go()
         self._tell_times()
 
     def _run_operation(self, operation: Operation) -> None:
@@ -174,7 +174,7 @@ class WebGpuSubmission(BackgroundSubmission):
         for at in range(0, size, CHUNK_BYTES):
             piece = min(CHUNK_BYTES, size - at)
             began = time.perf_counter_ns()
-            staging = self._take(self._device.uploads, piece)
+            staging = self._upload_lease.take(piece, self._let_go, self._stopped)
             data = source[at : at + piece]
             self._device.uploads.write(staging, data)
             self._note_host(step, began, time.perf_counter_ns())
@@ -191,18 +191,17 @@ class WebGpuSubmission(BackgroundSubmission):
             piece = min(CHUNK_BYTES, target.nbytes - at)
             size = piece + extra
             size += -size % 4
-            staging = self._take(self._device.downloads, size)
+            staging = self._download_lease.take(size, self._let_go, self._stopped)
             self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
             self._downloads.append(_Download(step, staging, extra, target[at : at + piece]))
 
-    def _take(self, ring: StagingRing, nbytes: int) -> StagingBuffer:
-        """A staging buffer; what this stream holds is submitted first where there is none."""
-        found = ring.take(nbytes)
-        if found is None:
-            self._flush()
-            self._drain()
-            found = self._device.take_staging(ring, nbytes, self._stopped)
-        return found
+    def _let_go(self) -> bool:
+        """Submits and waits for all, whose staging buffers are free then."""
+        if not self._encoding.count and not self._flights:
+            return False
+        self._flush()
+        self._drain()
+        return True
 
     def _stopped(self) -> bool:
         return self._cancellation.requested
@@ -215,12 +214,12 @@ class WebGpuSubmission(BackgroundSubmission):
             return
         encoding, downloads, uploading = self._encoding, self._downloads, self._uploading
         doing = self._doing(tuple(dict.fromkeys(self._steps)))
-        times = encoding.finish_times()
+        times = encoding.finish_times(self._download_lease)
         receipt = self._device.queue.submit(encoding.encoder, doing, self._recording)
         self._encoding = Encoding(self._device, timed=self._with_clock)
         self._downloads, self._uploading, self._steps = [], [], []
         for staging in uploading:
-            self._device.uploads.give_back(staging)
+            self._upload_lease.give_back(staging)
         for row in downloads:
             self._device.downloads.begin_reading(row.staging)
         if times is not None:
@@ -259,26 +258,16 @@ class WebGpuSubmission(BackgroundSubmission):
         if receipt.error is not None:
             raise receipt.error
         for row in flight.downloads:
-            self._device.finish_reading(row.staging, row.start, row.target)
+            self._device.read_download(row.staging, row.start, row.target)
+            self._download_lease.give_back(row.staging)
             self._note_host(row.step, 0, time.perf_counter_ns())
-        flight.downloads.clear()
         if flight.times is not None:
-            times, flight.times = flight.times, None
-            self._device.wait_for_mapping(times.staging)
-            self._note_gpu(times, receipt)
+            self._note_gpu(flight.times, receipt)
+            self._download_lease.give_back(flight.times.staging)
         self._flights.popleft()
         for mark in flight.marks:
             mark.complete()
             mark.time_ns = receipt.done_ns
-
-    def _let_go(self) -> None:
-        """Staging buffers of work that was given up; the GPU may still use them."""
-        self._device.drop_staging(
-            [row.staging for row in self._downloads]
-            + [row.staging for flight in self._flights for row in flight.downloads]
-            + [flight.times.staging for flight in self._flights if flight.times is not None],
-            self._uploading,
-        )
 
     # --- times
 
