@@ -1,7 +1,8 @@
 """A progress display that follows a timeline: one line for each stage at work.
 
 It appears only on a terminal, and only once the work has taken a moment, so that short commands
-pay nothing for it.
+pay nothing for it. Kernels that are compiled, which they are once a machine, have a stage of their
+own; off a terminal one line tells of them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from quod.cli.terminal import note
+from quod.device.compilations import compilations
 from quod.device.timeline import Stage, Timeline
 
 if TYPE_CHECKING:
@@ -20,23 +24,66 @@ if TYPE_CHECKING:
 DELAY_SECONDS = 0.15
 REFRESH_SECONDS = 0.08
 MOST_LINES = 8
+COMPILING = "compiling kernels, once"
+COMPILING_SECONDS = 0.5
+"""After so long it is said off a terminal, too."""
 
 
 @contextmanager
 def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
     """A timeline whose stages are shown on standard error while the body runs.
 
-    Nothing is shown if `quiet`, or if standard error is not a terminal.
+    Nothing is shown if `quiet`; off a terminal, only that kernels are compiled.
     """
     if quiet or not sys.stderr.isatty():
-        yield Timeline()
+        timeline = Timeline()
+        with compilations.watched(_Compiling(timeline, None, quiet=quiet)):
+            yield timeline
         return
     display = ProgressDisplay()
     display.start()
+    timeline = Timeline(display)
     try:
-        yield Timeline(display)
+        with compilations.watched(_Compiling(timeline, display)):
+            yield timeline
     finally:
         display.stop()
+
+
+class _Compiling:
+    """What the compiler does as stages of a timeline: called with how many kernels are done of all.
+
+    They are no stages of a thread, for several compile at once, and others wait meanwhile.
+    """
+
+    def __init__(
+        self, timeline: Timeline, display: ProgressDisplay | None, *, quiet: bool = False
+    ) -> None:
+        self._timeline = timeline
+        self._display = display
+        self._is_told = quiet or display is not None
+        self._first_ns = 0
+        self._stage: Stage | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        now = perf_counter_ns()
+        if self._stage is None:
+            self._stage = Stage(COMPILING, now, "compiler")
+            self._first_ns = self._first_ns or now
+            if self._display is not None:
+                self._display.begin(self._stage)
+        stage = self._stage
+        stage.progress(done, total)
+        if not self._is_told and now - self._first_ns > COMPILING_SECONDS * 1e9:
+            self._is_told = True
+            # Whoever reads it may have gone; the proof is none the worse.
+            with suppress(OSError, ValueError):
+                note(f"{COMPILING}: {done} of {total}")
+        if done == total:
+            self._stage = None
+            self._timeline.record(stage.name, stage.begin_ns, now, track=stage.track)
+            if self._display is not None:
+                self._display.end(stage)
 
 
 class ProgressDisplay:

@@ -132,8 +132,13 @@ class CpuDevice:
         machine = self.machine(lanes)
         return self._kernels.get(
             definition, lanes, static,
-            lambda: cpu_compiler.build(definition, machine, static, self._cache),
+            lambda: cpu_compiler.build(definition, machine, static, self._cache, self.threads),
         )  # fmt: skip
+
+    def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
+        """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
+        machine = self.machine(self.lanes if lanes is None else lanes)
+        return cpu_compiler.is_known(definition, machine, static, self._cache)
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The LLVM IR that `compile` compiles."""

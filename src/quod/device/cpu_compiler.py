@@ -14,6 +14,8 @@ from typing import Any
 from quod.device import llvm_jit
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.cache import CompileCache, key_of
+from quod.device.compilations import compilations
+from quod.device.compile_helpers import Made, compile_elsewhere
 from quod.device.compiled_code import (
     CompiledCode,
     KernelFacts,
@@ -76,24 +78,85 @@ class CpuKernel:
         self._seconds[size] = seconds if before is None else max(seconds, (seconds + before) / 2)
 
 
-def build(
+class KernelText:
+    """What LLVM is given of a kernel, and the key of its code; KernelError if it is wrong."""
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> None:
+        self._kernel, self._text = emit(definition, machine, static)
+        self.key = key_of("llvm text", self._text, llvm_jit.toolchain())
+
+    def compile(self, cache: CompileCache | None = None) -> CompiledCode:
+        """Its code; KernelError, and the text kept in `cache`, if LLVM refuses it."""
+        kernel = self._kernel
+        try:
+            code = llvm_jit.compile_to_object(self._text)
+        except KernelError as error:
+            name = f"{kernel.name}-{self.key[:12]}.ll"
+            place = None if cache is None else cache.keep_text(name, self._text)
+            where = "" if place is None else f"; the text is in {place}"
+            raise KernelError(
+                f"kernel {kernel.name} ({kernel.location}): {error}{where}"
+            ) from error
+        facts = KernelFacts(
+            pointer_uses(kernel), kernel.shared_bytes, kernel.name, digest=text_digest(self._text)
+        )
+        return CompiledCode(facts, code)
+
+
+def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
-) -> CpuKernel:
-    """The kernel, from the cache or compiled now; KernelError if it cannot be."""
+) -> bool:
+    """Whether the cache says where the code of a kernel is."""
+    known = trace_key(definition, machine, static, llvm_jit.toolchain())
+    return known is not None and cache.get(known) is not None
+
+
+def build(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+    cache: CompileCache, threads: int = 1,
+) -> CpuKernel:  # fmt: skip
+    """The kernel, from the cache or compiled now; KernelError if it cannot be.
+
+    Of Quod's own kernels as many as there are `threads` are compiled at a time.
+    """
     known = trace_key(definition, machine, static, llvm_jit.toolchain())
     stored = look_up(cache, known)
     if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
         return kernel
-    kernel_ir, text = emit(definition, machine, static)
-    text_key = key_of("llvm text", text, llvm_jit.toolchain())
-    stored = cache.get(text_key)
-    kernel = None if stored is None else _loaded(definition, machine, static, stored)
+    with compilations.one():
+        return _built(definition, machine, static, cache, known, threads)
+
+
+def _built(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+    cache: CompileCache, known: str | None, threads: int,
+) -> CpuKernel:  # fmt: skip
+    def here(*, anew: bool = False) -> Made:
+        text = KernelText(definition, machine, static)
+        stored = None if anew else cache.get(text.key)
+        if stored is not None:
+            return text.key, stored, False
+        return text.key, text.compile(cache).pack(), True
+
+    if known is None:
+        key, packed, is_new = here()
+    else:
+        key, packed, is_new = compile_elsewhere(
+            definition, machine, static, most=threads, stored=cache.get, here=here
+        )
+    kernel = _loaded(definition, machine, static, packed)
     if kernel is None:
-        compiled = _compile(kernel_ir, text, text_key, cache)
+        # What the cache had is no code.
+        key, packed, is_new = here(anew=True)
+        compiled = CompiledCode.unpack(packed)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)
         kernel = CpuKernel(definition, machine, static, compiled, code)
+    if is_new:
+        cache.put(key, packed)
     if known is not None:
-        cache.put(known, text_key.encode())
+        cache.put(known, key.encode())
     return kernel
 
 
@@ -106,21 +169,6 @@ def emit(
 
     kernel = definition.trace(machine, **static)
     return kernel, llvm.emit(kernel, machine, triple=llvm_jit.host_processor().triple)
-
-
-def _compile(kernel: Kernel, text: str, key: str, cache: CompileCache) -> CompiledCode:
-    try:
-        code = llvm_jit.compile_to_object(text)
-    except KernelError as error:
-        place = cache.keep_text(f"{kernel.name}-{key[:12]}.ll", text)
-        where = "" if place is None else f"; the text is in {place}"
-        raise KernelError(f"kernel {kernel.name} ({kernel.location}): {error}{where}") from error
-    facts = KernelFacts(
-        pointer_uses(kernel), kernel.shared_bytes, kernel.name, digest=text_digest(text)
-    )  # fmt: skip
-    compiled = CompiledCode(facts, code)
-    cache.put(key, compiled.pack())
-    return compiled
 
 
 def _loaded(

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.curve.array import Point
+from quod.device.cpu import CpuDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
+from quod.groth16.checks_ahead import compile_checks
 from quod.groth16.points import affine_group, multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import Tasks
@@ -96,6 +98,8 @@ class _Proving:
             values = _values(key, self._witness)
             self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
         self._r, self._s = blinding(key.zkey.fr, seed, values)
+        if self_check and isinstance(key.device, CpuDevice):
+            compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
             stage = opening.enter_context(timeline.stage("sums"))
             self._pending = opening.enter_context(

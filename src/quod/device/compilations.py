@@ -1,0 +1,57 @@
+"""How many kernels are being compiled and how many are done, for whoever waits for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Compilations:
+    """Counts of one process. `asked` are those compiled since it began, or being compiled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: list[Callable[[int, int], None]] = []
+        self.asked = 0
+        self.done = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Around the compilation of one kernel."""
+        self._count(asked=1)
+        try:
+            yield
+        finally:
+            self._count(done=1)
+
+    def _count(self, *, asked: int = 0, done: int = 0) -> None:
+        with self._lock:
+            self.asked += asked
+            self.done += done
+            for watcher in self._watchers:
+                watcher(self.done, self.asked)
+
+    @contextmanager
+    def watched(self, watcher: Callable[[int, int], None]) -> Iterator[None]:
+        """Tells `watcher` of each change how many are done, of how many that were asked for.
+
+        Both count from here on. It is called from whichever thread compiles; it must be quick and
+        must not raise.
+        """
+        with self._lock:
+            done, asked = self.done, self.asked
+
+            def counted(done_now: int, asked_now: int) -> None:
+                watcher(done_now - done, asked_now - asked)
+
+            self._watchers.append(counted)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(counted)
+
+
+compilations = Compilations()
+"""What this process compiles for its processor."""

@@ -1,0 +1,43 @@
+"""What a proof's self-check computes with, compiled while the proof is made.
+
+On the processor these kernels take as long to compile as all others of a proof, and they are
+wanted last.
+"""
+
+from __future__ import annotations
+
+from quod.curve.groups import Group
+from quod.curve.kernels import curve_multiply, curve_normalise
+from quod.curve.membership import curve_check
+from quod.curve.pairing import miller_loops, pairing_final
+from quod.device.background import Background
+from quod.device.cpu import CpuDevice
+
+_AT_ONCE = 2
+
+
+def compile_checks(device: CpuDevice, curve: str, groups: tuple[Group, Group]) -> None:
+    """Begins it, of those that are not in the cache, if there is more than one thread.
+
+    Errors are left to the check that needs what failed.
+    """
+    if device.threads == 1:
+        return
+    g1, g2 = groups
+    words = g1.scalars.bytes // 8
+    background = Background("quod-ahead", _AT_ONCE)
+    for definition, lanes, static in (
+        (miller_loops, None, {"curve": curve}),
+        (pairing_final, 1, {"curve": curve}),
+        (curve_multiply, None, {"group": g2, "scalar_words": words}),
+        (curve_check, None, {"group": g2, "subgroup": True}),
+        (curve_normalise, None, {"group": g2}),
+        (curve_multiply, None, {"group": g1, "scalar_words": words}),
+        (curve_normalise, None, {"group": g1}),
+    ):
+        if not device.has(definition, lanes=lanes, **static):
+            background.begin(
+                lambda definition=definition, lanes=lanes, static=static: device.compile(  # type: ignore[misc]
+                    definition, lanes=lanes, **static
+                )
+            )
