@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from quod.cli.progress import ProgressDisplay, followed_timeline, path_of
+from quod.cli.progress import ProgressDisplay, _Compiling, followed_timeline, path_of
 from quod.device.timeline import Timeline
 
 SCRIPT = """
@@ -86,3 +86,46 @@ def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) ->
     ):
         raise ValueError("boom")
     assert threading.active_count() == before
+
+
+COMPILING = """
+import time
+from quod.cli.progress import followed_timeline
+from quod.device.compilations import compilations
+with followed_timeline(quiet={quiet}) as timeline, timeline.stage("prove"):
+    for _ in range(4):
+        with compilations.one():
+            time.sleep({seconds})
+print([(row.name, row.depth, row.count) for row in timeline.table()])
+"""
+
+
+def compiling(seconds: float, *, quiet: bool = False) -> tuple[str, str]:
+    """What is written to standard output and error, both no terminals, while kernels compile."""
+    script = COMPILING.format(quiet=quiet, seconds=seconds)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return done.stdout, done.stderr
+
+
+def test_kernels_that_are_compiled_are_told_in_one_line_off_a_terminal() -> None:
+    out, error = compiling(0.3)
+    assert re.fullmatch(r"compiling kernels, once: [1-3] of [2-4]\n", error)
+    assert out == "[('prove', 0, 1), ('compiling kernels, once', 0, 4)]\n"
+    assert compiling(0.3, quiet=True) == (out, "")
+    assert compiling(0.0)[1] == ""
+
+
+def test_and_are_counted_on_a_terminal() -> None:
+    display = ProgressDisplay()
+    follow = _Compiling(Timeline(), display)
+    follow(0, 1)
+    follow(0, 2)
+    follow(1, 2)
+    (stage,) = display.leaves()
+    assert (path_of(stage), stage.done, stage.total) == ("compiling kernels, once", 1, 2)
+    follow(2, 2)
+    assert display.leaves() == []
+    follow(2, 3)
+    assert [(stage.done, stage.total) for stage in display.leaves()] == [(2, 3)]

@@ -72,7 +72,6 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
     None for what cannot be compiled: the parent does it again, and its caller sees the error.
     """
     from quod.device import cpu_compiler
-    from quod.errors import KernelError
 
     module, name, machine, static = request
     try:
@@ -81,7 +80,7 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
         send(replies, text.key)
         if requests.get():
             send(replies, text.compile().pack())
-    except KernelError:
+    except Exception:
         send(replies, None)
 
 

@@ -30,8 +30,8 @@ _START = (
 )
 
 
-Made = tuple[str, bytes, bool]
-"""The key of a kernel's text, its packed code, and whether that was compiled now."""
+Made = tuple[str, bytes]
+"""The key of a kernel's text, and its packed code."""
 
 
 class _Helper:
@@ -60,7 +60,7 @@ class _Helper:
             raise EOFError
         found = stored(key)
         send(self._process.stdin, found is None)
-        return (key, receive(self._process.stdout), True) if found is None else (key, found, False)
+        return key, receive(self._process.stdout) if found is None else found
 
     def end(self) -> None:
         """It is not waited for."""

@@ -133,31 +133,35 @@ def _built(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, known: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
-    def here(*, anew: bool = False) -> Made:
+    loaded: list[CpuKernel] = []
+
+    def stored(key: str) -> bytes | None:
+        """The code of a text, if the cache has it and it can be linked."""
+        found = cache.get(key)
+        kernel = None if found is None else _loaded(definition, machine, static, found)
+        if kernel is not None:
+            loaded.append(kernel)
+        return None if kernel is None else found
+
+    def here() -> Made:
         text = KernelText(definition, machine, static)
-        stored = None if anew else cache.get(text.key)
-        if stored is not None:
-            return text.key, stored, False
-        return text.key, text.compile(cache).pack(), True
+        found = stored(text.key)
+        return text.key, text.compile(cache).pack() if found is None else found
 
     if known is None:
-        key, packed, is_new = here()
+        key, packed = here()
     else:
-        key, packed, is_new = compile_elsewhere(
-            definition, machine, static, most=threads, stored=cache.get, here=here
+        key, packed = compile_elsewhere(
+            definition, machine, static, most=threads, stored=stored, here=here
         )
-    kernel = _loaded(definition, machine, static, packed)
-    if kernel is None:
-        # What the cache had is no code.
-        key, packed, is_new = here(anew=True)
+    if not loaded:
         compiled = CompiledCode.unpack(packed)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)
-        kernel = CpuKernel(definition, machine, static, compiled, code)
-    if is_new:
+        loaded.append(CpuKernel(definition, machine, static, compiled, code))
         cache.put(key, packed)
     if known is not None:
         cache.put(known, key.encode())
-    return kernel
+    return loaded[0]
 
 
 def emit(

@@ -1,0 +1,270 @@
+"""Kernels compiled by other processes: the same code, and never anybody's trouble."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.curve.kernels import curve_negate
+from quod.device import CpuDevice, compile_helpers
+from quod.device.cache import CompileCache
+from quod.device.compilations import Compilations, compilations
+from quod.device.compile_helper import receive
+from quod.field import kernels as field_kernels
+from quod.field.moduli import BN254_FR
+from quod.field.spec import FieldSpec
+from quod.kernel.definition import KernelDefinition
+from tests.device import kernels
+
+SPEC = FieldSpec(BN254_FR)
+NAMES = ("field_add", "field_subtract", "field_multiply", "field_square", "field_sum")
+
+
+@pytest.fixture(autouse=True)
+def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_helpers._Places]:
+    """No helpers yet, and none afterwards."""
+    found = compile_helpers._Places()
+    monkeypatch.setattr(compile_helpers, "_all_places", found)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def traced_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that this process traces."""
+    names: list[str] = []
+    trace = KernelDefinition.trace
+
+    def noting(self: KernelDefinition, *arguments: Any, **static: Any) -> Any:
+        names.append(self.name)
+        return trace(self, *arguments, **static)
+
+    monkeypatch.setattr(KernelDefinition, "trace", noting)
+    return names
+
+
+def busy(places: compile_helpers._Places, action: Callable[[], Any], most: int = 2) -> Any:
+    """What an action gives while this process compiles something else."""
+    with places.one(most) as helper:
+        assert helper is None
+        return action()
+
+
+def compile_one(folder: Path) -> Any:
+    device = CpuDevice(cache=None if folder is None else CompileCache(folder), threads=2)
+    return device, device.compile(field_kernels.field_multiply, spec=SPEC)
+
+
+def multiply_works(device: CpuDevice, kernel: Any) -> bool:
+    words = np.frombuffer(BN254_FR.to_montgomery(3).to_bytes(32, "little"), np.uint32)
+    out = np.zeros(8, np.uint32)
+    device.launch(kernel, 1, 1, words, words, out)
+    return BN254_FR.from_montgomery(int.from_bytes(out.tobytes(), "little")) == 9
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_helper_makes_the_same_code(
+    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str]
+) -> None:
+    def compile_both(folder: Path) -> None:
+        device, kernel = compile_one(folder)
+        assert multiply_works(device, kernel)
+        device.compile(curve_negate, group=GROUPS["bn254.g2"])
+
+    compile_both(tmp_path / "here")
+    assert traced_here == ["field_multiply", "curve_negate"]
+    busy(places, lambda: compile_both(tmp_path / "there"))
+    assert len(traced_here) == 2
+    assert len(places._helpers) == 1
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_a_helper_does_not_compile_what_the_cache_has(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_one(tmp_path)
+    kept = contents(tmp_path)
+    for name, data in kept.items():
+        if len(data) < 1000:  # where the code of the kernel is
+            (tmp_path / name[0] / name).unlink()
+    got: list[Any] = []
+
+    def noting(stream: Any) -> Any:
+        got.append(receive(stream))
+        return got[-1]
+
+    monkeypatch.setattr(compile_helpers, "receive", noting)
+    busy(places, lambda: compile_one(tmp_path))
+    assert len(got) == 1  # the key, and no code
+    assert contents(tmp_path) == kept
+
+
+def test_threads_compile_beside_one_another(
+    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str]
+) -> None:
+    device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
+    with ThreadPoolExecutor(4) as pool:
+        made = [
+            pool.submit(device.compile, getattr(field_kernels, name), spec=SPEC) for name in NAMES
+        ]
+        assert [each.result().name for each in made] == list(NAMES)
+    assert 0 < len(traced_here) < len(NAMES)
+    assert len(places._helpers) == 1
+
+
+@pytest.mark.parametrize("why", ["one thread", "not of the package", "alone"])
+def test_no_process_is_started_for_nothing(
+    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str], why: str
+) -> None:
+    device = CpuDevice(cache=CompileCache(tmp_path), threads=1 if why == "one thread" else 2)
+    definition, static = field_kernels.field_add, {"spec": SPEC}
+    if why == "not of the package":
+        definition, static = kernels.scale, {}
+    if why == "alone":
+        device.compile(definition, **static)
+    else:
+        busy(places, lambda: device.compile(definition, **static))
+    assert traced_here == [definition.name]
+    assert places._helpers == []
+
+
+def test_a_helper_that_dies_is_replaced_by_the_process_itself(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = compile_helpers._Helper.ask
+
+    def killed(self: Any, *arguments: Any) -> Any:
+        self._process.kill()
+        return ask(self, *arguments)
+
+    monkeypatch.setattr(compile_helpers._Helper, "ask", killed)
+    assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
+    monkeypatch.undo()
+
+
+def test_where_no_process_can_be_started_kernels_wait(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with ThreadPoolExecutor(1) as pool:
+        with places.one(2):
+            waiting = pool.submit(compile_one, tmp_path)
+            time.sleep(0.1)
+            assert not waiting.done()
+        assert multiply_works(*waiting.result(30))
+
+
+def test_an_interrupt_ends_the_helper(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its answer would be taken for that of the next kernel."""
+
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_helpers, "receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            busy(places, lambda: compile_one(tmp_path))
+    assert places._helpers == []
+    assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
+
+
+def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
+    """In the midst of a kernel, however the parent ends; nobody waits for what they hold open."""
+    source = (
+        "import os, threading, time\n"
+        "from quod.curve.pairing import pairing_final\n"
+        "from quod.device import compile_helpers, open_device\n"
+        "device = open_device(threads=2)\n"
+        "with compile_helpers._places().one(2):\n"
+        "    threading.Thread(target=device.compile, args=[pairing_final],\n"
+        "                     kwargs=dict(lanes=1, curve='bls12_381')).start()\n"
+        "    while not compile_helpers._places()._helpers:\n"
+        "        time.sleep(0.01)\n"
+        "    print(compile_helpers._places()._helpers[0]._process.pid, flush=True)\n"
+        "    time.sleep(1)\n"
+        "    os._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source], env={**os.environ, "QUOD_CACHE_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stderr == ""
+    for _ in range(200):
+        if not is_running(int(done.stdout)):
+            return
+        time.sleep(0.05)
+    pytest.fail("the helper outlives its parent")
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process that has not ended, waited for or not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_errors_are_the_callers(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A helper that cannot compile says no more than that; the process itself finds out why."""
+    said: list[Any] = []
+
+    def noting(stream: Any) -> Any:
+        said.append(receive(stream))
+        return said[-1]
+
+    monkeypatch.setattr(compile_helpers, "receive", noting)
+    device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
+    with pytest.raises(TypeError, match="another"):
+        busy(places, lambda: device.compile(field_kernels.field_add, spec=SPEC, another=1))
+    assert said == [None]
+
+
+# --- how many there are
+
+
+def test_compilations_are_counted() -> None:
+    counted, seen = Compilations(), []
+    with counted.one():
+        pass
+    with counted.watched(lambda done, asked: seen.append((done, asked))):
+        with counted.one(), counted.one():
+            pass
+        with pytest.raises(ValueError), counted.one():
+            raise ValueError
+    with counted.one():
+        pass
+    assert seen == [(0, 1), (0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
+
+
+def test_what_the_cache_has_is_not_compiled(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    with compilations.watched(lambda done, asked: seen.append((done, asked))):
+        compile_one(tmp_path)
+        assert seen == [(0, 1), (1, 1)]
+        compile_one(tmp_path)
+    assert len(seen) == 2
+    device = CpuDevice(cache=CompileCache(tmp_path))
+    assert device.has(field_kernels.field_multiply, spec=SPEC)
+    assert not device.has(field_kernels.field_add, spec=SPEC)
+    assert not device.has(kernels.scale)

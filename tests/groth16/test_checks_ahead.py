@@ -1,0 +1,50 @@
+"""What is compiled ahead for a self-check is what the self-check computes with."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.device import CpuDevice
+from quod.device.background import Background
+from quod.groth16 import ProvingKey, checks_ahead, prover
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+
+
+def test_nothing_is_compiled_ahead_that_a_proof_does_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[Any, ...]] = []
+    compile_now = CpuDevice.compile
+
+    def noting(self: CpuDevice, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
+        seen.append((definition, lanes, tuple(sorted(static.items()))))
+        return compile_now(self, definition, lanes=lanes, **static)
+
+    monkeypatch.setattr(CpuDevice, "compile", noting)
+    monkeypatch.setattr(prover, "compile_checks", lambda *_: None)
+    device = CpuDevice(threads=2)
+    key = ProvingKey.from_zkey(EXAMPLE / "circuit.zkey", device=device)
+    key.prove(EXAMPLE / "witness.wtns")
+    taken = set(seen)
+    seen.clear()
+
+    def begin(self: Background, task: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(task())
+        return done
+
+    monkeypatch.setattr(Background, "begin", begin)
+    monkeypatch.setattr(CpuDevice, "has", lambda *_, **__: False)
+    checks_ahead.compile_checks(device, key.curve, key.groups)
+    assert len(seen) == 7
+    assert set(seen) <= taken
+    seen.clear()
+    monkeypatch.setattr(CpuDevice, "has", lambda *_, **__: True)
+    checks_ahead.compile_checks(device, key.curve, key.groups)
+    assert not seen
+    key.close()
