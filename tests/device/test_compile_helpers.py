@@ -125,10 +125,13 @@ def test_threads_compile_beside_one_another(
     assert len(places._helpers) == 1
 
 
-@pytest.mark.parametrize("why", ["one thread", "not of the package", "alone"])
+@pytest.mark.parametrize("why", ["one thread", "not of the package", "alone", "no interpreter"])
 def test_no_process_is_started_for_nothing(
-    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str], why: str
-) -> None:
+    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str], why: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if why == "no interpreter":
+        monkeypatch.setattr(sys, "executable", "/usr/bin/blender")
     device = CpuDevice(cache=CompileCache(tmp_path), threads=1 if why == "one thread" else 2)
     definition, static = field_kernels.field_add, {"spec": SPEC}
     if why == "not of the package":
@@ -152,7 +155,7 @@ def test_a_helper_that_dies_is_replaced_by_the_process_itself(
 
     monkeypatch.setattr(compile_helpers._Helper, "ask", killed)
     assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
-    monkeypatch.undo()
+    assert places._helpers == places._idle == []
 
 
 def test_where_no_process_can_be_started_kernels_wait(

@@ -90,7 +90,7 @@ class _Places:
         except BaseException:
             # Also an interrupt: what it would say next is no answer to another request.
             if helper is not None:
-                self._end(helper)
+                self.end(helper)
             raise
         finally:
             with self._condition:
@@ -116,7 +116,8 @@ class _Places:
             self._here_is_free = False
             return None
 
-    def _end(self, helper: _Helper) -> None:
+    def end(self, helper: _Helper) -> None:
+        """Counts on a helper no more."""
         with self._condition:
             if helper in self._helpers:
                 self._helpers.remove(helper)
@@ -126,7 +127,7 @@ class _Places:
         """Ends all helpers."""
         for helper in tuple(self._helpers):
             if self._process == os.getpid():
-                self._end(helper)
+                self.end(helper)
 
 
 def compile_elsewhere(
@@ -142,12 +143,13 @@ def compile_elsewhere(
     request = _request(definition, machine, static) if most > 1 else None
     if request is None:
         return here()
-    with _places().one(most) as helper:
+    places = _places()
+    with places.one(most) as helper:
         if helper is None:
             return here()
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):
             return helper.ask(request, stored)
-        helper.end()
+        places.end(helper)
     return here()
 
 
@@ -156,7 +158,7 @@ def _request(
 ) -> bytes | None:
     """What a helper is asked; None for a kernel that another process cannot find."""
     module = sys.modules.get(definition.function.__module__)
-    if getattr(module, definition.name, None) is not definition or not sys.executable:
+    if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
     import io
 
@@ -166,6 +168,12 @@ def _request(
     except (pickle.PickleError, TypeError, AttributeError):
         return None
     return message.getvalue()
+
+
+def _can_start() -> bool:
+    """Whether there is an interpreter to start: a program that embeds one is none."""
+    name = os.path.basename(sys.executable or "").lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 _all_places: _Places | None = None
