@@ -61,7 +61,9 @@ def test_every_circom_set_proves(
     # Where there is no snarkjs beside a GPU, this ties its proofs to those that snarkjs takes.
     assert proof.to_json() == of_the_processor(folder)
     assert public == circom.read_public(folder / "public.json")
-    published = VerifyingKey.from_json(folder / "verification_key.json", device=pairing_device)
+    published = VerifyingKey.from_json(
+        folder / "verification_key.json", device=pairing_device, allow_insecure=True
+    )
     assert published.verify(public, proof)
     if public:
         r = CURVES[key.curve].fr.value
@@ -101,7 +103,7 @@ def test_snarkjs_takes_the_proof(
 @pytest.mark.node
 def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> None:
     own = made("bls12_381")
-    key = ProvingKey.from_zkey(own.zkey)
+    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
     proof, public = key.prove(own.wtns)
     (tmp_path / "proof.json").write_text(proof.to_json())
     (tmp_path / "public.json").write_text(json.dumps([str(value) for value in public]))
@@ -119,7 +121,7 @@ def test_equal_to_the_reference_model(made: Make, device: AnyDevice, curve: str)
     own = made(curve)
     key = ProvingKey.from_zkey(own.zkey, device=device)
     witness = Witness.open(own.wtns)
-    r, s = blinding(key.zkey.fr, 99, witness.values)
+    r, s = blinding(key.zkey.fr, 99, key.digest, witness.values)
     expected, public = groth16.prove(
         circom.read_zkey(own.zkey), circom.read_wtns(own.wtns), r, s
     )  # fmt: skip
@@ -136,7 +138,7 @@ def test_a_circom_set_equal_to_the_reference_model(
     zkey, wtns = (shared_fixtures / "circom" / name / file
                   for file in ("circuit.zkey", "witness.wtns"))  # fmt: skip
     key = ProvingKey.from_zkey(zkey, device=device)
-    r, s = blinding(key.zkey.fr, 7, Witness.open(wtns).values)
+    r, s = blinding(key.zkey.fr, 7, key.digest, Witness.open(wtns).values)
     expected, _ = groth16.prove(circom.read_zkey(zkey), circom.read_wtns(wtns), r, s)
     assert plain(key.prove(wtns, seed=7)[0]) == plain(expected)
 
@@ -147,7 +149,7 @@ def test_keys_over_bls12_381_need_the_roots_of_snarkjs(shared_fixtures: Path) ->
     key, witness = (circom.read_zkey(folder / "circuit.zkey"),
                     circom.read_wtns(folder / "witness.wtns"))  # fmt: skip
     own = ProvingKey.from_zkey(folder / "circuit.zkey")
-    r, s = blinding(own.zkey.fr, 0, Witness.open(folder / "witness.wtns").values)
+    r, s = blinding(own.zkey.fr, 0, own.digest, Witness.open(folder / "witness.wtns").values)
     wrong, public = groth16.prove(key, witness, r, s, family="arkworks")
     proof, _ = own.prove(folder / "witness.wtns", seed=0)
     assert own.verifying_key.verify(public, proof)
@@ -198,17 +200,18 @@ def test_blinding_depends_on_everything() -> None:
     fr, other = CURVES["bn254"].fr, CURVES["bls12_381"].fr
     witness, changed = (integers_to_words(fr, [1, value]) for value in (5, 6))
     drawn = [
-        blinding(fr, 1, witness),
-        blinding(fr, 2, witness),
-        blinding(fr, -1, witness),
-        blinding(fr, 1, changed),
-        blinding(other, 1, witness),
-        blinding(fr, None, witness),
-        blinding(fr, None, witness),
+        blinding(fr, 1, b"key", witness),
+        blinding(fr, 2, b"key", witness),
+        blinding(fr, -1, b"key", witness),
+        blinding(fr, 1, b"key", changed),
+        blinding(other, 1, b"key", witness),
+        blinding(fr, 1, b"another", witness),
+        blinding(fr, None, b"key", witness),
+        blinding(fr, None, b"key", witness),
     ]
     values = [value for pair in drawn for value in pair]
     assert len(set(values)) == len(values)
-    assert blinding(fr, 1, witness) == drawn[0]
+    assert blinding(fr, 1, b"key", witness) == drawn[0]
     assert all(0 <= value < fr.value for pair in drawn if pair != drawn[4] for value in pair)
 
 
@@ -219,11 +222,38 @@ def test_the_derivation_of_the_blinding_is_fixed() -> None:
     fr = CURVES["bn254"].fr
     digest = hashlib.blake2b((1).to_bytes(32, "little") + (5).to_bytes(32, "little")).hexdigest()
     expected = tuple(
-        int(hashlib.sha512(f"quod groth16 blinding: bn254.fr {x} 42 {digest}".encode()).hexdigest(),
-            16) % fr.value
-        for x in "rs"
-    )  # fmt: skip
-    assert blinding(fr, 42, integers_to_words(fr, [1, 5])) == expected
+        int(hashlib.sha512(line.encode()).hexdigest(), 16) % fr.value
+        for line in (f"quod groth16 blinding 2: bn254.fr {x} 42 6b6579 {digest}" for x in "rs")
+    )
+    assert blinding(fr, 42, b"key", integers_to_words(fr, [1, 5])) == expected
+
+
+def test_one_seed_and_witness_blind_differently_under_two_keys(made: Make, tmp_path: Path) -> None:
+    """Else the difference of the proofs would be that of sums that a guessed witness gives."""
+    own = made("bn254")
+    generate_key(own.r1cs, tmp_path / "other.zkey", 2)
+    keys = [ProvingKey.from_zkey(path) for path in (own.zkey, tmp_path / "other.zkey")]
+    witness = Witness.open(own.wtns).values
+    drawn = {blinding(key.zkey.fr, 1, key.digest, witness) for key in keys}
+    assert len(drawn) == 2
+
+
+def test_the_digest_of_a_key_is_that_of_its_points(made: Make, tmp_path: Path) -> None:
+    """BLAKE2b of the curve, alpha, beta, gamma, delta and IC as the file has them."""
+    import hashlib
+
+    own = made("bn254")
+    data, at, sections = own.zkey.read_bytes(), 12, {}
+    while at < len(data):
+        size = int.from_bytes(data[at + 4 : at + 12], "little")
+        sections[int.from_bytes(data[at : at + 4], "little")] = data[at + 12 : at + 12 + size]
+        at += 12 + size
+    header = sections[2][-(3 * 64 + 3 * 128) :]
+    expected = hashlib.blake2b(b"bn254" + header + sections[3]).digest()
+    assert ProvingKey.from_zkey(own.zkey).digest == expected
+    # What else is in the file does not count.
+    changed = damaged(own, tmp_path, SECTIONS["h"], 0)
+    assert ProvingKey.from_zkey(changed).digest == expected
 
 
 # --- what must not be proved
@@ -239,7 +269,7 @@ def test_a_witness_that_violates_the_circuit(
     wrong[7] = (wrong[7] + 1) % r
     assert not own.circuit.satisfied(wrong)
     path = own.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
-    key = ProvingKey.from_zkey(own.zkey, device=device)
+    key = ProvingKey.from_zkey(own.zkey, device=device, allow_insecure=True)
     with pytest.raises(VerificationError) as caught:
         key.prove(path)
     message = str(caught.value)
@@ -368,7 +398,7 @@ def test_sections_may_begin_anywhere_in_the_file(
 
 def test_the_key_describes_the_circuit(made: Make) -> None:
     own = made("bls12_377")
-    key = ProvingKey.from_zkey(own.zkey)
+    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
     assert (key.curve, key.public, key.constraints) == ("bls12_377", 2, len(own.circuit.a))
     assert key.variables == len(own.circuit.witness)
     assert key.verifying_key is key.verifying_key
@@ -393,7 +423,7 @@ def test_stages_are_reported(made: Make) -> None:
 
 def test_proofs_may_share_a_key_and_a_witness_may_be_open(made: Make) -> None:
     own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
+    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
     opened = Witness.open(own.wtns)
     proofs = [key.prove(opened)[0] for _ in range(3)]
     assert all(key.verifying_key.verify(own.circuit.public, proof) for proof in proofs)

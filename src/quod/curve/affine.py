@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic
+from typing import Any, Generic
 
 from quod.curve.coordinates import C, Coordinates, fq2_of, fq_of
 from quod.curve.parameters import Family, Fq2Element, G1Point, G2Point, PairingCurve
+from quod.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,33 @@ class AffineGroup(Generic[C]):
         inverse = f.invert(z)
         squared = f.square(inverse)
         return f.multiply(x, squared), f.multiply(y, f.multiply(squared, inverse))
+
+
+def plain_point(point: Any, degree: int, name: str, number: int | None = None) -> Any:
+    """A copy of a point in tuples: None, or (x, y) of int over Fq, of pairs of int over Fq2.
+
+    `degree` is that of the field over Fq. Lists are taken for tuples. Anything else is an
+    InputError that names the point, by its `number` as well if there is one: more or fewer
+    coordinates, and numbers of other types, among them bool and NumPy's. What the integers are is
+    not looked at.
+    """
+    if point is None:
+        return None
+    if _is_pair(point):
+        x, y = point
+        if degree == 1 and type(x) is int and type(y) is int:
+            return x, y
+        if degree == 2 and _is_pair(x) and _is_pair(y):
+            coordinates = (*x, *y)
+            if all(type(value) is int for value in coordinates):
+                return coordinates[:2], coordinates[2:]
+    which = name if number is None else f"{name} {number}"
+    form = "(x, y) of int" if degree == 1 else "((x0, x1), (y0, y1)) of int"
+    raise InputError(f"{which} must be None or {form}; every other shape and type is refused")
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) in (tuple, list) and len(value) == 2
 
 
 @cache

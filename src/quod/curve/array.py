@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from quod.curve.affine import plain_point
 from quod.curve.groups import Group
 from quod.errors import InputError
 from quod.field import array as elements
@@ -23,12 +24,14 @@ Point = tuple[Any, Any] | None
 def from_points(group: Group, points: Iterable[Point]) -> Words:
     """The array of plain affine points, whose coordinates are taken modulo q.
 
-    InputError for (0, 0), which is on none of the curves and stands for infinity in arrays.
+    InputError for what is no point (see `quod.curve.affine.plain_point`), and for (0, 0), which is
+    on none of the curves and stands for infinity in arrays.
     """
     modulus = group.coordinates
 
     def coordinates() -> Iterator[int]:
-        for position, point in enumerate(points):
+        for position, given in enumerate(points):
+            point = plain_point(given, group.degree, "point", position)
             if point is None:
                 yield from [0] * (2 * group.degree)
                 continue

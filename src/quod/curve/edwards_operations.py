@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.affine import plain_point
 from quod.curve.array import widened_scalars
 from quod.curve.edwards_model import EdwardsModel, edwards_to_model
 from quod.curve.edwards_point import EdwardsArithmetic
@@ -120,8 +121,19 @@ def edwards_check(
 
 
 def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) -> Words:
-    """The array of affine points, whose coordinates are taken modulo q."""
-    flat = elements.from_integers(curve.fq, (c for point in points for c in point))
+    """The array of affine points (x, y) of int, whose coordinates are taken modulo q.
+
+    InputError for anything else; there is no point at infinity.
+    """
+
+    def coordinates() -> Iterable[int]:
+        for position, given in enumerate(points):
+            point = plain_point(given, 1, "point", position)
+            if point is None:
+                raise InputError(f"point {position} is None, and {curve.name} has no infinity")
+            yield from point
+
+    flat = elements.from_integers(curve.fq, coordinates())
     return flat.reshape(-1, 2, curve.fq.words)
 
 

@@ -3,7 +3,7 @@
 Points are affine pairs of plain integers, None for infinity. Every decoder accepts exactly what
 its encoder writes: it refuses coordinates of p or more, flags that contradict each other or the
 point, stray bits, points off the curve and, unless told otherwise, points outside the subgroup of
-order r. Errors are `InputError`.
+order r. Encoders take what decoders give, with coordinates below p. Errors are `InputError`.
 
 | functions                 | curve             | form                                             |
 |---------------------------|-------------------|--------------------------------------------------|
@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal
 
-from quod.curve.affine import AffineGroup, g1_group, g2_group
+from quod.curve.affine import AffineGroup, g1_group, g2_group, plain_point
 from quod.curve.coordinates import C
 from quod.curve.parameters import (
     BLS12_381,
@@ -64,6 +64,15 @@ class _Layout(Generic[C]):
             parts = parts[::-1]
         return self.group.field.from_coefficients(parts)
 
+    def given(self, point: tuple[C, C] | None) -> tuple[C, C] | None:
+        """The point to encode, once it is clear that it is one."""
+        field = self.group.field
+        plain: tuple[C, C] | None = plain_point(point, field.degree, f"{self.group.name}: a point")
+        for value in plain or ():
+            if any(not 0 <= part < field.p for part in field.coefficients(value)):
+                raise InputError(f"{self.group.name}: a coordinate is not below the modulus")
+        return plain
+
     def require_length(self, data: bytes, coordinates: int) -> None:
         expected = coordinates * self.coordinate_size
         if len(data) != expected:
@@ -94,6 +103,7 @@ class _Layout(Generic[C]):
     # Plain: x then y, all zero for infinity.
 
     def encode_plain(self, point: tuple[C, C] | None) -> bytes:
+        point = self.given(point)
         if point is None:
             return bytes(2 * self.coordinate_size)
         return self.pack(point[0]) + self.pack(point[1])
@@ -113,6 +123,7 @@ _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 
 
 def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    point = layout.given(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     flags = _COMPRESSED if compressed else 0
     if point is None:
@@ -251,6 +262,7 @@ def _arkworks(group: AffineGroup[C], curve: PairingCurve) -> _Layout[C]:
 
 
 def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    point = layout.given(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     if point is None:
         return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])

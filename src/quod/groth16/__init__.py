@@ -13,15 +13,24 @@ if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey as ProvingKey
     from quod.groth16.marks import INSECURE_MARK as INSECURE_MARK
     from quod.groth16.proof import Proof as Proof
+    from quod.groth16.proof import public_from_json_text as public_from_json_text
     from quod.groth16.setup import generate_key as generate_key
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
-__all__ = ["ProvingKey", "VerifyingKey", "Proof", "generate_key", "INSECURE_MARK"]
+__all__ = [
+    "ProvingKey",
+    "VerifyingKey",
+    "Proof",
+    "public_from_json_text",
+    "generate_key",
+    "INSECURE_MARK",
+]
 
 _HOME = {
     "ProvingKey": "quod.groth16.keys",
     "VerifyingKey": "quod.groth16.verifier",
     "Proof": "quod.groth16.proof",
+    "public_from_json_text": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",
     "INSECURE_MARK": "quod.groth16.marks",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -22,25 +23,32 @@ from quod.field.array import Words
 from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.host import HostKey
-from quod.groth16.marks import INSECURE_MARK
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
+from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
 
 
 class ProvingKey:
     """A Groth16 proving key, resident: open it once, prove many times.
 
-    `curve`, `variables`, `public` and `constraints` describe the circuit. Threads may share a key:
-    their proofs are made one after another, each with all of the device.
+    `curve`, `variables`, `public` and `constraints` describe the circuit; `digest` is the BLAKE2b
+    of the curve, alpha, beta, gamma, delta and IC, whatever else is in the file. Threads may share
+    a key: their proofs are made one after another, each with all of the device.
     """
 
     def __init__(
-        self, zkey: Zkey, device: DeviceChoice = "cpu", timeline: Timeline | None = None
+        self,
+        zkey: Zkey,
+        device: DeviceChoice = "cpu",
+        timeline: Timeline | None = None,
+        *,
+        allow_insecure: bool = False,
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`."""
         timeline = or_null(timeline)
         self.zkey = zkey
+        self._allow_insecure = allow_insecure
         self.device = resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -54,6 +62,17 @@ class ProvingKey:
                 (g2, (zkey.beta_g2, zkey.delta_g2)),
             )
         )
+        for name, point in (
+            ("alpha_g1", self.alpha_g1), ("beta_g1", self.beta_g1), ("delta_g1", self.delta_g1),
+            *key_points(zkey).items(),
+        ):  # fmt: skip
+            if point is None:
+                raise InputError(
+                    f"{name} is the point at infinity, with which anything could be proved; "
+                    "get the key again from its source",
+                    path=zkey.path,
+                )
+        self.digest = _digest(zkey)
         # A self-check begins beside the end of the sums.
         self.checks = ThreadPoolExecutor(1, "quod-check")
         self.host: AnyDevice
@@ -78,12 +97,15 @@ class ProvingKey:
         timeline: Timeline | None = None,
         *,
         owned: bool = False,
+        allow_insecure: bool = False,
     ) -> ProvingKey:
         """Open a Groth16 zkey of snarkjs and prepare it for `device`.
 
         Checks everything but whether the points are on the curve; for a key of unknown origin call
         `check` as well. (A wrong point gives a wrong proof, which the self-check of `prove`
-        refuses.) Raises `InputError`.
+        refuses.) Proofs are made with a key for which anyone can forge them as well (`weakness` says
+        so), but `verifying_key` is given for such a key with `allow_insecure` only. Raises
+        `InputError`.
 
         The file stays mapped and must not be written to while the key is in use: a file cut short
         ends the process (SIGBUS). Each proof looks first whether the file is still the one that was
@@ -96,17 +118,33 @@ class ProvingKey:
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
-        return cls(zkey, device, timeline)
+        return cls(zkey, device, timeline, allow_insecure=allow_insecure)
+
+    @cached_property
+    def weakness(self) -> Weakness | None:
+        """Why anyone can forge proofs for the key, if the key shows it."""
+        return weakness_of(self.zkey)
 
     @property
     def insecure(self) -> bool:
-        """Whether the key says that it was made for tests: proofs for it can be forged."""
-        return (self.zkey.circuit_hash or b"").startswith(INSECURE_MARK)
+        """Whether the key shows that anyone can forge proofs for it: one for tests, say."""
+        return self.weakness is not None
+
+    @property
+    def verifying_key(self) -> VerifyingKey:
+        """The verifying key of the same circuit, checked.
+
+        `InputError` if it is not sound, `InsecureKeyError` if anyone can forge proofs for it,
+        unless this key was opened with `allow_insecure`.
+        """
+        if self.weakness is not None and not self._allow_insecure:
+            raise self.weakness.error(self.zkey.path)
+        return self.self_check_key
 
     @cached_property
-    def verifying_key(self) -> VerifyingKey:
-        """The verifying key of the same circuit, checked; `InputError` if it is not sound."""
-        return VerifyingKey.from_zkey(self.zkey, device=self.host)
+    def self_check_key(self) -> VerifyingKey:
+        """What proofs are verified with before they are given out, insecure or not."""
+        return VerifyingKey.from_zkey(self.zkey, device=self.host, allow_insecure=True)
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -186,3 +224,11 @@ class ProvingKey:
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]
+
+
+def _digest(zkey: Zkey) -> bytes:
+    """See `ProvingKey.digest`: the points are hashed as a zkey has them."""
+    found = hashlib.blake2b(zkey.curve.encode())
+    for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2", "ic"):
+        found.update(np.ascontiguousarray(getattr(zkey, name)).data)
+    return found.digest()

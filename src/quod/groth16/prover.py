@@ -97,7 +97,7 @@ class _Proving:
             self._witness = witness if isinstance(witness, Witness) else Witness.open(witness)
             values = _values(key, self._witness)
             self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
-        self._r, self._s = blinding(key.zkey.fr, seed, values)
+        self._r, self._s = blinding(key.zkey.fr, seed, key.digest, values)
         if self_check and isinstance(key.device, CpuDevice):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
@@ -144,8 +144,8 @@ class _Proving:
 
     def _begin_verification(self, stage: Stage) -> Verification:
         with self._timeline.stage("verifying key", parent=stage):
-            self._key.verifying_key.prepare()
-            return self._key.verifying_key.begin(self._public)
+            self._key.self_check_key.prepare()
+            return self._key.self_check_key.begin(self._public)
 
     def _blind(self, parts: dict[str, Any]) -> tuple[Point, Point, Point]:
         """A, B, and C without the sums over c and h."""
@@ -191,20 +191,22 @@ class _Proving:
             )
 
 
-def blinding(fr: Modulus, seed: int | None, witness: Words) -> tuple[int, int]:
+def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple[int, int]:
     """The random r and s of a proof, each from 0 to below r of the curve.
 
     Without a seed from the system's randomness. With one each is SHA-512, as a big-endian integer
-    modulo r, of the ASCII line ``quod groth16 blinding: FIELD NAME SEED DIGEST``, NAME being r or
-    s and DIGEST the BLAKE2b-512 of the witness in hexadecimal: proofs of different witnesses never
-    share their blinding, which would show the difference of the two.
+    modulo r, of the ASCII line ``quod groth16 blinding 2: FIELD NAME SEED KEY WITNESS``, NAME being
+    r or s, KEY the key's digest (`ProvingKey.digest`) and WITNESS the BLAKE2b-512 of the witness,
+    both in hexadecimal. So proofs of different witnesses never share their blinding, which would
+    show the difference of the two, and neither do proofs of one witness with two keys, whose
+    difference would confirm a guess at it. The number behind the name is that of this scheme.
     """
     if seed is None:
         return secrets.randbelow(fr.value), secrets.randbelow(fr.value)
     digest = hashlib.blake2b(np.ascontiguousarray(witness).data).hexdigest()
 
     def draw(name: str) -> int:
-        line = f"quod groth16 blinding: {fr.name} {name} {seed} {digest}"
+        line = f"quod groth16 blinding 2: {fr.name} {name} {seed} {key.hex()} {digest}"
         return int.from_bytes(hashlib.sha512(line.encode()).digest(), "big") % fr.value
 
     return draw("r"), draw("s")

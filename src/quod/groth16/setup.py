@@ -42,7 +42,7 @@ from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.zkey import POINTS
 from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
-from quod.groth16.marks import INSECURE_MARK
+from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
 from quod.groth16.sparse import SparseRows, taken
 from quod.msm.fixed_base import FixedBase
 
@@ -59,10 +59,11 @@ class _Secret:
 
     @classmethod
     def from_seed(cls, seed: int, fr: Modulus, domain_size: int) -> _Secret:
-        """Each secret is SHA-512 of a line that names it, as a big-endian integer modulo r.
+        """Each secret but gamma is SHA-512 of a line that names it, a big-endian integer modulo r.
 
         The line is ``quod insecure groth16 key: FIELD SECRET SEED COUNTER`` in ASCII; the counter,
-        from 0 on, passes over zero and over a tau for which a denominator would vanish.
+        from 0 on, passes over zero and over a tau for which a denominator would vanish. The gamma
+        of all keys is `TEST_GAMMA`, which need not be secret and says what they are.
         """
 
         def draw(name: str) -> int:
@@ -74,7 +75,8 @@ class _Secret:
                     return value
                 counter += 1
 
-        return cls(*(draw(name) for name in ("tau", "alpha", "beta", "gamma", "delta")))
+        tau, alpha, beta, delta = map(draw, ("tau", "alpha", "beta", "delta"))
+        return cls(tau, alpha, beta, TEST_GAMMA, delta)
 
 
 class Constraints(Protocol):
@@ -110,8 +112,9 @@ def generate_key(
 
     For tests and benchmarks: whoever knows `seed` can forge proofs for the key. Equal seeds and
     circuits make equal files. The key says what it is in its circuit hash, which begins with
-    `INSECURE_MARK`. Raises `InputError` for a file that is no constraint system or is too large for
-    the curve, `OutputError` if the key cannot be written.
+    `INSECURE_MARK`, and by its gamma, which its verifying key has as well. Raises `InputError` for
+    a file that is no constraint system or is too large for the curve, `OutputError` if the key
+    cannot be written.
     """
     timeline = or_null(timeline)
     with timeline.stage("read constraints"):

@@ -8,19 +8,22 @@ points off the curve or outside the subgroup of prime order, and infinity for A,
 proof has infinity anywhere with a chance of about 2**-250, so nothing is lost by refusing it for
 C as well, where the equation alone would not mind, and every proof has one form. In a key alpha,
 beta, gamma and delta may not be infinity, or anything could be proved; an IC may: its input then
-counts for nothing in the circuit, which is for the maker of the circuit to know.
+counts for nothing in the circuit, which is for the maker of the circuit to know. Keys for which
+anyone can forge proofs are refused as well (see `quod.groth16.soundness`).
+
+What callers give is copied before it is looked at, so that nobody changes it in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any
 
 import numpy as np
 
-from quod.curve.affine import g1_group
+from quod.curve.affine import g1_group, plain_point
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
@@ -34,6 +37,7 @@ from quod.curve.pairing import (
 )
 from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words
 from quod.formats import (
@@ -42,8 +46,10 @@ from quod.formats import (
     read_verification_key,
     verification_key_to_json,
 )
+from quod.formats.snarkjs_json import parse_verification_key
 from quod.groth16.points import affine_group, sum_of_multiples
 from quod.groth16.proof import Proof
+from quod.groth16.soundness import key_points, weakness, weakness_of
 
 
 class Verification:
@@ -68,14 +74,14 @@ class Verification:
 
     def take(self, a: G1Point, b: G2Point) -> None:
         """The points A and B of the proof."""
-        self._key._check_proof(pi_a=a, pi_b=b)
+        a, b = self._key._checked_proof(pi_a=a, pi_b=b)
         self._values = self._miller_values(self.first_pairs(a, b))
 
     def finish(self, c: G1Point) -> bool:
         """Whether the proof with this C holds."""
         if self._values is None:
             raise ValueError("a verification takes A and B before C")
-        self._key._check_proof(pi_c=c)
+        (c,) = self._key._checked_proof(pi_c=c)
         last = self._miller_values([self.last_pair(c)])
         return self._key._holds(np.concatenate([self._values, last]))
 
@@ -83,14 +89,25 @@ class Verification:
         return miller_values(self._key.device, CURVES[self._key.curve], pairs)
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class VerifyingKey:
     """A checked verifying key: its points are on the curve and in their subgroups.
 
     Points are plain affine integers, None for infinity; `ic` has one more than there are public
-    inputs. Raises `InputError` for a key that no proof may be checked with; `path` is for its
-    message. DeviceError for a device of WebGPU, which computes no pairings. What verifications
-    share is computed once, when first needed.
+    inputs. They are copied, and the attributes cannot be set. Raises `InputError` for a key that no
+    proof may be checked with, and `InsecureKeyError` for one with which anyone can forge proofs
+    unless `allow_insecure` says that it is for tests; `path` is for the messages. DeviceError for a
+    device of WebGPU, which computes no pairings. What verifications share is computed once, when
+    first needed.
     """
+
+    curve: str
+    alpha_g1: G1Point
+    beta_g2: G2Point
+    gamma_g2: G2Point
+    delta_g2: G2Point
+    ic: tuple[G1Point, ...]
+    device: AnyDevice
 
     def __init__(
         self,
@@ -103,47 +120,87 @@ class VerifyingKey:
         *,
         device: DeviceChoice = "cpu",
         path: str | None = None,
+        allow_insecure: bool = False,
     ) -> None:
         if curve not in CURVES:
             raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {curve!r}")
-        if not ic:
+        try:
+            self.__dict__.update(
+                curve=curve,
+                alpha_g1=plain_point(alpha_g1, 1, "vk_alpha_1"),
+                beta_g2=plain_point(beta_g2, 2, "vk_beta_2"),
+                gamma_g2=plain_point(gamma_g2, 2, "vk_gamma_2"),
+                delta_g2=plain_point(delta_g2, 2, "vk_delta_2"),
+                ic=tuple(plain_point(point, 1, f"IC[{i}]") for i, point in enumerate(ic)),
+                device=resolve_device(device),
+            )
+        except InputError as error:
+            raise InputError(str(error), path=path) from None
+        if not self.ic:
             raise InputError("IC must have a point at least", path=path)
-        self.curve = curve
-        self.alpha_g1 = alpha_g1
-        self.beta_g2 = beta_g2
-        self.gamma_g2 = gamma_g2
-        self.delta_g2 = delta_g2
-        self.ic = tuple(ic)
-        self.device = resolve_device(device)
         check_pairing_device(self.device)
         self._check(path)
+        if not allow_insecure:
+            found = weakness(
+                self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2
+            )  # fmt: skip
+            if found is not None:
+                raise found.error(path)
 
     @classmethod
-    def from_json(cls, path: str | PathLike[str], *, device: DeviceChoice = "cpu") -> VerifyingKey:
+    def from_json(
+        cls,
+        path: str | PathLike[str],
+        *,
+        device: DeviceChoice = "cpu",
+        allow_insecure: bool = False,
+    ) -> VerifyingKey:
         """Read and check a verification_key.json of snarkjs.
 
-        Its vk_alphabeta_12 is not relied on. Raises `InputError`.
+        Its vk_alphabeta_12 is not relied on. Raises `InputError` and `InsecureKeyError`.
         """
-        read = read_verification_key(path)
+        return cls._of(read_verification_key(path), device, fspath(path), allow_insecure)
+
+    @classmethod
+    def from_json_text(
+        cls, text: str | bytes, *, device: DeviceChoice = "cpu", allow_insecure: bool = False
+    ) -> VerifyingKey:
+        """Read and check the text of a verification_key.json, as `from_json` does the file."""
+        return cls._of(parse_verification_key(text), device, None, allow_insecure)
+
+    @classmethod
+    def _of(
+        cls, read: VerifyingKeyJson, device: DeviceChoice, path: str | None, allow_insecure: bool
+    ) -> VerifyingKey:
         return cls(
             read.curve, read.alpha_g1, read.beta_g2, read.gamma_g2, read.delta_g2, read.ic,
-            device=device, path=fspath(path),
+            device=device, path=path, allow_insecure=allow_insecure,
         )  # fmt: skip
 
     @classmethod
     def from_zkey(
-        cls, zkey: str | PathLike[str] | Zkey, *, device: DeviceChoice = "cpu"
+        cls,
+        zkey: str | PathLike[str] | Zkey,
+        *,
+        device: DeviceChoice = "cpu",
+        allow_insecure: bool = False,
     ) -> VerifyingKey:
-        """The verifying key in a proving key, checked. Raises `InputError`."""
+        """The verifying key in a proving key, checked. Raises `InputError`, `InsecureKeyError`."""
         opened = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
         if not isinstance(zkey, Zkey):
             opened.check_points_below_modulus()
-        g1, g2 = (GROUPS[f"{opened.curve}.g{degree}"] for degree in (1, 2))
-        (alpha,) = to_points(g1, opened.alpha_g1[None])
-        twist = [point[None] for point in (opened.beta_g2, opened.gamma_g2, opened.delta_g2)]
-        beta, gamma, delta = (to_points(g2, point)[0] for point in twist)
-        ic = to_points(g1, opened.ic)
-        return cls(opened.curve, alpha, beta, gamma, delta, ic, device=device, path=opened.path)
+        key = cls(
+            opened.curve,
+            **key_points(opened),
+            ic=to_points(GROUPS[f"{opened.curve}.g1"], opened.ic),
+            device=device,
+            path=opened.path,
+            allow_insecure=allow_insecure,
+        )
+        # The key's own word, beside what its points show.
+        if not allow_insecure and (found := weakness_of(opened)) is not None:
+            raise found.error(opened.path)
+        return key
 
     @property
     def public(self) -> int:
@@ -163,11 +220,12 @@ class VerifyingKey:
         """Compute now what verifications share; else the first one does."""
         _ = self._alphabeta
 
-    def verify(self, public: Sequence[int], proof: Proof) -> bool:
+    def verify(self, public: Iterable[int | str], proof: Proof) -> bool:
         """Whether the proof holds for the public inputs, in the order of the circuit.
 
-        Raises `InputError` for anything malformed (see the module), `MismatchError` for another
-        count of inputs or another curve than the key's.
+        An input is an int or, as `json.load` gives those of a public.json, a decimal string without
+        sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
+        `MismatchError` for another count of inputs or another curve than the key's.
         """
         verification = self.begin(public)
         if proof.curve != self.curve:
@@ -175,15 +233,15 @@ class VerifyingKey:
                 f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
                 "use the key of the circuit that was proved"
             )
-        self._check_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
-        pairs = [*verification.first_pairs(proof.a, proof.b), verification.last_pair(proof.c)]
+        a, b, c = self._checked_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
+        pairs = [*verification.first_pairs(a, b), verification.last_pair(c)]
         return self._holds(miller_values(self.device, self._parameters, pairs))
 
-    def begin(self, public: Sequence[int]) -> Verification:
+    def begin(self, public: Iterable[int | str]) -> Verification:
         """Begins to verify a proof whose points are to come. Raises as `verify` does."""
-        self._check_inputs(public)
+        inputs = self._checked_inputs(public)
         group = self._group(1)
-        return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *public]))
+        return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *inputs]))
 
     def _holds(self, values: Words) -> bool:
         """Whether the Miller functions of a proof's pairs make up e(alpha, beta)."""
@@ -191,24 +249,47 @@ class VerifyingKey:
 
     # --- checks
 
-    def _check_inputs(self, public: Sequence[int]) -> None:
-        if len(public) != self.public:
+    def _checked_inputs(self, public: object) -> list[int]:
+        """The public inputs as integers; InputError or MismatchError for bad ones."""
+        # A string or a mapping would give its characters or keys, a set no order.
+        if not isinstance(public, Iterable) or isinstance(public, str | bytes | Mapping | Set):
+            raise InputError(f"the public inputs must be a list, not {type(public).__name__}")
+        values = tuple(public)
+        if len(values) != self.public:
             raise MismatchError(
-                f"the key has {self.public} public inputs and {len(public)} were given; "
+                f"the key has {self.public} public inputs and {len(values)} were given; "
                 "use the key and the public inputs of one circuit"
             )
-        r = self._parameters.fr.value
-        for index, value in enumerate(public):
-            if type(value) is not int:
-                raise InputError(f"public input {index} must be an int, not {value!r}")
-            if not 0 <= value < r:
-                raise InputError(
-                    f"public input {index} is not from 0 to below r of {self.curve}; "
-                    "give the reduced value"
-                )
+        return [self._checked_input(index, value) for index, value in enumerate(values)]
 
-    def _check_proof(self, **points: Point) -> None:
-        """InputError for a bad point of a proof; `points` by their names in it."""
+    def _checked_input(self, index: int, value: int | str) -> int:
+        r = self._parameters.fr.value
+        if type(value) is str:
+            if not (value.isascii() and value.isdecimal()) or value[:-1].startswith("0"):
+                raise InputError(
+                    f"public input {index} must be an int or a decimal string without sign, "
+                    "spaces or leading zeros"
+                )
+            # Longer ones are not below r, and take long to read.
+            value = int(value) if len(value) <= len(str(r)) else r
+        if type(value) is not int:
+            raise InputError(
+                f"public input {index} must be an int or a decimal string, "
+                f"not {type(value).__name__}"
+            )
+        if not 0 <= value < r:
+            raise InputError(
+                f"public input {index} is not from 0 to below r of {self.curve}; "
+                "give the reduced value"
+            )
+        return value
+
+    def _checked_proof(self, **points: Point) -> list[Point]:
+        """Copies of the points of a proof, by their names in it; InputError for a bad one."""
+        points = {
+            name: plain_point(point, 2 if name == "pi_b" else 1, name)
+            for name, point in points.items()
+        }
         for degree in (1, 2):
             names = [name for name in points if (name == "pi_b") == (degree == 2)]
             own = [points[name] for name in names]
@@ -216,6 +297,7 @@ class VerifyingKey:
         for name, point in points.items():
             if point is None:
                 raise InputError(f"{name} is the point at infinity; no honest proof has it")
+        return list(points.values())
 
     def _check(self, path: str | None) -> None:
         for name, point in (
@@ -247,7 +329,7 @@ class VerifyingKey:
     ) -> None:
         group = self._group(degree)
         law, q = affine_group(group), group.coordinates.value
-        for name, point in zip(names, points):
+        for name, point in zip(names, points, strict=True):
             if any(not 0 <= value < q for value in _coordinates(point, degree)):
                 raise InputError(f"a coordinate of {name} is not below q; {advice}", path=path)
             if not law.contains(point):
@@ -285,7 +367,7 @@ class VerifyingKey:
         return pairing(self.device, parameters, alpha, self.beta_g2)
 
 
-def _coordinates(point: Any, degree: int) -> list[int]:
+def _coordinates(point: Point, degree: int) -> Iterable[int]:
     if point is None:
-        return []
-    return list(point) if degree == 1 else [value for pair in point for value in pair]
+        return ()
+    return point if degree == 1 else (*point[0], *point[1])

@@ -40,7 +40,7 @@ def test_a_first_proof_finds_its_host_kernels(made: Make, monkeypatch: pytest.Mo
     for group in (g1, g2):
         maximum = group.scalars.value - 1
         finish.Finisher([GpuMsmPlan(group, 1, 4, 1, 64, maximum, 1, 1, "weierstrass")])
-    assert key.verifying_key.verify(public, proof)
+    assert key.self_check_key.verify(public, proof)
     prepared.close()
     key.close()
 
@@ -53,7 +53,7 @@ def test_errors_are_left_to_the_proof(made: Make, monkeypatch: pytest.MonkeyPatc
         asked.append(key)
         raise InputError("IC[0] is not on the curve")
 
-    monkeypatch.setattr(ProvingKey, "verifying_key", property(damaged))
+    monkeypatch.setattr(ProvingKey, "self_check_key", property(damaged))
     prepared = prepare_host(key)
     assert prepared.begin(lambda: "still at work").result() == "still at work"
     assert asked == [key]

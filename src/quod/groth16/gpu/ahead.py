@@ -32,7 +32,7 @@ def prepare_host(key: ProvingKey) -> Background:
         multiples(key.host, group, [key.delta_g1 if group is g1 else key.delta_g2], [1])
 
     def verify() -> None:
-        checked = key.verifying_key
+        checked = key.self_check_key
         checked.prepare()
         checked.verify(
             [0] * key.public, Proof(key.curve, checked.alpha_g1, checked.beta_g2, checked.alpha_g1)

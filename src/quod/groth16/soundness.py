@@ -1,0 +1,116 @@
+"""Keys with which anyone can forge proofs, as far as their points show it.
+
+Every part of the verifier's equation belongs to one of beta, gamma and delta, and what belongs to
+one must not be expressible by another. With X = IC_0 + sum of x_i * IC_i a proof of anything is
+
+- (alpha, beta, -X) for gamma = delta and (alpha, beta, X) for gamma = -delta: a key without a
+  contribution to phase 2, whose delta still is snarkjs's gamma, the generator;
+- (alpha + X + delta, beta, beta) for gamma = beta and (X, gamma, -alpha) for delta = beta, with
+  delta and beta in G1 from the proving key, and alike with the signs changed;
+- (X + beta, gamma, infinity) and its like where alpha, or beta, is a generator, as a key without a
+  contribution to phase 1 has it, and gamma as well.
+
+A secret that somebody knows but that no relation shows is not told by this: that is what ceremonies
+are for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from quod.curve.affine import g2_group
+from quod.curve.array import Point, to_points
+from quod.curve.groups import GROUPS
+from quod.curve.parameters import CURVES, G1Point, G2Point
+from quod.errors import InsecureKeyError
+from quod.formats import VerifyingKeyJson, Zkey
+from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
+
+_CEREMONY = (
+    "make a key by a ceremony (snarkjs groth16 setup, then snarkjs zkey contribute OLD.zkey "
+    "NEW.zkey)"
+)
+_PHASE_1 = (
+    "contribute to phase 1 (snarkjs powersoftau contribute OLD.ptau NEW.ptau) and make the key "
+    "again from that"
+)
+_PHASE_2 = (
+    "contribute to it (snarkjs zkey contribute OLD.zkey NEW.zkey) and export the verifying key of "
+    "the new one"
+)
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """Why proofs can be forged for a key, in a few words, and how to get a better one."""
+
+    reason: str
+    remedy: str
+
+    def error(self, path: str | None = None) -> InsecureKeyError:
+        """What is raised where the key is not wanted."""
+        place = "" if path is None else f"{path}: "
+        return InsecureKeyError(
+            f"{place}anyone can forge proofs for this key: {self.reason}; {self.remedy}, or take "
+            "it for tests only, with --insecure-test-key (in Python allow_insecure=True)"
+        )
+
+
+_TEST_KEY = Weakness("it is a test key of quod groth16 setup", _CEREMONY)
+
+
+def weakness(
+    curve: str, alpha_g1: G1Point, beta_g2: G2Point, gamma_g2: G2Point, delta_g2: G2Point
+) -> Weakness | None:
+    """What the points of a verifying key show, or None; points are plain and canonical."""
+    parameters = CURVES[curve]
+    # A point and its negative share x.
+    alpha, beta, gamma, delta = (
+        None if point is None else point[0] for point in (alpha_g1, beta_g2, gamma_g2, delta_g2)
+    )
+    if None in (alpha, beta, gamma, delta):
+        return Weakness("alpha, beta, gamma or delta is infinity", _CEREMONY)
+    first, second = parameters.g1.generator[0], parameters.g2.generator[0]
+    if gamma == _test_gamma(curve):
+        return _TEST_KEY
+    if gamma == delta:
+        return Weakness("delta is gamma up to sign, no contribution to phase 2", _PHASE_2)
+    if delta == second:
+        return Weakness("delta is a generator, no contribution to phase 2", _PHASE_2)
+    if alpha == first or beta == second:
+        return Weakness("alpha or beta is a generator, no contribution to phase 1", _PHASE_1)
+    if beta in (gamma, delta):
+        return Weakness("beta is gamma or delta up to sign", _CEREMONY)
+    return None
+
+
+def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
+    """That of a key as it was read; a proving key may say of itself that it is for tests."""
+    if isinstance(key, VerifyingKeyJson):
+        return weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
+    if (key.circuit_hash or b"").startswith(INSECURE_MARK):
+        return _TEST_KEY
+    alpha, *others = key_points(key).values()
+    return weakness(key.curve, alpha, *others)
+
+
+def key_points(zkey: Zkey) -> dict[str, Any]:
+    """alpha_g1, beta_g2, gamma_g2 and delta_g2 of a proving key by these names, plain."""
+    found: dict[str, Point] = {}
+    for name in ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2"):
+        words = np.asarray(getattr(zkey, name))
+        (found[name],) = to_points(GROUPS[f"{zkey.curve}.{name[-2:]}"], words[None])
+    return found
+
+
+@cache
+def _test_gamma(curve: str) -> Any:
+    """The x of the gamma that keys made here have."""
+    law = g2_group(CURVES[curve])
+    point = law.multiply(TEST_GAMMA, law.generator)
+    assert point is not None
+    return point[0]
