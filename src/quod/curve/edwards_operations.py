@@ -20,6 +20,7 @@ from quod.curve.edwards_point import EdwardsArithmetic
 from quod.curve.lane_table import LaneTable, digit_bits
 from quod.curve.parameters import EdwardsCurve
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
@@ -148,24 +149,27 @@ def add(device: AnyDevice, curve: EdwardsCurve, a: Words, b: Words) -> Words:
     a, b = _points(curve, a), _points(curve, b)
     if len(a) != len(b):
         raise InputError(f"{len(a)} points cannot be added to {len(b)}")
-    out = np.empty_like(a)
+    out = unwritten(*a.shape)
     _launch(device, device.compile(edwards_add, curve=curve), len(a), a, b, out)
+    check_written(device, "points", out)
     return out
 
 
 def double(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
     """2 * points[i]."""
     points = _points(curve, points)
-    out = np.empty_like(points)
+    out = unwritten(*points.shape)
     _launch(device, device.compile(edwards_double, curve=curve), len(points), points, out)
+    check_written(device, "points", out)
     return out
 
 
 def negate(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
     """-points[i]."""
     points = _points(curve, points)
-    out = np.empty_like(points)
+    out = unwritten(*points.shape)
     _launch(device, device.compile(edwards_negate, curve=curve), len(points), points, out)
+    check_written(device, "points", out)
     return out
 
 
@@ -177,9 +181,10 @@ def multiply(device: AnyDevice, curve: EdwardsCurve, points: Words, scalars: Wor
     """
     points = _points(curve, points)
     padded = widened_scalars(scalars, len(points))
-    out = np.empty_like(points)
+    out = unwritten(*points.shape)
     kernel = device.compile(edwards_multiply, curve=curve, scalar_words=padded.shape[1] // 2)
     _launch(device, kernel, len(points), points, padded, out)
+    check_written(device, "points", out)
     return out
 
 
@@ -200,10 +205,11 @@ def sum_points(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
 def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
     """Whether each point is on the curve, with coordinates below the modulus."""
     points = _points(curve, points)
-    found = np.zeros(len(points), np.uint32)
+    found = unwritten(len(points), 1)
     _launch(device, device.compile(edwards_check, curve=curve), len(points), points, found)
+    check_written(device, "which points are on the curve", found)
     below = elements.canonical(curve.fq, points).reshape(len(points), 2).all(axis=1)
-    result: NDArray[np.bool_] = (found == 1) & below
+    result: NDArray[np.bool_] = (found[:, 0] == 1) & below
     return result
 
 
@@ -221,7 +227,7 @@ def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
     """Points of the curve as points of its Weierstrass model, of shape (n, *model.shape)."""
     points = _points(model.edwards, points)
     count = len(points)
-    out = np.empty((count, *model.shape), np.uint32)
+    out = unwritten(count, *model.shape)
     if not count:
         return out
     instances = min(count, max(device.resident_lanes, count // _SHARING))
@@ -230,6 +236,7 @@ def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
     device.launch(
         kernel, -(-instances // device.lanes), instances, count, points, prefixes, out
     )  # fmt: skip
+    check_written(device, "points of the model", out)
     return out
 
 

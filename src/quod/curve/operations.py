@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 from quod.curve import kernels
 from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.groups import Group
-from quod.curve.membership import OFF_CURVE, ON_CURVE, curve_check, find_finite
+from quod.curve.membership import (
+    OFF_CURVE,
+    ON_CURVE,
+    OUTSIDE_SUBGROUP,
+    curve_check,
+    find_finite,
+)
 from quod.device.protocol import AnyDevice
+from quod.device.written import UNWRITTEN, check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.kernel import KernelDefinition
@@ -46,8 +53,9 @@ def double(device: AnyDevice, group: Group, points: Words) -> Words:
 def negate(device: AnyDevice, group: Group, points: Words) -> Words:
     """-points[i]."""
     points = _points(group, points)
-    out = np.empty_like(points)
+    out = unwritten(*points.shape)
     _launch(device, device.compile(kernels.curve_negate, group=group), len(points), points, out)
+    check_written(device, "negated points", out)
     return out
 
 
@@ -79,9 +87,10 @@ def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
     while True:
         instances = _sums_of(device, count, first=not extended)
         lanes = 1 if instances == 1 and device.unified else device.lanes
-        sums = np.empty((instances, 4 * group.field.words), np.uint32)
+        sums = unwritten(instances, 4 * group.field.words)
         kernel = device.compile(kernels.curve_sum, lanes=lanes, group=group, extended=extended)
         device.launch(kernel, -(-instances // lanes), instances, count, source, sums)
+        check_written(device, "sums of points", sums)
         if instances == 1:
             break
         count, source, extended = instances, sums, True
@@ -102,7 +111,7 @@ def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
 def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
     """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
     count = len(extended)
-    out = np.empty((count, *group.shape), np.uint32)
+    out = unwritten(count, *group.shape)
     if not count:
         return out
     prefixes = np.empty((count, group.field.words), np.uint32)
@@ -112,15 +121,22 @@ def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
     device.launch(
         kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
     )  # fmt: skip
+    check_written(device, "affine points", out)
     return out
 
 
 def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Whether each point is another than infinity."""
     points = _points(group, points)
-    found = np.empty(len(points), np.uint32)
+    found = unwritten(len(points), 1)
     _launch(device, device.compile(find_finite, group=group), len(points), points, found)
-    return np.not_equal(found, 0)
+    # Of a finite point any answer but 0 may come back, this one too: those are looked at here.
+    marked = points[found[:, 0] == UNWRITTEN].reshape(
+        -1, 2 * group.degree * group.coordinates.words
+    )
+    if (np.bitwise_or.reduce(marked, axis=1) != UNWRITTEN).any():
+        raise not_written(device, "which points are finite")
+    return np.not_equal(found[:, 0], 0)
 
 
 def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
@@ -149,9 +165,13 @@ def first_bad_point(
 
 def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
     points = _points(group, points)
-    found = np.zeros(len(points), np.uint32)
+    answers = unwritten(len(points), 1)
     kernel = device.compile(curve_check, group=group, subgroup=subgroup)
-    _launch(device, kernel, len(points), points, found)
+    _launch(device, kernel, len(points), points, answers)
+    # The answer that all is well has to be there as much as the others.
+    found: Words = answers[:, 0]
+    if (found > OUTSIDE_SUBGROUP).any():
+        raise not_written(device, "which points are in the group")
     below = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
     found[~below.all(axis=1)] = OFF_CURVE
     return found
@@ -171,9 +191,10 @@ def _extended(
     **static: Any,
 ) -> Words:
     """The affine results of a kernel that makes extended points."""
-    results = np.empty((count, 4 * group.field.words), np.uint32)
+    results = unwritten(count, 4 * group.field.words)
     kernel = device.compile(definition, group=group, **static)
     _launch(device, kernel, count, *arrays, results)
+    check_written(device, "points", results)
     return normalise(device, group, results)
 
 

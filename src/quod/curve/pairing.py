@@ -18,8 +18,9 @@ from quod.curve.pairing_exponent import final_exponentiation
 from quod.curve.pairing_loop import MillerLoop
 from quod.curve.parameters import CURVES, Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.protocol import AnyDevice
+from quod.device.written import not_written, unwritten
 from quod.errors import DeviceError
-from quod.field.array import to_integers
+from quod.field.array import canonical, to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
 Words = NDArray[np.uint32]
@@ -90,20 +91,49 @@ def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) ->
     count = len(p)
     if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
-    values = np.zeros((count, 12, words), np.uint32)
+    values = unwritten(count, 12, words)
     given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
     loops = device.compile(miller_loops, curve=curve.name)
     device.launch(loops, -(-count // device.lanes), count, *given, values)
+    # Marks are above the modulus, so that this sees them too.
+    if not canonical(curve.fq, values).all() or not values.any(axis=(1, 2)).all():
+        raise not_written(device, "Miller functions")
     return values
 
 
 def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
     check_pairing_device(device)
-    out = np.zeros((12, curve.fq.words), np.uint32)
+    out = unwritten(12, curve.fq.words)
     # One lane of a vector would take as long, and much longer to compile.
     product = device.compile(pairing_final, lanes=1, curve=curve.name)
     device.launch(product, 1, len(values), values, out)
+    if not canonical(curve.fq, out).all() or not _is_cyclotomic(curve, to_integers(curve.fq, out)):
+        raise not_written(device, "a pairing")
     return out
+
+
+def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
+    """Whether a value is in the subgroup of order q^4 - q^2 + 1, as all pairings are; 0 is not.
+
+    It is where the value to the power q^4 times the value is the value to the power q^2.
+    """
+    tower, q = curve.tower, curve.fq.value
+    # Coefficients of w^0 to w^5, from those of both halves over v = w^2.
+    value = [(c[at], c[at + 1]) for at in (0, 6, 2, 8, 4, 10)]
+
+    def frobenius(power: int) -> list[Fq2Element]:
+        factors = tower.frobenius_coefficients(power)
+        return [tower.multiply(own, factor) for own, factor in zip(value, factors, strict=True)]
+
+    product = [(0, 0)] * 6
+    for i, own in enumerate(frobenius(4)):
+        for j, other in enumerate(value):
+            term = tower.multiply(own, other)
+            if i + j >= 6:
+                term = tower.multiply(term, tower.fq6_non_residue)
+            low, high = product[(i + j) % 6]
+            product[(i + j) % 6] = ((low + term[0]) % q, (high + term[1]) % q)
+    return product == frobenius(2) and any(c)
 
 
 def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Words:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
 from quod.errors import InputError
 from quod.field import kernels
 from quod.field.moduli import Modulus
@@ -133,10 +134,11 @@ def _mapped(
     device: AnyDevice, definition: KernelDefinition, modulus: Modulus, array: Words
 ) -> Words:
     given = np.ascontiguousarray(array)
-    out = np.empty_like(given)
+    out = unwritten(*given.shape)
     count = given.size // modulus.words
     compiled = device.compile(definition, spec=FieldSpec(modulus))
     device.launch(compiled, -(-count // device.lanes), count, given, out)
+    check_written(device, "elements in another form", out)
     return out
 
 

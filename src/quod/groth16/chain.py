@@ -14,6 +14,7 @@ import numpy as np
 
 from quod.curve.parameters import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.written import check_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
@@ -106,7 +107,8 @@ class ChainCircuit:
         """A witness, with starts drawn from `seed`; computed by `device`."""
         chosen, fr = resolve_device(device), CURVES[self.curve].fr
         starts = random_elements(fr, self._chains + 1, seed)
-        values = np.zeros((self.wires, fr.words), np.uint32)
+        values = unwritten(self.wires, fr.words)
+        values[0] = 0
         values[0, 0] = 1
         values[1] = _integers(fr, starts[:1])
         chosen.launch(
@@ -118,6 +120,7 @@ class ChainCircuit:
             starts,
             values[_FIRST:],
         )
+        check_written(chosen, "the witness of a chain", values)
         return Witness(f"the witness of {self.path}", self.curve, values, values.nbytes)
 
     @property

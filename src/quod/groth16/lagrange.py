@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
@@ -108,7 +109,7 @@ def lagrange_at(
         starts.append(x)
         x = x * step % p
     constants = (point, root, pow(root, -1, p), scale)
-    out = np.zeros((count, modulus.words), dtype=np.uint32)
+    out = unwritten(count, modulus.words)
     device.launch(
         device.compile(lagrange_values, modulus=modulus),
         -(-len(starts) // device.lanes),
@@ -118,15 +119,17 @@ def lagrange_at(
         from_integers(modulus, starts),
         out,
     )
+    check_written(device, "Lagrange polynomials", out)
     return out
 
 
 def scaled(device: AnyDevice, modulus: Modulus, array: Words, factor: int) -> Words:
     """factor * a for every element, in the form that they have; shape (n, words)."""
     array = np.ascontiguousarray(array)
-    out = np.zeros_like(array)
+    out = unwritten(*array.shape)
     compiled = device.compile(scale_elements, modulus=modulus, factor=factor % modulus.value)
     device.launch(compiled, -(-len(array) // device.lanes), len(array), array, out)
+    check_written(device, "scaled elements", out)
     return out
 
 
@@ -134,7 +137,7 @@ def weighted_sum(
     device: AnyDevice, modulus: Modulus, weights: tuple[int, int, int], a: Words, b: Words, c: Words
 ) -> Words:
     """The sum of weights times arrays of shape (n, words), in the form that they have."""
-    out = np.zeros_like(a)
+    out = unwritten(*a.shape)
     device.launch(
         device.compile(weighted_sums, modulus=modulus),
         -(-len(a) // device.lanes),
@@ -143,4 +146,5 @@ def weighted_sum(
         *map(np.ascontiguousarray, (a, b, c)),
         out,
     )
+    check_written(device, "weighted sums", out)
     return out

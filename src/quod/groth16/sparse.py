@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, mark
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.kernels import field_multiply
@@ -216,6 +217,8 @@ class SparseRows:
         `vector` holds canonical integers, shape (n, words) with n above every index.
         """
         device, rows = self.device, len(self.target)
+        last = out[self.target[-1] :][:1] if rows else out[:0]
+        mark(last)
         compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)
         device.launch(
             compiled,
@@ -228,6 +231,7 @@ class SparseRows:
             np.ascontiguousarray(vector),
             out,
         )
+        check_written(device, "products of matrices", last)
 
 
 def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -243,4 +247,8 @@ def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
 def multiply_pointwise(device: AnyDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
     """out = a * b element by element, Montgomery form, contiguous arrays of shape (n, words)."""
     compiled = device.compile(field_multiply, spec=FieldSpec(modulus))
+    # The last product tells as much as all of them would; `out` may be one of the factors.
+    last = out[-1:] if not (np.shares_memory(a, out) or np.shares_memory(b, out)) else out[:0]
+    mark(last)
     device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)
+    check_written(device, "products", last)

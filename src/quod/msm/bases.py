@@ -11,6 +11,7 @@ from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.cpu import CpuDevice
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, mark
 from quod.errors import InputError
 from quod.msm.digits import SCALAR_WORDS
 from quod.msm.options import MsmOptions
@@ -134,10 +135,12 @@ class CpuBases:
     def _precompute(self, plan: MsmPlan) -> None:
         device, count = self.device, self._count
         multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
+        mark(multiples[-1])
         multiples[:count] = self.points
         kernel = device.compile(double_repeatedly, group=self.group)
         device.launch(
             kernel, -(-count // device.lanes), count, plan.copies, plan.windows * plan.window_bits,
             multiples,
         )  # fmt: skip
+        check_written(device, "multiples of bases", multiples[-1])
         self.points = multiples

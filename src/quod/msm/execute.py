@@ -16,6 +16,7 @@ from quod.curve.groups import Group
 from quod.curve.parameters import Fq2Element
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Stage, Timeline, or_null
+from quod.device.written import UNWRITTEN, check_written, mark, not_written
 from quod.errors import InputError
 from quod.field.cost import product_cost, square_cost
 from quod.msm import reduce
@@ -84,8 +85,12 @@ class _Execution:
             maximum=plan.maximum, masked=bases.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
+        # The top digit never carries, so no digit of the last window is the mark. That it has gone
+        # says that scalars were looked at, which a zero in `overflow` does not.
+        mark(rows)
         for vector, row in zip(scalars, rows, strict=True):
             device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
+        check_written(device, "digits of scalars", rows)
         if overflow[0]:
             raise _first_too_large(plan, scalars)
         return rows
@@ -100,12 +105,22 @@ class _Execution:
         starts = np.empty(windows * buckets, np.uint32)
         lengths = np.empty(windows * buckets, np.uint32)
         room = plan.count * plan.copies
+        if stored.any() and not counts.any():
+            raise not_written(device, "the sizes of buckets")
+        mark(lengths)
         kernel = device.compile(place_buckets, lanes=1)
         device.launch(kernel, windows, room, parts, buckets, counts, starts, lengths)
+        check_written(device, "the places of buckets", lengths)
         entries = np.empty(windows * room, np.uint32)
         kernel = device.compile(scatter_digits, lanes=1)
         stride = len(self.bases)
+        # There are fewer than 2**31 bases, so that no entry is the mark.
+        largest = int(lengths.argmax())
+        first = entries[starts[largest] :][: min(1, lengths[largest])]
+        first.fill(UNWRITTEN)
         device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
+        if (first == UNWRITTEN).any():
+            raise not_written(device, "the order of entries")
         return entries, starts, lengths
 
     def _sums(self, owners: int) -> PointSums:
@@ -121,23 +136,29 @@ class _Execution:
         entries = np.empty(windows * plan.buckets * 2 + 1, np.uint32)
         starts, lengths = (np.empty(segments, np.uint32) for _ in range(2))
         kernel = device.compile(reduce.list_rows_and_columns, lanes=1)
+        mark(lengths)
         device.launch(
             kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
         )  # fmt: skip
+        check_written(device, "rows and columns of buckets", lengths)
         lines = self._sums(segments)
         lines.add_up(buckets.points, entries, starts, lengths)
         count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
+        mark(sums)
         kernel = device.compile(reduce.weigh, group=group)
         device.launch(
             kernel, -(-count // device.lanes), count, plan.rows, plan.columns, lines.numbers,
             lines.points, sums,
         )  # fmt: skip
-        results = np.zeros((plan.batch, group.point_words), np.uint64)
+        check_written(device, "weighted sums", sums)
+        results = np.empty((plan.batch, group.point_words), np.uint64)
+        mark(results)
         kernel = device.compile(reduce.combine, lanes=1, group=group)
         device.launch(
             kernel, plan.batch, plan.windows, plan.window_bits, plan.column_bits, sums, results
         )  # fmt: skip
+        check_written(device, "the sum of an MSM", results)
         return results
 
 

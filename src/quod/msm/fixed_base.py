@@ -19,6 +19,7 @@ from quod.curve.groups import Group
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, mark, unwritten
 from quod.field.array import Words
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -149,13 +150,16 @@ class _HostTable:
         )  # fmt: skip
         words = scalars.reshape(-1).view(np.uint64)
         none = np.zeros(1, np.uint8)
+        mark(stored)
         device.launch(kernel, -(-count // device.lanes), count, words, none, stored, overflow)
+        check_written(device, "digits of scalars", stored)
         entries = np.empty(shape.windows * count, np.uint32)
-        starts, lengths = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        starts, lengths = np.empty(count, np.uint32), unwritten(count)
         kernel = device.compile(list_table_entries, lanes=1)
         device.launch(
             kernel, count, count, shape.windows, shape.half, stored, entries, starts, lengths
         )  # fmt: skip
+        check_written(device, "entries of a table", lengths)
         sums = PointSums(device, group, count, longest=shape.windows, piece=shape.windows)
         sums.add_up(self._table, entries, starts, lengths)
         results = np.zeros((count, group.point_words), np.uint64)
@@ -179,10 +183,11 @@ def _shape_for(group: Group, count: int) -> _Shape:
 
 def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
     """The 64-bit words of all entries, from multiples by the low and by the high bits of digits."""
-    powers = np.empty((shape.windows, *group.shape), np.uint32)
+    powers = unwritten(shape.windows, *group.shape)
     powers[0] = base[0]
     kernel = device.compile(double_repeatedly, lanes=1, group=group)
     device.launch(kernel, 1, 1, shape.windows, shape.window_bits, powers)
+    check_written(device, "powers of two of a point", powers)
     lows = 1 << shape.window_bits // 2
     highs = max(1, shape.half // lows)
     lows = shape.half // highs

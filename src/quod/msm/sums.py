@@ -6,6 +6,7 @@ import numpy as np
 
 from quod.curve.groups import Group
 from quod.device.cpu import CpuDevice
+from quod.device.written import check_written, mark, unwritten
 from quod.msm import slices
 from quod.msm.accumulate import CHAINS, accumulate, most_rows
 from quod.msm.bases import Array
@@ -62,12 +63,13 @@ class PointSums:
         histogram = np.zeros(longest + 1, np.uint32)
         tables = [np.empty(room, np.uint32) for _ in range(3)]
         longs = [np.empty(len(starts), np.uint32) for _ in range(3)]
-        totals = np.zeros(2, np.uint32)
+        totals = unwritten(2)
         cut = device.compile(slices.cut_segments, lanes=1)
         device.launch(
             cut, 1, len(starts), longest, piece, first, starts, lengths, owners, histogram, *tables,
             self.numbers, *longs, totals,
         )  # fmt: skip
+        check_written(device, "slices of segments", totals)
         counts = int(totals[slices.SLICES]), int(totals[slices.LONG_SEGMENTS])
         return counts, tables, longs
 
@@ -80,4 +82,8 @@ class PointSums:
         rows = -(-rows // CHAINS) * CHAINS
         groups = -(-total // (rows * device.lanes))
         kernel = device.compile(accumulate, group=self._group, max_rows=most)
+        # The sum of the last slice.
+        last = self.points.reshape(-1, self._group.point_words)[tables[2][total - 1]]
+        mark(last)
         device.launch(kernel, groups, total, rows, *tables, entries, points, self.points)
+        check_written(device, "sums of points", last)
