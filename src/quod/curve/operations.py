@@ -131,9 +131,7 @@ def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool
     found = unwritten(len(points), 1)
     _launch(device, device.compile(find_finite, group=group), len(points), points, found)
     # Of a finite point any answer but 0 may come back, this one too: those are looked at here.
-    marked = points[found[:, 0] == UNWRITTEN].reshape(
-        -1, 2 * group.degree * group.coordinates.words
-    )
+    marked = points[found[:, 0] == UNWRITTEN].reshape(-1, 2 * group.point_words)
     if (np.bitwise_or.reduce(marked, axis=1) != UNWRITTEN).any():
         raise not_written(device, "which points are finite")
     return np.not_equal(found[:, 0], 0)

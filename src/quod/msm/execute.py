@@ -85,14 +85,14 @@ class _Execution:
             maximum=plan.maximum, masked=bases.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
-        # The top digit never carries, so no digit of the last window is the mark. That it has gone
-        # says that scalars were looked at, which a zero in `overflow` does not.
+        # The top digit of a scalar that is not too large never carries, so it is not the mark. That
+        # the mark has gone says that scalars were looked at, which a zero in `overflow` does not.
         mark(rows)
         for vector, row in zip(scalars, rows, strict=True):
             device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
-        check_written(device, "digits of scalars", rows)
         if overflow[0]:
             raise _first_too_large(plan, scalars)
+        check_written(device, "digits of scalars", rows)
         return rows
 
     def _sort(self, stored: Array) -> tuple[Array, Array, Array]:
@@ -105,7 +105,7 @@ class _Execution:
         starts = np.empty(windows * buckets, np.uint32)
         lengths = np.empty(windows * buckets, np.uint32)
         room = plan.count * plan.copies
-        if stored.any() and not counts.any():
+        if not counts.any() and stored.any():
             raise not_written(device, "the sizes of buckets")
         mark(lengths)
         kernel = device.compile(place_buckets, lanes=1)

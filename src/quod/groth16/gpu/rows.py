@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.device.written import UNWRITTEN, check_written
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.cost import product_cost
@@ -360,9 +361,11 @@ class GpuRows:
         device = self._device
         products = device.allocate(self.elements * self._modulus.bytes, zero=False)
         recording = device.stream("sparse").record()
+        recording.fill(products, UNWRITTEN)
         self.record(recording, device.upload(np.ascontiguousarray(vector)), products)
         recording.finish().submit().wait()
         device.download(products.slice(0, out.nbytes), out)
+        check_written(device, "products of matrices", out)
 
     def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
         """Adds the products with `vector`, canonical integers; the rows are in Montgomery form.

@@ -15,6 +15,7 @@ import numpy as np
 
 from quod.curve.groups import Group
 from quod.device.cpu import CpuDevice
+from quod.device.written import check_written, mark
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
@@ -114,7 +115,7 @@ class Finisher:
         self._results = list(itertools.accumulate((plan.batch for plan in plans), initial=0))
         self._lines = np.empty(sum(sizes) * plans[0].sum_words, np.uint64)
         self._out = np.empty((self._results[-1], group.point_words), np.uint64)
-        sums = np.empty(len(firsts) * plans[0].sum_words, np.uint64)
+        self._sums = sums = np.empty(len(firsts) * plans[0].sum_words, np.uint64)
         self._launches = []
         for definition, count, arguments in (
             (weigh_lines, len(firsts), (firsts, lengths, weights, self._lines, sums)),
@@ -132,8 +133,11 @@ class Finisher:
         in Montgomery form; zeros are infinity.
         """
         np.concatenate(lines, out=self._lines)
-        for launch in self._launches:
+        for launch, made in zip(self._launches, (self._sums, self._out), strict=True):
+            # Those of the last time are still there.
+            mark(made)
             _host().execute(*launch)
+            check_written(_host(), "the sums of MSMs", made)
         return [self._out[start:stop].copy() for start, stop in itertools.pairwise(self._results)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from quod.curve.groups import Group
 from quod.curve.point import PointArithmetic
 from quod.device.protocol import AnyDevice
+from quod.device.written import UNWRITTEN, check_written
 from quod.field.array import Words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
@@ -111,6 +112,9 @@ class GpuTable:
     ) -> None:
         device, count = self._device, len(scalars)
         device.upload(scalars, into=given.slice(0, scalars.nbytes))
+        marking = device.stream("table").record()
+        marking.fill(affine, UNWRITTEN)
+        marking.finish().submit().wait()
         groups = -(-count // device.lanes)
         device.launch(self._multiply, groups, count, self._table, given, extended)
         # An inversion is worth many products, but a GPU wants all of its lanes.
@@ -125,3 +129,4 @@ class GpuTable:
             affine,
         )
         device.download(affine.slice(0, out.nbytes), out)
+        check_written(device, "multiples of a point", out)

@@ -7,6 +7,7 @@ import numpy as np
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.device.written import not_written
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -65,9 +66,17 @@ def record_marks(
 def find_marks(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
     """The marks of resident bases; None if all of them are finite."""
     marks, some = device.allocate(mark_bytes(count), zero=False), device.allocate(16, zero=False)
+    # Where all bases are finite nothing is written. So one that is not is looked at beside them: it
+    # says that the kernel has run.
+    infinite = device.upload(np.zeros(words, np.uint64))
+    own, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
     record_marks(recording, device, count, words, bases, marks, some)
+    record_marks(recording, device, 1, words, infinite, own, probe)
     recording.finish().submit().wait()
-    found = np.zeros(4, np.uint32)
+    found, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
     device.download(some, found)
+    device.download(probe, ran)
+    if ran[0] != 1:
+        raise not_written(device, "which bases are infinite")
     return marks if found[0] else None

@@ -14,7 +14,13 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.msm.gpu import merge
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.pending import PendingMsm, Span, record_buckets, record_lines
+from quod.msm.gpu.pending import (
+    PendingMsm,
+    Span,
+    record_buckets,
+    record_lines,
+    record_marked,
+)
 from quod.msm.gpu.record import Scalars
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, take_carried
 
@@ -49,7 +55,7 @@ def record_parts(
     whole, lines = _record(recording, device, parts, workspace, None, note)
     host = device.pinned(lines.nbytes)
     recording.download(lines, host, label="reduce")
-    return PendingMsm(whole, host, spans)
+    return PendingMsm(device, whole, host, spans)
 
 
 def record_parts_to_lines(
@@ -90,5 +96,7 @@ def _record(
         note(part, arrays)
         count += own.count
     whole = replace(own, count=count)
+    if flag is None:
+        record_marked(recording, arrays.lines)
     record_lines(recording, device, whole, None, carried, arrays.lines, arrays.scratch)
     return whole, arrays.lines

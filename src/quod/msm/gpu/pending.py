@@ -13,6 +13,7 @@ from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.device.written import UNWRITTEN, check_written
 from quod.msm.digits import too_large
 from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.digits import NOT_TOO_LARGE, position_of_too_large
@@ -39,9 +40,12 @@ class Span:
 class PendingMsm:
     """An MSM in a recording. `finish` gives its results after each submission of that."""
 
-    def __init__(self, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]) -> None:
+    def __init__(
+        self, device: AnyDevice, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]
+    ) -> None:
         """`spans` are one for each part of the MSM, one after the other."""
         self.plan = plan
+        self._device = device
         self._lines = lines
         self._spans = spans
 
@@ -63,14 +67,19 @@ class PendingMsm:
         return PendingMsms([self])
 
     def checked_lines(self) -> Array:
-        """What the device left for the host; InputError as for `finish`."""
+        """What the device left for the host; InputError as for `finish`.
+
+        DeviceError if nothing was left there: no scalar was looked at then either.
+        """
         plan = self.plan
+        lines = self._lines.view(np.uint64)
+        check_written(self._device, "the sums of an MSM", lines.reshape(-1, plan.sum_words))
         for span in self._spans:
             word = int(span.word.view(np.uint32)[0])
             if word != NOT_TOO_LARGE:
                 position = span.start + position_of_too_large(word) % span.stride
                 raise too_large(plan.group, plan.maximum, position)
-        return self._lines.view(np.uint64)
+        return lines
 
 
 class PendingMsms:
@@ -107,10 +116,16 @@ def record_result(
 ) -> PendingMsm:
     """Records what follows `record_buckets`."""
     first_unit, sums = arrays.units.first_unit, arrays.sums
+    record_marked(recording, arrays.lines)
     record_lines(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
-    return PendingMsm(plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+    return PendingMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+
+
+def record_marked(recording: RecordingStream, lines: Buffer) -> None:
+    """Records what tells lines that were not written: see `PendingMsm.checked_lines`."""
+    recording.fill(lines, UNWRITTEN, label="reduce")
 
 
 def record_lines(
