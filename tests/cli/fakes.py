@@ -21,7 +21,8 @@ class FakeProof:
         return json.dumps({"valid": self.valid})
 
     @classmethod
-    def from_json(cls, path: Path) -> FakeProof:
+    def from_json(cls, path: Path, *, curve: str) -> FakeProof:
+        assert curve == FakeVerifyingKey.curve
         return cls(json.loads(Path(path).read_text())["valid"])
 
 
@@ -30,12 +31,14 @@ class FakeVerifyingKey:
     devices: list[str] = []  # noqa: RUF012
 
     @classmethod
-    def from_json(cls, path: Path, *, device: str = "cpu") -> FakeVerifyingKey:
+    def from_json(
+        cls, path: Path, *, device: str = "cpu", allow_insecure: bool = False
+    ) -> FakeVerifyingKey:
         cls.devices.append(device)
         return cls()
 
     @classmethod
-    def from_zkey(cls, path: Path) -> FakeVerifyingKey:
+    def from_zkey(cls, path: Path, *, allow_insecure: bool = False) -> FakeVerifyingKey:
         return cls()
 
     def to_json(self) -> str:
@@ -50,6 +53,7 @@ class FakeProvingKey:
 
     failure: BaseException | None = None
     calls: list[dict[str, Any]] = []  # noqa: RUF012
+    weakness = None
 
     @classmethod
     def from_zkey(

@@ -16,6 +16,7 @@ from quod.curve.parameters import CURVES
 from quod.formats import Witness
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
 from quod.web.witness_wasm import read_calculator
+from tests.groth16.hostile import TABLE
 from tests.node import program
 from tests.web.early_circom import early_calculator
 
@@ -237,6 +238,69 @@ def test_verification(node: Node, proof: dict[str, Any]) -> None:
         assert f"{name} {said}".startswith(expected), path
 
 
+def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, Any]) -> None:
+    """See `tests.groth16.test_hostile` for the other verifier."""
+    honest = {
+        name: json.dumps(proof[own], indent=1)
+        for name, own in (("key", "key"), ("public", "publics"), ("proof", "proof"))
+    }
+    found = node(
+        """
+        return Promise.all(given.cases.map((files) => tried(() => {
+            const [key, publics, proof] =
+                ["key", "public", "proof"].map((name) => verify.parseStrict(files[name], name));
+            return verify.verify(key, publics, proof);
+        })));
+        """,
+        cases=[change(honest) for _, change, _ in TABLE],
+    )
+    for (name, _, expected), (kind, said) in zip(TABLE, found, strict=True):
+        assert (said if kind == "ok" else kind) == expected, (name, said)
+
+
+def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> None:
+    key = proof["key"]
+    weak = changed({"key": key}, "key.vk_delta_2", key["vk_gamma_2"])["key"]
+    found = node(
+        """
+        const { key, publics, proof } = given;
+        const ask = (options) => tried(() => verify.verify(key, publics, proof, options));
+        return [await ask(), await ask({ allowInsecure: true })];
+        """,
+        **{**proof, "key": weak},
+    )  # fmt: skip
+    assert found[0][0] == "InsecureKeyError"
+    assert "snarkjs zkey contribute" in found[0][1]
+    assert found[1] == ["ok", False]
+
+
+def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
+    from quod.groth16 import ProvingKey, generate_key
+    from tests.groth16.circuits import recurrence
+
+    for curve in ("bn254", "bls12_381"):
+        r1cs = recurrence(curve, 3).write_r1cs(tmp_path / "c.r1cs")
+        wtns = recurrence(curve, 3).write_wtns(tmp_path / "w.wtns")
+        generate_key(r1cs, tmp_path / "c.zkey", 1)
+        made = ProvingKey.from_zkey(tmp_path / "c.zkey", allow_insecure=True)
+        found, public = made.prove(wtns)
+        given = {
+            "key": json.loads(made.verifying_key.to_json()), "proof": json.loads(found.to_json()),
+            "publics": [str(value) for value in public],
+        }  # fmt: skip
+        first, second = node(
+            """
+            const { key, publics, proof } = given;
+            const ask = (options) => tried(() => verify.verify(key, publics, proof, options));
+            return [await ask(), await ask({ allowInsecure: true })];
+            """,
+            **given,
+        )  # fmt: skip
+        assert first[0] == "InsecureKeyError"
+        assert "test key" in first[1]
+        assert second == ["ok", True]
+
+
 def test_points_outside_the_subgroup_are_refused(node: Node) -> None:
     """BLS12-381 has points on the curve whose order is not r."""
     curve = CURVES["bls12_381"]
@@ -252,7 +316,7 @@ def test_points_outside_the_subgroup_are_refused(node: Node) -> None:
     g2 = [*([*map(str, c)] for c in curve.g2.generator), ["1", "0"]]
     key = {
         "protocol": "groth16", "curve": "bls12381", "vk_alpha_1": g1, "vk_beta_2": g2,
-        "vk_gamma_2": g2, "vk_delta_2": g2, "IC": [g1],
+        "vk_gamma_2": g2, "vk_delta_2": g2, "nPublic": 0, "IC": [g1],
     }  # fmt: skip
     good = {"protocol": "groth16", "curve": "bls12381", "pi_a": g1, "pi_b": g2, "pi_c": g1}
     for bad in ("pi_a", "pi_c"):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from quod.cli.options import Quiet, Timings
+from quod.cli.options import InsecureTestKey, Quiet, Timings
 from quod.cli.terminal import note, show, show_timings, warn
 
 
@@ -48,6 +48,7 @@ def export_web(
         bool, typer.Option("--serve", help="Serve the site on this machine until Ctrl-C.")
     ] = False,
     port: Annotated[int, typer.Option("--port", metavar="N", help="The port for --serve.")] = 8000,
+    insecure_test_key: InsecureTestKey = False,
     timings: Timings = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,7 +72,7 @@ def export_web(
         site = export_site(
             zkey, wasm, out,
             name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
-            memory_budget=memory << 20, timeline=timeline,
+            memory_budget=memory << 20, timeline=timeline, allow_insecure=insecure_test_key,
         )  # fmt: skip
     if timings:
         show_timings(timeline)

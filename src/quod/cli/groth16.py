@@ -12,7 +12,16 @@ from time import perf_counter
 from typing import Annotated
 
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import Argument, Device, Option, Quiet, Timings, Trace, WrongUsage
+from quod.cli.parameters import (
+    Argument,
+    Device,
+    InsecureTestKey,
+    Option,
+    Quiet,
+    Timings,
+    Trace,
+    WrongUsage,
+)
 from quod.cli.streams import ReaderLeft, discard_results
 from quod.cli.terminal import note, show, show_timings, warn
 from quod.errors import OutputError, VerificationError
@@ -51,6 +60,8 @@ def prove(
 
         with timeline.stage("read key"):
             key = ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+        if key.weakness is not None:
+            warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
         with timeline.stage("prove"):
             made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
         with timeline.stage("write"):
@@ -74,15 +85,16 @@ def verify(
     public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
     proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
     device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
     from quod.formats import read_public
     from quod.groth16 import Proof, VerifyingKey
 
-    key = VerifyingKey.from_json(vkey, device=device)
+    key = VerifyingKey.from_json(vkey, device=device, allow_insecure=insecure_test_key)
     inputs = read_public(public, curve=key.curve)
-    if not key.verify(list(inputs), Proof.from_json(proof)):
+    if not key.verify(list(inputs), Proof.from_json(proof, curve=key.curve)):
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )

@@ -25,6 +25,7 @@ def inspect(
     from quod.formats import describe
 
     found = describe(file)
+    found |= _weakness(file, str(found["kind"]))
     if as_json:
         show_json(found)
         return
@@ -38,6 +39,20 @@ def inspect(
                 show(f"  {str(name).ljust(inner)}{_shown(part)}")
         else:
             show(label + _shown(value))
+
+
+def _weakness(file: Path, kind: str) -> dict[str, object]:
+    """Whether anyone can forge proofs for a key of Groth16, as far as it shows that."""
+    from quod.formats import Zkey, read_verification_key
+    from quod.groth16.soundness import weakness_of
+
+    if kind.startswith("groth16 proving key"):
+        found = weakness_of(Zkey.open(file))
+    elif kind.startswith("verifying key"):
+        found = weakness_of(read_verification_key(file))
+    else:
+        return {}
+    return {"insecure": False if found is None else found.reason}
 
 
 def _shown(value: object) -> str:

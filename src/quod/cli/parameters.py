@@ -37,11 +37,15 @@ class Option:
 
 DEVICE = Option("--device", metavar="NAME", help="Where to compute; see `quod devices`.")
 AS_JSON = Option("--json", help="Print JSON for programs.")
+INSECURE_TEST_KEY = Option(
+    "--insecure-test-key", help="Take a key for which anyone can forge proofs. Only for tests."
+)
 QUIET = Option("--quiet", "-q", help="Print nothing but results, warnings and errors.")
 TIMINGS = Option("--timings", help="Print the stage table on standard error.")
 TRACE = Option("--trace", metavar="FILE", help="Write a Chrome trace (chrome://tracing).")
 
 Device = Annotated[str, DEVICE]
+InsecureTestKey = Annotated[bool, INSECURE_TEST_KEY]
 Quiet = Annotated[bool, QUIET]
 Timings = Annotated[bool, TIMINGS]
 Trace = Annotated[Path | None, TRACE]

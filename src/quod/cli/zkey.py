@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quod.cli.options import Quiet, check_outputs
+from quod.cli.options import InsecureTestKey, Quiet, check_outputs
 from quod.cli.terminal import note
 
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
@@ -29,6 +29,7 @@ def _export() -> None:
 def verificationkey(
     zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
+    insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the verifying key of a proving key, as snarkjs writes it."""
@@ -36,5 +37,6 @@ def verificationkey(
     from quod.formats import write_atomically
     from quod.groth16 import VerifyingKey
 
-    write_atomically(out, VerifyingKey.from_zkey(zkey).to_json().encode())
+    key = VerifyingKey.from_zkey(zkey, allow_insecure=insecure_test_key)
+    write_atomically(out, key.to_json().encode())
     note(f"Wrote {out}.", quiet=quiet)

@@ -23,6 +23,7 @@ from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
 from quod.formats.output import Content
 from quod.groth16.gpu.graph import ProofGraph, record_proof
+from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
 from quod.target.wgsl_machine import DEFAULT_LIMBS
 from quod.web.graph import GraphFiles, Stage, graph_files, listed
@@ -58,6 +59,7 @@ def export_site(
     limbs: str = DEFAULT_LIMBS,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     timeline: Timeline | None = None,
+    allow_insecure: bool = False,
 ) -> Site:
     """Writes the site of a key and circom's witness calculator to a folder, which is made.
 
@@ -66,8 +68,10 @@ def export_site(
     opens it) name the input signals. `limbs` says how elements are held in the browser;
     `memory_budget` is in bytes of the browser's GPU.
 
-    InputError for a malformed file, MismatchError for a calculator of another circuit, DeviceError
-    for a circuit that needs more than browsers allow, OutputError where nothing can be written.
+    InsecureKeyError for a key for which anyone can forge proofs, unless `allow_insecure` says that
+    it is for tests; the page says so then. InputError for a malformed file, MismatchError for a
+    calculator of another circuit, DeviceError for a circuit that needs more than browsers allow,
+    OutputError where nothing can be written.
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
@@ -76,6 +80,9 @@ def export_site(
     with timeline.stage("read key"):
         key = Zkey.open(Path(zkey))
         key.check_points_below_modulus()
+        weakness = weakness_of(key)
+        if weakness is not None and not allow_insecure:
+            raise weakness.error(key.path)
         calculator = read_calculator(wasm)
         calculator.check(key)
     found = read_symbols(symbols, key.public) if symbols is not None else None
@@ -87,7 +94,7 @@ def export_site(
     with timeline.stage("kernels"):
         made = proof_graph_files(graph)
     with timeline.stage("verifying key"):
-        verifying = VerifyingKey.from_zkey(key).to_json().encode()
+        verifying = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
     contents: dict[str, Content] = {**made.files}
     contents |= {"witness.wasm": calculator.content, "verification_key.json": verifying}
     small = {name: content for name, content in contents.items() if isinstance(content, bytes)}
@@ -100,6 +107,7 @@ def export_site(
         "public": key.public,
         "constraints": key.constraints,
         "points": _points(key),
+        "insecure": weakness is not None,
         "signals": [signal.to_json() for signal in merged(found, signals)],
         "publics": list(found.publics) if found is not None else [],
         "example": document,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import IN_PROCESS, Files, Libraries
+from quod.cli.terminal import warn
 
 if TYPE_CHECKING:
     from quod.device.timeline import Timeline
@@ -38,7 +39,10 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         "curve": opened.curve,
         "constraints": opened.constraints,
     }
-    key = ProvingKey.from_zkey(zkey, device=device)
+    # Timings are none of anybody's proofs.
+    key = ProvingKey.from_zkey(zkey, device=device, allow_insecure=True)
+    if key.weakness is not None:
+        warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
         files = Files(
             zkey, witness,

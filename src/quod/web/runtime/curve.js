@@ -141,9 +141,11 @@ export class Group {
  * @param {bigint} of.x The parameter of the family.
  * @param {Fq2} of.xi
  * @param {bigint} of.b
+ * @param {bigint} of.generator1 The x of the generator of G1.
+ * @param {[Fq2, Fq2]} of.generator2
  * @param {number} of.bytes Of a coordinate in a file.
  */
-function makeCurve({ snarkjs, family, q, r, x, xi, b, bytes }) {
+function makeCurve({ snarkjs, family, q, r, x, xi, b, generator1, generator2, bytes }) {
   const tower = new Tower(q, xi);
   const { mul, inv } = tower.fq2;
   const bn = family === "bn";
@@ -152,7 +154,7 @@ function makeCurve({ snarkjs, family, q, r, x, xi, b, bytes }) {
   const g2 = new Group(tower.fq2, mul([b, 0n], bn ? inv(xi) : xi));
   const psi = [tower.frobenius1[2], tower.frobenius1[3]].map((c) => (bn ? c : inv(c)));
   return {
-    snarkjs, bn, q, r, x, tower, g1, g2, bytes,
+    snarkjs, bn, q, r, x, tower, g1, g2, generator1, generator2, bytes,
     radix: 1n << BigInt(8 * bytes),
     /**
      * Untwist, Frobenius, twist; q times the point on G2.
@@ -172,6 +174,11 @@ const sources = {
     x: 4965661367192848881n,
     xi: /** @type {Fq2} */ ([9n, 1n]),
     b: 3n,
+    generator1: 0x1n,
+    generator2: /** @type {[Fq2, Fq2]} */ ([
+      [0x1800deef121f1e76426a00665e5c4479674322d4f75edadd46debd5cd992f6edn, 0x198e9393920d483a7260bfb731fb5d25f1aa493335a9e71297e485b7aef312c2n],
+      [0x12c85ea5db8c6deb4aab71808dcb408fe3d1e7690c43d37b4ce6cc0166fa7daan, 0x90689d0585ff075ec9e99ad690c3395bc4b313370b38ef355acdadcd122975bn],
+    ]),
     bytes: 32,
   },
   bls12_381: {
@@ -182,6 +189,11 @@ const sources = {
     x: -0xd201000000010000n,
     xi: /** @type {Fq2} */ ([1n, 1n]),
     b: 4n,
+    generator1: 0x17f1d3a73197d7942695638c4fa9ac0fc3688c4f9774b905a14e3a3f171bac586c55e83ff97a1aeffb3af00adb22c6bbn,
+    generator2: /** @type {[Fq2, Fq2]} */ ([
+      [0x24aa2b2f08f0a91260805272dc51051c6e47ad4fa403b02b4510b647ae3d1770bac0326a805bbefd48056c8c121bdb8n, 0x13e02b6052719f607dacd3a088274f65596bd0d09920b61ab5da61bbdc7f5049334cf11213945d57e5ac7d055d042b7en],
+      [0xce5d527727d6e118cc9cdc6da2e351aadfd9baa8cbdd3a76d429a695160d12c923ac9cc3baca289e193548608b82801n, 0x606c4a02ea734cc32acd2b02bc28b99cb3e287e85a763af267492ab572e99ab3f370d275cec1da1aaa9075ff05f79ben],
+    ]),
     bytes: 48,
   },
 };
@@ -211,13 +223,13 @@ export const g2ToJson = (p) =>
   p ? [...p.map((c) => c.map(String)), ["1", "0"]] : [["0", "0"], ["1", "0"], ["0", "0"]];
 
 /**
- * A whole number, not negative, below a modulus.
+ * A whole number below a modulus, in its only form: no sign, no zeros in front.
  * @param {unknown} value
  * @param {bigint} modulus
  * @param {string} what
  */
 export function below(value, modulus, what) {
-  if (typeof value !== "string" || !/^\d{1,200}$/.test(value))
+  if (typeof value !== "string" || !/^(0|[1-9]\d{0,159})$/.test(value))
     throw new InputError(`${what} is not a decimal number in quotes`);
   const number = BigInt(value);
   if (number >= modulus) throw new InputError(`${what} is not below the modulus of the field`);
@@ -225,7 +237,7 @@ export function below(value, modulus, what) {
 }
 
 /**
- * A point of the curve as snarkjs writes it: affine, with a last coordinate of 1, or 0 at infinity.
+ * A point of the curve as snarkjs writes it: affine, with a last coordinate of 1, or (0, 1, 0).
  * @param {Curve} curve
  * @param {unknown} value
  * @param {string} what
@@ -234,7 +246,7 @@ export function below(value, modulus, what) {
 export function g1FromJson(curve, value, what) {
   if (!Array.isArray(value) || value.length !== 3) throw new InputError(`${what} has no three coordinates`);
   const [x, y, z] = value.map((v, i) => below(v, curve.q, `${what}[${i}]`));
-  return checked(curve.g1, z === 1n ? [x, y] : z === 0n ? null : undefined, what);
+  return checked(curve.g1, z === 1n ? [x, y] : z === 0n && x === 0n && y === 1n ? null : undefined, what);
 }
 
 /**
@@ -248,7 +260,8 @@ export function g2FromJson(curve, value, what) {
     throw new InputError(`${what} has no three coordinates of two numbers`);
   const [x, y, z] = value.map((c, i) =>
     c.map((/** @type {unknown} */ v, /** @type {number} */ j) => below(v, curve.q, `${what}[${i}][${j}]`)));
-  return checked(curve.g2, z[1] === 0n && z[0] <= 1n ? (z[0] ? [x, y] : null) : undefined, what);
+  const text = [x, y, z].join();
+  return checked(curve.g2, z.join() === "1,0" ? [x, y] : text === "0,0,1,0,0,0" ? null : undefined, what);
 }
 
 /**

@@ -12,6 +12,8 @@ export class InputError extends QuodError {}
 export class MismatchError extends QuodError {}
 /** A proof does not verify. */
 export class VerificationError extends QuodError {}
+/** Anyone can forge proofs for a key: it had no contribution, or its secret is known. */
+export class InsecureKeyError extends QuodError {}
 /** The GPU is absent, lost, hung, out of memory, or has too little of something. */
 export class DeviceError extends QuodError {}
 
@@ -22,7 +24,7 @@ export class DeviceError extends QuodError {}
  */
 export const said = (error) => error?.message ?? String(error);
 
-const kinds = { QuodError, InputError, MismatchError, VerificationError, DeviceError };
+const kinds = { QuodError, InputError, MismatchError, VerificationError, InsecureKeyError, DeviceError };
 
 /**
  * An error as it crosses from a worker, and back.

@@ -237,7 +237,8 @@ async function start() {
   site = await readSite(reader(new URL(".", import.meta.url)));
   document.title = `${site.name}: prove`;
   $("name").textContent = site.name;
-  $("about").textContent = `Groth16 on ${site.curve}, ${site.constraints} constraints. Made with Quod ${site.quod}.`;
+  $("about").textContent = `Groth16 on ${site.curve}, ${site.constraints} constraints. Made with Quod ${site.quod}.` +
+    (site.insecure ? " For tests only: anyone can forge proofs for its key." : "");
   startWorker();
   $("example").hidden = !site.example;
   $("example").onclick = () => fill(JSON.stringify(site.example, null, 1));

@@ -5,8 +5,8 @@ export interface Proof {
   pi_a: string[];
   pi_b: string[][];
   pi_c: string[];
-  protocol: "groth16";
-  curve: "bn128" | "bls12381";
+  protocol?: "groth16";
+  curve?: "bn128" | "bls12381";
 }
 
 /** A verifying key as snarkjs writes it. */
@@ -62,8 +62,19 @@ export interface Prover {
   destroy(): void;
 }
 
-/** Whether a proof is valid; throws `InputError` or `MismatchError` for what is malformed. */
-export function verify(key: VerificationKey, publicSignals: string[], proof: Proof): boolean;
+/**
+ * Whether a proof is valid; throws `InputError` or `MismatchError` for what is malformed, and
+ * `InsecureKeyError` for a key for which anyone can forge proofs, unless it is allowed, for tests.
+ */
+export function verify(
+  key: VerificationKey,
+  publicSignals: string[],
+  proof: Proof,
+  options?: { allowInsecure?: boolean },
+): boolean;
+
+/** JSON of proofs, keys and public signals as strict as a verifier wants it: no key twice, say. */
+export function parseStrict(text: string, what: string): any;
 
 /** An input file, whose numbers may be longer than JavaScript's. */
 export function parseInput(text: string): Input;
@@ -86,4 +97,5 @@ export class QuodError extends Error {}
 export class InputError extends QuodError {}
 export class MismatchError extends QuodError {}
 export class VerificationError extends QuodError {}
+export class InsecureKeyError extends QuodError {}
 export class DeviceError extends QuodError {}

@@ -14,7 +14,7 @@ import { verify } from "./verify.js";
 
 export * from "./errors.js";
 export { loadGraph } from "./graph.js";
-export { verify } from "./verify.js";
+export { parseStrict, verify } from "./verify.js";
 export { parseInput } from "./witness.js";
 
 /** @typedef {import("./graph.js").Progress} Progress */
@@ -107,7 +107,7 @@ export class Prover {
     /** @type {string[]} */
     const publicSignals = [];
     for (let i = 1; i <= this.site.public; i++) publicSignals.push(String(integerOf(witness.subarray(i * size, (i + 1) * size))));
-    if (!verify(this.verificationKey, publicSignals, proof))
+    if (!this.verify(publicSignals, proof))
       throw new VerificationError("the GPU computed something that is no proof, so nothing is shown: its driver may be faulty, or the key belongs to another circuit");
     note("self-check");
     onProgress({ step: "self-check", done: total, total });
@@ -150,7 +150,7 @@ export class Prover {
    * @param {unknown} proof
    */
   verify(publicSignals, proof) {
-    return verify(this.verificationKey, publicSignals, proof);
+    return verify(this.verificationKey, publicSignals, proof, { allowInsecure: this.site.insecure === true });
   }
 
   /** Gives the GPU's memory back; the prover is of no use afterwards. */

@@ -1,6 +1,6 @@
 /** Groth16 verification on BigInt: pairings of BN254 and BLS12-381, one product, one exponent. */
 import { below, curveOf, g1FromJson, g2FromJson } from "./curve.js";
-import { InputError, MismatchError } from "./errors.js";
+import { InputError, InsecureKeyError, MismatchError, said } from "./errors.js";
 
 /** @typedef {import("./curve.js").Curve} Curve */
 /** @typedef {import("./field.js").Fq2} Fq2 */
@@ -116,24 +116,90 @@ export function inG2(curve, p) {
   return g2.equal(times < 0n ? g2.neg(multiple) : multiple, curve.psi(p));
 }
 
+/** The gamma of Quod's own keys for tests, "QUODTEST" in ASCII. */
+const TEST_GAMMA = 0x51554f4454455354n;
+
+/**
+ * Why anyone can forge proofs for a key, if its points show it: `quod.groth16.soundness` in Python.
+ * @param {Curve} curve
+ * @param {[bigint, bigint]} alpha
+ * @param {[Fq2, Fq2][]} others beta, gamma and delta.
+ */
+function weakness(curve, alpha, others) {
+  // A point and its negative share x.
+  const [beta, gamma, delta] = others.map(([x]) => x.join());
+  const generator = curve.generator2[0].join();
+  if (gamma === curve.g2.mul(TEST_GAMMA, curve.generator2)?.[0].join()) return "it is a test key of quod groth16 setup";
+  if (gamma === delta || delta === generator) return "it had no contribution to phase 2 (snarkjs zkey contribute)";
+  if (alpha[0] === curve.generator1 || beta === generator)
+    return "it had no contribution to phase 1 (snarkjs powersoftau contribute)";
+  return beta === gamma || beta === delta ? "beta is gamma or delta up to sign" : "";
+}
+
+/**
+ * Text as strict JSON of integers and strings: no key twice, no fraction, no deep nesting.
+ * @param {string} text
+ * @param {string} what For errors.
+ * @returns {any}
+ */
+export function parseStrict(text, what) {
+  const fail = (/** @type {string} */ why) => {
+    throw new InputError(`${what} ${why}`);
+  };
+  /** @type {(Set<string> | null)[]} The keys of the objects around; null for a list. */
+  const around = [];
+  let depth = 0;
+  // Before the parser, which may recurse. A string that does not end takes the rest.
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|\\?$)|[[\]{}]/gs))
+    if ((depth += { "[": 1, "{": 1, "]": -1, "}": -1 }[token] ?? 0) > 32) fail("is nested too deeply");
+  let document;
+  try {
+    document = JSON.parse(text);
+  } catch (error) {
+    return fail(`is not JSON: ${said(error)}`);
+  }
+  for (const [, string, colon, bracket, number] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|([[\]{}])|([-\d][^\s,\]}]*)/gs)) {
+    if (bracket === "{") around.push(new Set());
+    else if (bracket === "[") around.push(null);
+    else if (bracket) around.pop();
+    else if (number && !/^-?\d{1,20}$/.test(number)) fail("has a number that is no short integer: write it in quotes");
+    else if (colon) {
+      const key = JSON.parse(string);
+      const keys = around[around.length - 1];
+      if (keys?.has(key)) fail(`has the key ${string.slice(0, 60)} twice`);
+      keys?.add(key);
+    }
+  }
+  return document;
+}
+
 /**
  * Whether a proof is valid for public signals under a verifying key, all in snarkjs's shape.
  *
  * InputError for what is malformed, off the curve or outside the groups; MismatchError where the
- * number of public signals or the curve is another.
+ * number of public signals or the curve is another; InsecureKeyError for a key for which anyone can
+ * forge proofs, unless it is allowed.
  * @param {any} key
  * @param {unknown} publicSignals
  * @param {any} proof
+ * @param {{ allowInsecure?: boolean }} [options]
  * @returns {boolean}
  */
-export function verify(key, publicSignals, proof) {
-  if (key?.protocol !== "groth16" || proof?.protocol !== "groth16")
+export function verify(key, publicSignals, proof, { allowInsecure = false } = {}) {
+  for (const [of, name] of [[key, "key"], [proof, "proof"]])
+    if (typeof of !== "object" || of === null || Array.isArray(of)) throw new InputError(`the ${name} is no object`);
+  // rapidsnark leaves out the curve of a proof, and some versions the protocol.
+  if (key.protocol !== "groth16" || (proof.protocol !== undefined && proof.protocol !== "groth16"))
     throw new InputError("the key or the proof is not one of Groth16: its protocol is not groth16");
   const curve = curveOf(key.curve);
   if (proof.curve !== undefined && curveOf(proof.curve) !== curve)
     throw new MismatchError(`the proof is of ${proof.curve}, and the key of ${key.curve}`);
   if (!Array.isArray(publicSignals)) throw new InputError("the public signals are not a list");
   if (!Array.isArray(key.IC)) throw new InputError("the key has no list IC");
+  if (!Number.isSafeInteger(key.nPublic) || key.IC.length !== key.nPublic + 1)
+    throw new InputError("the key's nPublic is not one less than the points of IC");
+  const pairing = key.vk_alphabeta_12;
+  if (pairing !== undefined && pairing !== null) checkShape(pairing, [2, 3, 2], curve.q, "vk_alphabeta_12");
   if (publicSignals.length !== key.IC.length - 1)
     throw new MismatchError(`the key has ${key.IC.length - 1} public signals, not ${publicSignals.length}`);
   const inputs = publicSignals.map((value, i) => below(value, curve.r, `public signal ${i}`));
@@ -162,6 +228,7 @@ export function verify(key, publicSignals, proof) {
   const alpha = first(key, "vk_alpha_1");
   const [beta, gamma, delta] = ["vk_beta_2", "vk_gamma_2", "vk_delta_2"].map((name) => second(key, name));
 
+
   /** @type {import("./curve.js").Point<bigint>} */
   let sum = null;
   [1n, ...inputs].forEach((input, i) => {
@@ -169,5 +236,20 @@ export function verify(key, publicSignals, proof) {
     if (!ofOrderR(curve, point)) throw new InputError(`IC[${i}] is not in the group of order r`);
     sum = curve.g1.add(sum, curve.g1.mul(input, point));
   });
+  const weak = allowInsecure ? "" : weakness(curve, alpha, [beta, gamma, delta]);
+  if (weak) throw new InsecureKeyError(`anyone can forge proofs for this key: ${weak}; make a key by a ceremony`);
   return pairingProductIsOne(curve, [[curve.g1.neg(a), b], [alpha, beta], [sum, gamma], [c, delta]]);
+}
+
+/**
+ * Checks lists of lists of numbers.
+ * @param {unknown} value
+ * @param {number[]} lengths
+ * @param {bigint} modulus
+ * @param {string} what
+ */
+function checkShape(value, [length, ...rest], modulus, what) {
+  if (length === undefined) return void below(value, modulus, what);
+  if (!Array.isArray(value) || value.length !== length) throw new InputError(`${what} has no ${length} elements`);
+  value.forEach((item, i) => checkShape(item, rest, modulus, `${what}[${i}]`));
 }

@@ -4,7 +4,7 @@ import { DeviceError, packed } from "./errors.js";
 import { reader } from "./files.js";
 import { load } from "./quod.js";
 import { loadCalculator, loadKey, readSite } from "./site.js";
-import { verify } from "./verify.js";
+import { parseStrict, verify } from "./verify.js";
 import { parseInput } from "./witness.js";
 
 const read = reader(new URL(".", import.meta.url));
@@ -56,7 +56,9 @@ const tasks = {
     }
   },
   async verify({ publicSignals, proof }) {
-    return verify(await loadKey(read, await readSite(read)), parseInput(publicSignals), parseInput(proof));
+    const site = await readSite(read);
+    const [signals, points] = [parseStrict(publicSignals, "the list of public signals"), parseStrict(proof, "the proof")];
+    return verify(await loadKey(read, site), signals, points, { allowInsecure: site.insecure === true });
   },
 };
 

@@ -1,0 +1,255 @@
+"""What a forger writes is refused: files, values of Python, and keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.array import from_points
+from quod.curve.edwards_operations import from_edwards_points
+from quod.curve.encoding import encode_eip197_g2, encode_zcash_g1
+from quod.curve.groups import GROUPS
+from quod.curve.parameters import CURVES, EDWARDS_BLS12
+from quod.errors import InputError, InsecureKeyError, MismatchError, QuodError
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, public_from_json_text
+from quod.groth16.points import affine_group
+from tests.groth16.conftest import Made
+from tests.groth16.hostile import TABLE, Files
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+
+Make = Callable[[str], Made]
+Set = tuple[VerifyingKey, list[int], Proof]
+
+
+@pytest.fixture(scope="module")
+def files() -> Files:
+    """An honest key, public inputs and proof as text."""
+    key = ProvingKey.from_zkey(EXAMPLE / "circuit.zkey")
+    proof, public = key.prove(EXAMPLE / "witness.wtns", seed=1, self_check=False)
+    return {
+        "key": (EXAMPLE / "verification_key.json").read_text(),
+        "public": json.dumps([str(value) for value in public]),
+        "proof": proof.to_json(),
+    }
+
+
+def answer(files: Files) -> bool | str:
+    try:
+        key = VerifyingKey.from_json_text(files["key"])
+        public = public_from_json_text(files["public"].encode(), curve=key.curve)
+        return key.verify(public, Proof.from_json_text(files["proof"], curve=key.curve))
+    except QuodError as error:
+        return type(error).__name__ if "\n" not in str(error) else "an error of several lines"
+
+
+@pytest.mark.parametrize(("change", "expected"), [row[1:] for row in TABLE],
+                         ids=[row[0] for row in TABLE])  # fmt: skip
+def test_files(files: Files, change: Callable[[Files], Files], expected: bool | str) -> None:
+    assert answer(change(files)) == expected
+
+
+# --- values of Python
+
+
+@pytest.fixture(scope="module", params=CURVES)
+def honest(request: pytest.FixtureRequest, made: Make) -> Set:
+    own = made(request.param)
+    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
+    proof, public = key.prove(own.wtns, seed=1, self_check=False)
+    return key.verifying_key, public, proof
+
+
+def unchecked(proof: Proof, **points: Any) -> Proof:
+    """A proof that is not as its constructor would have it."""
+    other = replace(proof)
+    for name, point in points.items():
+        object.__setattr__(other, name, point)
+    return other
+
+
+def test_a_point_of_more_coordinates_adds_no_pairings(honest: Set) -> None:
+    """With arrays of two pairs for one, the forger's other pair would cancel what is wrong."""
+    key, public, proof = honest
+    g1 = affine_group(GROUPS[f"{key.curve}.g1"])
+    # e(A, B) as it should be for another input, times what makes up for it.
+    changed = [public[0] ^ 1, *public[1:]]
+    difference = g1.multiply(public[0] - changed[0], key.ic[1])
+    a, b = (*proof.a, *g1.negate(difference)), (*proof.b, *key.gamma_g2)
+    for forged in (unchecked(proof, a=a, b=b), unchecked(proof, a=[*a], b=[*b])):
+        with pytest.raises(InputError, match=r"^pi_a must be None or \(x, y\) of int"):
+            key.verify(changed, forged)
+        with pytest.raises(InputError, match=r"^pi_a must be"):
+            key.begin(changed).take(forged.a, forged.b)
+    with pytest.raises(InputError, match=r"^pi_a must be"):
+        replace(proof, a=a)
+
+
+BAD_POINTS: list[Any] = [
+    (), (1,), (1, 2, 3), (1, 2, 1, 2), "12", b"12", 7, {1: 2, 3: 4}, {1, 2}, (1, None), (True, 2),
+    (1.0, 2.0), (np.int64(1), np.int64(2)), np.array([1, 2]), ("1", "2"), ((1, 2), 3), object(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_POINTS, ids=repr)
+def test_anything_else_is_no_point(honest: Set, bad: Any) -> None:
+    key, public, proof = honest
+    for name, values in (("a", [bad]), ("c", [bad]), ("b", [bad, (bad, bad), ((1, 2), bad)])):
+        for value in values:
+            with pytest.raises(InputError, match=f"^pi_{name} must be None or"):
+                key.verify(public, unchecked(proof, **{name: value}))
+            with pytest.raises(InputError, match=f"^pi_{name} must be None or"):
+                replace(proof, **{name: value})
+    with pytest.raises(InputError, match=r"^point 1 must be None or"):
+        from_points(GROUPS[f"{key.curve}.g1"], [proof.a, bad])
+    with pytest.raises(InputError, match=r"^v.json: IC\[1\] must be None or"):
+        rebuilt(key, ic=[key.ic[0], bad, *key.ic[2:]])
+    for encode in (encode_zcash_g1, encode_eip197_g2):
+        with pytest.raises(InputError, match="a point must be None or"):
+            encode(bad)
+    with pytest.raises(InputError, match=r"^point 0 must be None or"):
+        from_edwards_points(EDWARDS_BLS12, [bad])
+
+
+def test_encoders_refuse_coordinates_that_are_not_reduced() -> None:
+    x, y = CURVES["bls12_381"].g1.generator
+    for bad in ((x + CURVES["bls12_381"].fq.value, y), (x, -y)):
+        with pytest.raises(InputError, match="not below the modulus"):
+            encode_zcash_g1(bad)
+
+
+def rebuilt(key: VerifyingKey, **changes: Any) -> VerifyingKey:
+    names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2", "ic")
+    points = {name: getattr(key, name) for name in names} | changes
+    return VerifyingKey(key.curve, **points, path="v.json", allow_insecure=True)
+
+
+def test_a_key_keeps_nothing_of_its_maker(honest: Set) -> None:
+    key, public, proof = honest
+    ic = [list(point) for point in key.ic if point is not None]
+    own = rebuilt(key, ic=ic, gamma_g2=[list(pair) for pair in key.gamma_g2 or ()])
+    ic[1][:] = ic[2]
+    ic[0] = ic[2]
+    assert own.ic == key.ic
+    assert own.verify(public, proof)
+    for name in ("ic", "gamma_g2", "curve", "device", "_alphabeta"):
+        with pytest.raises(AttributeError):
+            setattr(own, name, None)
+        with pytest.raises(AttributeError):
+            delattr(own, name)
+
+
+def test_public_inputs_are_read_once(honest: Set) -> None:
+    key, public, proof = honest
+
+    class Changing(list[int]):
+        """Others when they are read again."""
+
+        def __iter__(self) -> Iterator[int]:
+            values, self[:] = [*self[:]], [1] * len(self)
+            return iter(values)
+
+    assert key.verify(iter(public), proof)
+    assert key.verify(Changing(public), proof)
+    wrong = [public[0] ^ 1, *public[1:]]
+    assert not key.verify(Changing(wrong), proof)
+
+
+def test_public_inputs_as_json_has_them(honest: Set) -> None:
+    key, public, proof = honest
+    text = [str(value) for value in public]
+    assert key.verify(text, proof)
+    assert not key.verify([str(public[0] ^ 1), text[1]], proof)
+    r = CURVES[key.curve].fr.value
+    for bad in ("007", "00", "-1", "+1", " 1", "1\n", "1_0", "0x1", "", "\u0663", "1.0"):
+        with pytest.raises(InputError, match=r"^public input 1 must be an int or a decimal string"):
+            key.verify([text[0], bad], proof)
+    for bad in (str(public[1] + r), str(r), "9" * 100_000):
+        with pytest.raises(InputError, match=r"^public input 1 is not from 0 to below r"):
+            key.verify([text[0], bad], proof)
+    for bad in ("12", b"12", {"1": 1, "2": 2}, {1, 2}, 7, None):
+        with pytest.raises(InputError, match=r"^the public inputs must be a list, not"):
+            key.verify(bad, proof)  # type: ignore[arg-type]
+
+
+# --- keys with which anyone can forge
+
+
+def forgeries(key: VerifyingKey, inputs: Any) -> dict[str, tuple[VerifyingKey, Proof]]:
+    """Proofs of any statement by someone who knows the key alone; X = sum of inputs."""
+    g1, g2 = (affine_group(GROUPS[f"{key.curve}.g{degree}"]) for degree in (1, 2))
+    gamma, beta = key.gamma_g2, key.beta_g2
+    alpha, minus = key.alpha_g1, g1.negate(key.alpha_g1)
+    minus_gamma = g2.negate(gamma)
+    return {
+        "delta = gamma": (
+            rebuilt(key, delta_g2=gamma), Proof(key.curve, alpha, beta, g1.negate(inputs))
+        ),
+        "delta = -gamma": (
+            rebuilt(key, delta_g2=minus_gamma), Proof(key.curve, alpha, beta, inputs)
+        ),
+        "delta = beta": (rebuilt(key, delta_g2=beta), Proof(key.curve, inputs, gamma, minus)),
+        "delta = -beta": (
+            rebuilt(key, delta_g2=g2.negate(beta)), Proof(key.curve, inputs, gamma, alpha)
+        ),
+    }  # fmt: skip
+
+
+def test_weak_keys_are_forged_and_refused(honest: Set) -> None:
+    key, _, _ = honest
+    g1 = affine_group(GROUPS[f"{key.curve}.g1"])
+    wanted = [5, 6]
+    inputs = key.ic[0]
+    for value, point in zip(wanted, key.ic[1:], strict=True):
+        inputs = g1.add(inputs, g1.multiply(value, point))
+    for name, (weak, forged) in forgeries(key, inputs).items():
+        assert weak.verify(wanted, forged), name
+        # Once it is not a test key by its gamma, the relation alone tells.
+        with pytest.raises(InsecureKeyError, match=r"allow_insecure=True"):
+            VerifyingKey.from_json_text(weak.to_json())
+
+
+def test_a_test_key_is_known_by_its_verifying_key(honest: Set, tmp_path: Path) -> None:
+    """In a file that says nothing of its making."""
+    key, public, proof = honest
+    (tmp_path / "v.json").write_text(key.to_json())
+    with pytest.raises(InsecureKeyError, match=r"v.json: anyone .* test key .* snarkjs zkey contr"):
+        VerifyingKey.from_json(tmp_path / "v.json")
+    taken = VerifyingKey.from_json(tmp_path / "v.json", allow_insecure=True)
+    assert taken.verify(public, proof)
+
+
+def test_a_marked_proving_key_gives_no_verifying_key(made: Make) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    key.prove(own.wtns)
+    assert key.insecure
+    for ask in (lambda: key.verifying_key, lambda: VerifyingKey.from_zkey(own.zkey)):
+        with pytest.raises(InsecureKeyError, match="it is a test key of quod groth16 setup"):
+            ask()
+
+
+def test_a_key_with_contributions_is_taken() -> None:
+    assert ProvingKey.from_zkey(EXAMPLE / "circuit.zkey").weakness is None
+    assert VerifyingKey.from_json(EXAMPLE / "verification_key.json").public == 3
+
+
+@pytest.mark.parametrize("name", ["alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1"])
+def test_a_proving_key_with_infinity_does_not_open(made: Make, tmp_path: Path, name: str) -> None:
+    from quod.formats import Zkey
+
+    zkey = Zkey.open(made("bn254").zkey)
+    zkey = replace(zkey, **{name: np.zeros_like(getattr(zkey, name))})
+    with pytest.raises(InputError, match=f"{name} is the point at infinity"):
+        ProvingKey(zkey)
+
+
+def test_a_proof_over_another_curve_in_text(files: Files) -> None:
+    with pytest.raises(MismatchError, match="over bn254 and the verifying key over bls12_381"):
+        Proof.from_json_text(files["proof"], curve="bls12_381")
