@@ -24,7 +24,7 @@ from quod.curve.membership import (
     find_finite,
 )
 from quod.device.protocol import AnyDevice
-from quod.device.written import UNWRITTEN, check_written, not_written, unwritten
+from quod.device.written import check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.kernel import KernelDefinition
@@ -128,13 +128,14 @@ def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
 def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Whether each point is another than infinity."""
     points = _points(group, points)
-    found = unwritten(len(points), 1)
+    # The answer for a finite point is all its bits in one word, which is 1 for hardly any: those
+    # are looked at here.
+    found = np.ones(len(points), np.uint32)
     _launch(device, device.compile(find_finite, group=group), len(points), points, found)
-    # Of a finite point any answer but 0 may come back, this one too: those are looked at here.
-    marked = points[found[:, 0] == UNWRITTEN].reshape(-1, 2 * group.point_words)
-    if (np.bitwise_or.reduce(marked, axis=1) != UNWRITTEN).any():
+    marked = points[found == 1].reshape(-1, 2 * group.point_words)
+    if (np.bitwise_or.reduce(marked, axis=1) != 1).any():
         raise not_written(device, "which points are finite")
-    return np.not_equal(found[:, 0], 0)
+    return np.not_equal(found, 0)
 
 
 def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:

@@ -1,0 +1,221 @@
+"""A device that does nothing, or leaves out a launch, and says that all went well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve import operations
+from quod.curve.array import from_points
+from quod.curve.groups import GROUPS
+from quod.curve.pairing import pairing_product
+from quod.curve.parameters import CURVES
+from quod.device.cpu import CpuDevice
+from quod.device.emulated import EmulatedDevice
+from quod.device.written import check_written, unwritten
+from quod.errors import DeviceError, QuodError
+from quod.field.array import random_elements
+from quod.groth16 import Proof, ProvingKey, VerifyingKey
+from quod.msm import MsmBases, msm
+from quod.msm.fixed_base import FixedBase
+from tests.groth16.conftest import Made
+
+Make = Callable[[str], Made]
+Leaves = Callable[[int], bool]
+
+
+class Idle(CpuDevice):
+    """A processor that leaves out launches by their number since `leave_out`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leave_out(lambda number: False)
+
+    def leave_out(self, leaves: Leaves) -> None:
+        self._leaves, self.launched = leaves, 0
+
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+        self.launched += 1
+        if self._leaves(self.launched - 1):
+            self.left = kernel.name
+        else:
+            super().execute(kernel, groups, *rest)
+
+
+class IdleGpu(EmulatedDevice):
+    """An interpreter that runs nothing, once it is told to."""
+
+    idle = False
+
+    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+        if not self.idle:
+            super().execute(kernel, groups, arguments)
+
+
+def each_left_out(device: Idle, work: Callable[[], Any]) -> list[Leaves]:
+    """Each launch of some work alone, all from each on, and all."""
+    device.leave_out(lambda number: False)
+    work()
+    count = device.launched
+    assert count > 1
+    one = [lambda number, own=own: number == own for own in range(count)]
+    rest = [lambda number, own=own: number >= own for own in range(count)]
+    return [*one, *rest]  # type: ignore[list-item]
+
+
+@pytest.fixture(params=["bn254", "bls12_381"])
+def curve(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def opened(made: Make, curve: str, device: Idle, spare: int = 0) -> Any:
+    """A key with so many more inputs that count for nothing, public inputs and a proof."""
+    own = made(curve)
+    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
+    proof, public = key.prove(own.wtns, seed=3)
+    plain = key.verifying_key
+    names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
+    points = {name: getattr(plain, name) for name in names}
+    ic = [*plain.ic, *[plain.ic[0]] * spare]
+
+    def build() -> VerifyingKey:
+        return VerifyingKey(curve, **points, ic=ic, device=device, allow_insecure=True)
+
+    return build, [*public, *[0] * spare], proof
+
+
+@pytest.mark.parametrize("spare", [0, 30], ids=["multiples", "an MSM"])
+def test_verification(made: Make, curve: str, spare: int) -> None:
+    device = Idle()
+    build, public, proof = opened(made, curve, device, spare)
+    key = build()
+    assert key.verify(public, proof)
+    wrong = [public[0] ^ 1, *public[1:]]
+    for leaves in each_left_out(device, lambda: key.verify(public, proof)):
+        # What is left in memory is that of a proof that holds.
+        device.leave_out(lambda number: False)
+        assert key.verify(public, proof)
+        for inputs in (public, wrong):
+            device.leave_out(leaves)
+            with pytest.raises(DeviceError, match="reported success and has not computed"):
+                key.verify(inputs, proof)
+
+
+def test_keys(made: Make, curve: str) -> None:
+    device = Idle()
+    build, public, _ = opened(made, curve, device)
+    for leaves in each_left_out(device, lambda: build().prepare()):
+        device.leave_out(leaves)
+        with pytest.raises(DeviceError, match="has not computed"):
+            build().prepare()
+    # A key whose own half of the equation was never computed, and a proof whose was not either.
+    device.leave_out(lambda number: False)
+    key = build()
+    device.leave_out(lambda number: True)
+    bad = Proof(curve, key.alpha_g1, key.beta_g2, key.alpha_g1)
+    with pytest.raises(DeviceError, match="has not computed"):
+        key.verify(public, bad)
+
+
+def test_checks_of_a_proving_key(made: Make, curve: str) -> None:
+    device = Idle()
+    key = ProvingKey.from_zkey(made(curve).zkey, device=device)
+    for leaves in each_left_out(device, key.check):
+        device.leave_out(leaves)
+        with pytest.raises(DeviceError, match="has not computed which points are in the group"):
+            key.check()
+
+
+def test_proofs(made: Make) -> None:
+    own, device = made("bn254"), Idle()
+    key = ProvingKey.from_zkey(own.zkey, device=device)
+    key.prove(own.wtns)
+    for every in (1, 2, 3, 7, 20):
+        device.leave_out(lambda number, every=every: number % every == every - 1)  # type: ignore[misc]
+        with pytest.raises(QuodError):
+            key.prove(own.wtns)
+    device.leave_out(lambda number: True)
+    with pytest.raises(DeviceError, match="has not computed"):
+        key.prove(own.wtns, self_check=False)
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+def test_msm(name: str) -> None:
+    group, device = GROUPS[name], Idle()
+    points = from_points(group, [group.parameters.generator] * 40)
+    scalars, others = (random_elements(group.scalars, 40, seed=seed) for seed in (1, 2))
+    bases = MsmBases(device, group, points)
+    right = msm(device, group, bases, scalars)
+    for leaves in each_left_out(device, lambda: msm(device, group, bases, others)):
+        # What is left in memory is that of the other scalars.
+        device.leave_out(leaves)
+        with pytest.raises(DeviceError, match="has not computed"):
+            msm(device, group, bases, scalars)
+    device.leave_out(lambda number: False)
+    assert msm(device, group, bases, scalars) == right
+
+
+def test_operations() -> None:
+    group, device = GROUPS["bls12_381.g1"], Idle()
+    generator = group.parameters.generator
+    points = from_points(group, [generator, None, generator])
+    scalars = np.ones((3, 8), np.uint32)
+    table = FixedBase(device, group, generator, 40)
+    small = random_elements(group.scalars, 40, seed=1)
+    pair = generator, CURVES["bls12_381"].g2.generator
+    works: list[Callable[[], Any]] = [
+        lambda: operations.add(device, group, points, points),
+        lambda: operations.double(device, group, points),
+        lambda: operations.multiply(device, group, points, scalars),
+        lambda: operations.sum_points(device, group, points),
+        lambda: [operations.negate(device, group, points) for _ in range(2)],
+        lambda: [operations.is_finite(device, group, points) for _ in range(2)],
+        lambda: table.multiply(small),
+        lambda: FixedBase(device, group, generator, 40),
+        lambda: pairing_product(device, CURVES["bls12_381"], [pair]),
+    ]
+    for work in works:
+        for leaves in each_left_out(device, work):
+            device.leave_out(leaves)
+            with pytest.raises(DeviceError, match="has not computed"):
+                work()
+
+
+def test_a_point_that_looks_unwritten_is_finite() -> None:
+    """The answer for a finite point may be any number but zero, the one before it as well."""
+    group = GROUPS["bn254.g1"]
+    points = np.zeros((3, *group.shape), np.uint32)
+    points[0, 0, 0] = points[2, 1, 3] = 1
+    assert operations.is_finite(CpuDevice(), group, points).tolist() == [True, False, True]
+
+
+def test_a_gpu() -> None:
+    group, device = GROUPS["bn254.g1"], IdleGpu()
+    points = from_points(group, [group.parameters.generator, None])
+    scalars = random_elements(group.scalars, 2, seed=1)
+    device.idle = True
+    with pytest.raises(DeviceError, match="has not computed which bases are infinite"):
+        MsmBases(device, group, points)
+    device.idle = False
+    bases = MsmBases(device, group, points)
+    assert msm(device, group, bases, scalars) is not None
+    device.idle = True
+    with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+        msm(device, group, bases, scalars)
+    device.close()
+
+
+def test_marks() -> None:
+    device = CpuDevice()
+    for dtype in (np.uint16, np.uint32, np.uint64):
+        array = np.zeros((3, 4), dtype)
+        check_written(device, "nothing", array)
+        array[1, 3] = np.iinfo(dtype).max
+        with pytest.raises(DeviceError, match=r"^cpu.* has not computed it: .* --device cpu$"):
+            check_written(device, "it", array)
+    with pytest.raises(DeviceError):
+        check_written(device, "it", unwritten(2, 3))
