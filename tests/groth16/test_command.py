@@ -31,21 +31,24 @@ def folder(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (own.r1cs, own.wtns, own.zkey):
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert entry.run(["zkey", "export", "verificationkey", "circuit.zkey", "vkey.json", "-q"]) == 0
+    assert entry.run([*EXPORT, INSECURE, "-q"]) == 0
     assert entry.run([*PROVE, "-q"]) == 0
     return tmp_path
 
 
+INSECURE = "--insecure-test-key"
+EXPORT = ["zkey", "export", "verificationkey", "circuit.zkey", "vkey.json"]
 PROVE = ["groth16", "prove", "circuit.zkey", "witness.wtns", "proof.json", "public.json"]
-VERIFY = ["groth16", "verify", "vkey.json", "public.json", "proof.json"]
+VERIFY_STRICTLY = ["groth16", "verify", "vkey.json", "public.json", "proof.json"]
+VERIFY = [*VERIFY_STRICTLY, INSECURE]
 
 
 def error_of(capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line on standard error."""
-    captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
-    assert captured.err.startswith("quod: error: ")
-    return captured.err
+    """The one line on standard error, beside warnings."""
+    lines = capsys.readouterr().err.splitlines()
+    (line,) = (line for line in lines if not line.startswith("quod: warning: "))
+    assert line.startswith("quod: error: ")
+    return line
 
 
 def test_a_proof_and_its_verification(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,6 +135,74 @@ def test_a_witness_over_another_curve(
     shutil.copy(made("bls12_381").wtns, folder / "witness.wtns")
     assert entry.run([*PROVE, "-q"]) == 4
     assert "over bls12_381" in error_of(capsys)
+
+
+def test_a_test_key_is_refused_by_verifiers(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert entry.run(VERIFY_STRICTLY) == 9
+    message = error_of(capsys)
+    assert message.startswith("quod: error: vkey.json: anyone can forge proofs for this key: ")
+    assert "snarkjs zkey contribute" in message
+    assert INSECURE in message
+    (folder / "vkey.json").unlink()
+    assert entry.run(EXPORT) == 9
+    assert "circuit.zkey: anyone can forge" in error_of(capsys)
+    assert not (folder / "vkey.json").exists()
+    wasm = Path(__file__).resolve().parents[2] / "examples" / "membership" / "circuit.wasm"
+    site = ["export-web", "circuit.zkey", "--wasm", str(wasm), "-o", "site"]
+    assert entry.run(site) == 9
+    assert "circuit.zkey: anyone can forge" in error_of(capsys)
+    assert not (folder / "site").exists()
+
+
+def test_a_prover_is_told_once_that_a_key_is_for_tests(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert entry.run([*PROVE, "-q"]) == 0
+    assert capsys.readouterr().err == (
+        "quod: warning: circuit.zkey: anyone can forge proofs for this key: "
+        "it is a test key of quod groth16 setup\n"
+    )
+    for file in ("circuit.zkey", "vkey.json"):
+        assert entry.run(["inspect", file, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["insecure"] == "it is a test key of quod groth16 setup"
+    assert entry.run(["inspect", "proof.json", "--json"]) == 0
+    assert "insecure" not in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.fixtures
+def test_a_key_without_a_contribution(
+    shared_fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A set of another project, whose key nobody has contributed to."""
+    source = shared_fixtures / "circom" / "bn254-poseidon"
+    verify = ["groth16", "verify", *map(str, (
+        source / "verification_key.json", source / "public.json", source / "circom.proof"
+    ))]  # fmt: skip
+    assert entry.run(verify) == 9
+    assert "delta is gamma up to sign, no contribution to phase 2; contr" in error_of(capsys)
+    assert entry.run([*verify, INSECURE]) == 0
+    out = tmp_path / "vkey.json"
+    export = ["zkey", "export", "verificationkey", str(source / "circuit.zkey"), str(out)]
+    assert entry.run(export) == 9
+    assert not out.exists()
+    assert entry.run([*export, INSECURE]) == 0
+
+
+@pytest.mark.parametrize("left_out", [["curve"], ["curve", "protocol"]], ids=" ".join)
+def test_a_proof_as_rapidsnark_writes_it(folder: Path, left_out: list[str]) -> None:
+    proof = json.loads((folder / "proof.json").read_text())
+    for name in left_out:
+        del proof[name]
+    (folder / "proof.json").write_text(json.dumps(proof, separators=(",", ":")))
+    assert entry.run(VERIFY) == 0
+    public = json.loads((folder / "public.json").read_text())
+    (folder / "public.json").write_text(json.dumps(public[::-1]))
+    assert entry.run(VERIFY) == 6
 
 
 def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_circom_to_chromium_to_snarkjs(
     assert entry.run(["groth16", "setup", *setup, "--quiet"]) == 0
     export = [
         str(zkey), "--wasm", str(tmp_path / "chain_js" / "chain.wasm"), "-o", str(out),
-        "--sym", str(tmp_path / "chain.sym"),
+        "--sym", str(tmp_path / "chain.sym"), "--insecure-test-key",
     ]  # fmt: skip
     assert entry.run(["export-web", *export]) == 0
     assert "Wrote" in capsys.readouterr().err
@@ -55,6 +55,7 @@ def test_circom_to_chromium_to_snarkjs(
     with serve(out, HEADERS) as site, browser.page() as page:
         page.navigate(site.url)
         page.wait_for("!document.querySelector('#prove').disabled")
+        about = page.text("#about")
         page.fill("#in-start", "-3")
         page.fill("#in-steps", "1 2 0x10 4 5")
         page.click("#prove")
@@ -82,7 +83,9 @@ def test_circom_to_chromium_to_snarkjs(
         assert json.loads(page.text("#public")) == ["0", "0"]
         assert page.text("#proof") != before
 
-    assert entry.run(["zkey", "export", "verificationkey", str(zkey), str(vkey), "--quiet"]) == 0
+    assert "For tests only: anyone can forge" in about
+    exported = ["zkey", "export", "verificationkey", str(zkey), str(vkey), "--quiet"]
+    assert entry.run([*exported, "--insecure-test-key"]) == 0
     accepted = run_program(
         "snarkjs", "groth16", "verify", vkey, tmp_path / "public.json", tmp_path / "proof.json"
     )
