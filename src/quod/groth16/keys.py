@@ -103,8 +103,8 @@ class ProvingKey:
 
         Checks everything but whether the points are on the curve; for a key of unknown origin call
         `check` as well. (A wrong point gives a wrong proof, which the self-check of `prove`
-        refuses.) Proofs are made with a key for which anyone can forge them as well (`weakness` says
-        so), but `verifying_key` is given for such a key with `allow_insecure` only. Raises
+        refuses.) Proofs are made with a key for which anyone can forge them as well (`weakness`
+        says so), but `verifying_key` is given for such a key with `allow_insecure` only. Raises
         `InputError`.
 
         The file stays mapped and must not be written to while the key is in use: a file cut short

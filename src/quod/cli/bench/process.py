@@ -85,6 +85,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         _python("-m", "quod", "zkey", "export", "verificationkey", str(zkey), str(files.vkey))
         verify = ["-m", "quod", "groth16", "verify"]
         verify += [str(path) for path in (files.vkey, files.public, files.proof)]
+        verify += ["--insecure-test-key"]
         verifiers, absent = whole_verifiers(files)
         yield Case(
             {"what": "verify, whole process", **circuit},
