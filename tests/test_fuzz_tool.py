@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,11 +52,9 @@ def run(*arguments: str, folder: Path = REPOSITORY) -> subprocess.CompletedProce
 
 
 def test_no_parser_fails_on_thousands_of_inputs(tmp_path: Path) -> None:
-    done = run(
-        "-m", "tools.fuzz", "--inputs", "15000", "--seed", "7", "--jobs", "2", folder=tmp_path
-    )
+    done = run("-m", "tools.fuzz", "--inputs", "6000", "--seed", "7", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"6,000 inputs of seed 7: 0 failed", done.stdout)
+    assert "6,000 inputs of seed 7: 0 failed" in done.stdout
     assert not any(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 from quod.curve import encoding
 from quod.curve.parameters import CURVES
-from quod.device.compiled_code import CompiledCode
+from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.errors import QuodError
 from quod.formats import (
     R1cs,
@@ -25,6 +25,7 @@ from quod.formats.iden3 import Iden3File
 from quod.formats.inspect import describe_bytes
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.verify import verify
+from quod.target.pointers import PointerUses
 from quod.target.ptx_interpreter.parse import parse as parse_ptx
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
@@ -157,9 +158,8 @@ def _point_parser() -> Parser:
 
 
 def _compiled() -> bytes:
-    text = b'{"stored": [0, 2], "atomic": [], "shared_bytes": 64, "entry": "saxpy", '
-    text += b'"dynamic_shared_bytes": 0}'
-    return struct.pack("<I", len(text)) + text + b"\x7fELF code"
+    facts = KernelFacts(PointerUses((0, 2), ()), 64, "saxpy")
+    return CompiledCode(facts, b"\x7fELF code").pack()
 
 
 def all_parsers() -> dict[str, Parser]:
@@ -193,6 +193,6 @@ def all_parsers() -> dict[str, Parser]:
             CompiledCode.unpack,
             [_compiled()],
             of_bytes,
-            (ValueError, KeyError, TypeError, struct.error),
+            (ValueError, KeyError, struct.error),
         ),
     }

@@ -33,8 +33,8 @@ def describe(path: Path) -> dict[str, object]:
     """What the file at `path` is, as a mapping in the order to show it in.
 
     Always there: ``file``, ``kind``, ``bytes``. Which others there are depends on the kind. All
-    checks that opening the file makes are made. A pipe may be given for JSON. Raises `InputError`
-    for a file of no known kind.
+    checks that opening the file makes are made. A pipe may have 32 MiB. Raises `InputError` for a
+    file of no known kind.
     """
     data = memoryview(read_json(path, ANY)) if is_pipe(path) else map_file(path)
     return describe_bytes(data, os.fspath(path))
