@@ -60,10 +60,10 @@ class CompiledCode:
     def unpack(cls, data: bytes) -> CompiledCode:
         """What `pack` packed; ValueError, KeyError or struct.error if it did not."""
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        read = json.loads(data[_LENGTH.size : start])
         try:
+            read = json.loads(data[_LENGTH.size : start])
             uses = PointerUses(tuple(read["stored"]), tuple(read["atomic"]))
-        except TypeError as error:  # JSON, but of something else
+        except (TypeError, RecursionError) as error:  # JSON, but of something else
             raise ValueError("no facts of a kernel") from error
         facts = KernelFacts(
             uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
