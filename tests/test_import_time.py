@@ -26,7 +26,7 @@ VERIFY = {
     "errors": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
     "strategy tower",
-    "formats": "curves iden3 output snarkjs_json zkey",
+    "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "points proof verifier",
     "kernel": "builder builder_memory collector control definition errors ir machine ops registry "
     "semantics simplify structure types value",

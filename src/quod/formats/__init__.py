@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from quod.formats.wtns import write_wtns as write_wtns
     from quod.formats.zkey import Zkey as Zkey
     from quod.formats.zkey import coefficient_dtype as coefficient_dtype
-    from quod.formats.zkey import write_zkey as write_zkey
+    from quod.formats.zkey_writer import write_zkey as write_zkey
 
 __all__ = [
     "Zkey",
@@ -64,7 +64,7 @@ __all__ = [
 _HOME = {
     "Zkey": "quod.formats.zkey",
     "coefficient_dtype": "quod.formats.zkey",
-    "write_zkey": "quod.formats.zkey",
+    "write_zkey": "quod.formats.zkey_writer",
     "Witness": "quod.formats.wtns",
     "write_wtns": "quod.formats.wtns",
     "R1cs": "quod.formats.r1cs",

@@ -22,7 +22,6 @@ constant 1, which ties that variable to itself in A (Groth, EUROCRYPT 2016, and 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,13 +33,9 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import CURVES, FileCurve, first_at_or_above, supported_curves
 from quod.formats.iden3 import (
-    Buffer,
     Iden3File,
     SectionReader,
     Words,
-    as_bytes,
-    little_u32,
-    write_iden3,
 )
 from quod.formats.source import FileIdentity, Path
 
@@ -150,7 +145,7 @@ class Zkey:
         fit together; whether the points are any good is not checked.
         """
         fields = CURVES[curve]
-        _check_arrays(fields, public, domain_size, coefficients, points)
+        check_arrays(fields, public, domain_size, coefficients, points)
         return cls(
             path=name,
             _identity=None,
@@ -413,7 +408,7 @@ def _read_contributions(file: Iden3File, curve: FileCurve) -> tuple[bytes | None
     return circuit_hash, count
 
 
-def _check_arrays(
+def check_arrays(
     curve: FileCurve,
     public: int,
     domain_size: int,
@@ -447,75 +442,3 @@ def _check_arrays(
             raise ValueError(f"{name} must be uint32 of shape {shape}, not {array.shape}")
     if coefficients.dtype != coefficient_dtype(fr.words) or coefficients.ndim != 1:
         raise ValueError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
-
-
-def write_zkey(
-    path: Path,
-    *,
-    curve: str,
-    public: int,
-    domain_size: int,
-    alpha_g1: Words,
-    beta_g1: Words,
-    beta_g2: Words,
-    gamma_g2: Words,
-    delta_g1: Words,
-    delta_g2: Words,
-    ic: Words,
-    a: Words,
-    b_g1: Words,
-    b_g2: Words,
-    c: Words,
-    h: Words,
-    coefficients: Coefficients,
-    circuit_hash: bytes | None = None,
-) -> None:
-    """Write a Groth16 proving key atomically, with no contributions.
-
-    Shapes and forms are those of `Zkey`; the number of variables is ``len(a)``. `circuit_hash` is
-    64 bytes that tell circuits apart; snarkjs's own is a transcript over the powers of tau, which
-    `snarkjs zkey verify` asks for. Without one it is BLAKE2b-512 over all points and coefficients
-    as they are written.
-
-    Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
-    """
-    points = {
-        "alpha_g1": alpha_g1, "beta_g1": beta_g1, "beta_g2": beta_g2, "gamma_g2": gamma_g2,
-        "delta_g1": delta_g1, "delta_g2": delta_g2, "ic": ic, "a": a, "b_g1": b_g1, "b_g2": b_g2,
-        "c": c, "h": h,
-    }  # fmt: skip
-    fields = CURVES[curve]
-    fq, fr = fields.fq, fields.fr
-    variables = len(a)
-    _check_arrays(fields, public, domain_size, coefficients, points)
-    header: list[Buffer] = [
-        little_u32(fq.bytes),
-        fq.value.to_bytes(fq.bytes, "little"),
-        little_u32(fr.bytes),
-        fr.value.to_bytes(fr.bytes, "little"),
-        little_u32(variables),
-        little_u32(public),
-        little_u32(domain_size),
-        *(alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2),
-    ]
-    body: list[tuple[int, list[Buffer]]] = [
-        (1, [little_u32(GROTH16)]),
-        (2, header),
-        (3, [ic]),
-        (4, [little_u32(len(coefficients)), coefficients]),
-        (5, [a]),
-        (6, [b_g1]),
-        (7, [b_g2]),
-        (8, [c]),
-        (9, [h]),
-    ]
-    if circuit_hash is None:
-        hasher = hashlib.blake2b(digest_size=64)
-        for _, parts in body:
-            for part in parts:
-                hasher.update(as_bytes(part))
-        circuit_hash = hasher.digest()
-    if len(circuit_hash) != 64:
-        raise ValueError(f"circuit_hash must be 64 bytes, not {len(circuit_hash)}")
-    body.append((10, [circuit_hash, little_u32(0)]))
-    write_iden3(path, KIND, VERSION, body)
