@@ -21,8 +21,8 @@ VERIFY = {
     "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",
-    "device": "arguments buffer cache cancellation compiled_code cpu cpu_compiler discovery host "
-    "kernel_table llvm_jit memory protocol sources timeline webgpu_names workers",
+    "device": "arguments buffer cache cancellation compilations compiled_code cpu cpu_compiler "
+    "discovery host kernel_table llvm_jit memory own_folder protocol sources timeline webgpu_names workers",
     "errors": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
     "strategy tower",
@@ -40,7 +40,7 @@ PROVE = {
     # How elements are held decides how long tables are.
     "field": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",
-    "groth16": "host keys marks prover resident sparse",
+    "groth16": "checks_ahead host keys marks prover resident sparse",
     "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",
 }
 HEAVY = ("numpy", "llvmlite", "rich", "typer", "asyncio", "pydantic")

@@ -298,7 +298,11 @@ def test_the_toolchain_and_the_processor_are_part_of_the_keys(
             }
         )
         monkeypatch.setattr(llvm_jit, "host_processor", lambda other=other: other)
+        llvm_jit.toolchain.cache_clear()
         assert key(spec=SPEC) != before
+    monkeypatch.undo()
+    llvm_jit.toolchain.cache_clear()
+    assert key(spec=SPEC) == before
 
 
 # --- the digest of the sources

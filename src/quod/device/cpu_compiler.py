@@ -15,7 +15,6 @@ from quod.device import llvm_jit
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.cache import CompileCache, key_of
 from quod.device.compilations import compilations
-from quod.device.compile_helpers import Made, compile_elsewhere
 from quod.device.compiled_code import (
     CompiledCode,
     KernelFacts,
@@ -133,6 +132,9 @@ def _built(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, known: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
+    # A process that finds its code in the cache starts no other.
+    from quod.device.compile_helpers import Made, compile_elsewhere
+
     loaded: list[CpuKernel] = []
 
     def stored(key: str) -> bytes | None:
