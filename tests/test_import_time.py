@@ -22,13 +22,13 @@ VERIFY = {
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",
     "device": "arguments buffer cache cancellation compilations compiled_code cpu cpu_compiler "
-    "discovery host kernel_table llvm_jit memory own_folder protocol sources timeline "
-    "webgpu_names workers",
+    "discovery host kernel_table launched llvm_jit memory own_folder protocol sources timeline "
+    "webgpu_names workers written",
     "errors": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
     "strategy tower",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
-    "groth16": "points proof verifier",
+    "groth16": "marks points proof soundness verifier",
     "kernel": "builder builder_memory collector control definition errors ir machine ops registry "
     "semantics simplify structure types value",
     "lazy": "",
@@ -41,7 +41,7 @@ PROVE = {
     # How elements are held decides how long tables are.
     "field": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",
-    "groth16": "checks_ahead host keys marks prover resident sparse",
+    "groth16": "checks_ahead host keys prover resident sparse",
     "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",
 }
 HEAVY = ("numpy", "llvmlite", "rich", "typer", "asyncio", "pydantic")

@@ -9,15 +9,14 @@ import sys
 from quod.errors import KernelError
 from quod.kernel.ir import Location
 
+OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
+"""How the names of Quod's own source files begin."""
 _PACKAGE = os.path.dirname(__file__) + os.sep
 # Kernels that live in the package: their lines are a user's lines.
 _EXAMPLES = _PACKAGE + "examples.py"
 _DEFINITION = _PACKAGE + "definition.py"
 # What kernels are written with: a mistake that shows there was made where they are called.
-_LIBRARIES = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(__file__)), name) + os.sep
-    for name in ("field", "curve")
-)
+_LIBRARIES = tuple(OWN_FILES + name + os.sep for name in ("field", "curve"))
 
 
 class TraceError(KernelError):

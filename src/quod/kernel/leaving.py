@@ -11,26 +11,18 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-import os
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
 
-_QUOD = os.path.dirname(os.path.dirname(__file__)) + os.sep
-
 _Leave = ast.Return | ast.Break | ast.Continue
 
 
 def check_leaving(frame: FrameType) -> None:
-    """TraceError if a statement in the body of the `with` that a frame begins leaves that body.
-
-    Quod's own sources are looked at by a test instead.
-    """
+    """TraceError if a statement in the body of the `with` that a frame begins leaves that body."""
     code = frame.f_code
-    if code.co_filename.startswith(_QUOD):
-        return
     found = _leaving(code).get(frame.f_lineno)
     if found is not None:
         word, line = found

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import OWN_FILES, TraceError
 from quod.kernel.ir import Location
 
-_QUOD = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
 _DEEPEST = 6
 _MISSING = object()
@@ -75,7 +74,7 @@ class Outside:
         self._name = name
         self._reads: list[_Read] | None = None
         code = getattr(function, "__code__", None)
-        if code is None or code.co_filename.startswith(_QUOD):
+        if code is None or code.co_filename.startswith(OWN_FILES):
             self._reads = []
 
     def watch(self, trace: Callable[[], None]) -> None:
@@ -154,7 +153,7 @@ def _file_of(kind: type) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    return bool(file) and not file.startswith((_QUOD, *_installed()))
+    return bool(file) and not file.startswith((OWN_FILES, *_installed()))
 
 
 @functools.cache
