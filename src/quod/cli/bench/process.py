@@ -209,6 +209,8 @@ def _python(*arguments: str, cache: str | None = None) -> str:
 
 def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
     environment = dict(os.environ)
+    # A package that pip has installed has its bytecode; a checkout keeps it after the first run.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
         environment |= dict.fromkeys(_CACHES, cache)
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
