@@ -6,7 +6,7 @@ integers, affine, and infinity is None.
 
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
 string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
-those needed are ignored; "protocol" and, in a proof, "curve" may be missing, as other provers leave
+those needed are ignored; in a proof "protocol" and "curve" may be missing, as other provers leave
 them out. What reading takes is bounded, see `quod.formats.strict_json`. Writing gives byte for byte
 what snarkjs writes.
 """
@@ -146,10 +146,17 @@ class _Reader:
         value = parse_json(data, self.path, kind)
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
-        protocol = value.get("protocol", PROTOCOL)
+        # Other provers leave it out of a proof; a key says what it is of.
+        protocol = value.get("protocol", PROTOCOL if kind is PROOF else None)
         if protocol != PROTOCOL:
             self.fail('"protocol"', f'must be "{PROTOCOL}", not {shown(protocol)}')
         return value
+
+    def known_curve(self, name: Any) -> FileCurve:
+        """The curve that a caller gives by Quod's name."""
+        if not isinstance(name, str) or name not in CURVES:
+            raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
+        return CURVES[name]
 
     def curve(self, name: Any) -> FileCurve:
         curve = curve_of_json_name(name) if isinstance(name, str) else None
@@ -185,7 +192,7 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
     if "curve" in document:
         found = reader.curve(document["curve"])
     elif curve is not None:
-        found = CURVES[curve]
+        found = reader.known_curve(curve)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
     if curve is not None and found.name != curve:
@@ -209,7 +216,7 @@ def parse_public(data: bytes | str, *, curve: str, name: str = "public inputs") 
     """
     reader = _Reader(name)
     values = reader.sequence(parse_json(data, name, PUBLIC), "the document")
-    fr = CURVES[curve].fr
+    fr = reader.known_curve(curve).fr
     return tuple(reader.integer(value, f"[{i}]", fr) for i, value in enumerate(values))
 
 
