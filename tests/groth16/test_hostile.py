@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.curve.affine import plain_point
 from quod.curve.array import from_points
 from quod.curve.edwards_operations import from_edwards_points
 from quod.curve.encoding import encode_eip197_g2, encode_zcash_g1
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.errors import InputError, InsecureKeyError, MismatchError, QuodError
+from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey, VerifyingKey, public_from_json_text
 from quod.groth16.points import affine_group
 from tests.groth16.conftest import Made
@@ -115,6 +120,68 @@ def test_anything_else_is_no_point(honest: Set, bad: Any) -> None:
             encode(bad)
     with pytest.raises(InputError, match=r"^point 0 must be None or"):
         from_edwards_points(EDWARDS_BLS12, [bad])
+
+
+def test_a_list_that_changes_while_it_is_looked_at() -> None:
+    """Between the look at its length and the copy, by another thread: here by a tracer."""
+    pair: list[int] = [1, 2]
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename.endswith("affine.py"):
+            pair[:] = [1, 2] if len(pair) > 2 else [1, 2, 3, 4]
+            return trace
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for _ in range(20):
+            with contextlib.suppress(InputError):
+                x, y = plain_point(([0, 0], pair), 2, "point")
+                assert len(x) == len(y) == 2
+    finally:
+        sys.settrace(before)
+
+
+def test_values_of_other_types(honest: Set, made: Make) -> None:
+    key, public, proof = honest
+    for bad in (None, proof.to_json(), {"a": proof.a}, (proof.a, proof.b, proof.c)):
+        with pytest.raises(InputError, match=r"^a proof is a Proof, not"):
+            key.verify(public, bad)  # type: ignore[arg-type]
+    for none in (bytearray(len(public)), memoryview(bytes(len(public)))):
+        with pytest.raises(InputError, match=r"^the public inputs must be a list, not"):
+            key.verify(none, proof)
+    with pytest.raises(MismatchError, match=f"has {len(public)} .* {len(public) + 1} or more were"):
+        key.verify(itertools.count(), proof)
+    points = {name: getattr(key, name) for name in ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")}
+    curves: list[Any] = [[], "bn128"]
+    for curve in curves:
+        with pytest.raises(InputError, match=r"^the curve must be one of"):
+            VerifyingKey(curve, ic=key.ic, **points)
+    lists: list[Any] = [None, 7]
+    for ic in lists:
+        with pytest.raises(InputError, match=r"^v.json: IC must be a list of points, not"):
+            rebuilt(key, ic=ic)
+    texts: list[Any] = [None, 7, [], bytearray(b"{}"), memoryview(b"{}")]
+    for text in texts:
+        for read in (Proof.from_json_text, VerifyingKey.from_json_text):
+            with pytest.raises(InputError, match=r"must be given as str or bytes, not"):
+                read(text)
+    with pytest.raises(InputError, match="the curve must be one of"):
+        public_from_json_text("[]", curve="nope")
+
+
+def test_a_witness_of_other_words(made: Make) -> None:
+    """Kernels would read behind its end."""
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    values = Witness.open(own.wtns).values
+    words: list[Any] = [
+        values[:, :4], values.astype(np.uint64), values.view(np.uint64), values.tolist(), values[0]
+    ]  # fmt: skip
+    for bad in words:
+        with pytest.raises(InputError, match=r"^x: the values of a witness are uint32 words"):
+            key.prove(Witness("x", "bn254", bad, 0))
 
 
 def test_encoders_refuse_coordinates_that_are_not_reduced() -> None:

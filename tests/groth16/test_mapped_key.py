@@ -53,9 +53,21 @@ def test_a_mapped_key_notices_that_its_file_changed(
     assert not key.zkey.owned
     key.prove(made("bn254").wtns)
     change(path)
-    with pytest.raises(InputError, match=f"circuit.zkey: has changed .*{part}.*open it again"):
-        key.prove(made("bn254").wtns)
+    asked: list[Callable[[], object]] = [
+        lambda: key.prove(made("bn254").wtns), key.check, lambda: key.weakness
+    ]  # fmt: skip
+    for ask in asked:
+        with pytest.raises(InputError, match=f"circuit.zkey: has changed .*{part}.*open it again"):
+            ask()
     key.close()
+
+
+def test_no_verifying_key_of_another_file(path: Path) -> None:
+    """Whoever overwrites the file would choose what is accepted."""
+    key = ProvingKey.from_zkey(path, allow_insecure=True)
+    scribble(path)
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        _ = key.verifying_key
 
 
 def test_a_mapped_key_outlives_the_removal_of_its_file(made: Make, path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shutil
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -514,3 +516,21 @@ def test_json_round_trip(made: Make, tmp_path: Path) -> None:
     assert "curve" not in without
     (tmp_path / "rapidsnark.json").write_text(without)
     assert Proof.from_json(tmp_path / "rapidsnark.json", curve="bls12_381") == proof
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_key_that_was_used_before_a_fork(made: Callable[[str], Made]) -> None:
+    """Threads that checked proofs are not there in the child, which must not wait for them."""
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    key.prove(own.wtns, seed=1)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            signal.alarm(60)
+            key.prove(own.wtns, seed=1)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

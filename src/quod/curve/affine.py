@@ -130,21 +130,25 @@ def plain_point(point: Any, degree: int, name: str, number: int | None = None) -
     """
     if point is None:
         return None
-    if _is_pair(point):
-        x, y = point
-        if degree == 1 and type(x) is int and type(y) is int:
+    if (pair := _pair(point)) is not None:
+        if degree == 1 and _are_int(pair):
+            return pair
+        x, y = map(_pair, pair)
+        if degree == 2 and x is not None and y is not None and _are_int((*x, *y)):
             return x, y
-        if degree == 2 and _is_pair(x) and _is_pair(y):
-            coordinates = (*x, *y)
-            if all(type(value) is int for value in coordinates):
-                return coordinates[:2], coordinates[2:]
     which = name if number is None else f"{name} {number}"
     form = "(x, y) of int" if degree == 1 else "((x0, x1), (y0, y1)) of int"
     raise InputError(f"{which} must be None or {form}; every other shape and type is refused")
 
 
-def _is_pair(value: Any) -> bool:
-    return type(value) in (tuple, list) and len(value) == 2
+def _are_int(values: tuple[Any, ...]) -> bool:
+    return all(type(value) is int for value in values)
+
+
+def _pair(value: Any) -> tuple[Any, Any] | None:
+    """A tuple or list of two as a tuple; a list is looked at once, for others may change it."""
+    copy = tuple(value) if type(value) in (tuple, list) else ()
+    return (copy[0], copy[1]) if len(copy) == 2 else None
 
 
 @cache

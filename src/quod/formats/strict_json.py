@@ -82,6 +82,8 @@ def parse_json(
     def count(text: str) -> int:
         return int(text) if len(text) <= _MOST_DIGITS else no("a number of too many digits")(text)
 
+    if not isinstance(data, str | bytes):
+        refuse(f"must be given as str or bytes, not {type(data).__name__}")
     try:
         if isinstance(data, str):
             data = data.encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from os import PathLike
 
@@ -73,8 +72,9 @@ class ProvingKey:
                     path=zkey.path,
                 )
         self.digest = _digest(zkey)
-        # A self-check begins beside the end of the sums.
-        self.checks = ThreadPoolExecutor(1, "quod-check")
+        # A self-check begins beside the end of the sums; in a forked process too, where the threads
+        # of an executor would be gone and waited for.
+        self.checks = Background("quod-check", 1)
         self.host: AnyDevice
         self._ahead: Background | None = None
         self.resident: ResidentKey
@@ -109,9 +109,9 @@ class ProvingKey:
 
         The file stays mapped and must not be written to while the key is in use: a file cut short
         ends the process (SIGBUS). Each proof looks first whether the file is still the one that was
-        opened; replace keys by renaming a complete file over them. With `owned`, which is for
-        services, the file is read into memory instead, as many bytes as it has, and what becomes of
-        it does not matter.
+        opened, and so do `check` and whoever asks for the verifying key; replace keys by renaming a
+        complete file over them. With `owned`, which is for services, the file is read into memory
+        instead, as many bytes as it has, and what becomes of it does not matter.
         """
         timeline = or_null(timeline)
         with timeline.stage("read" if owned else "map"):
@@ -123,6 +123,7 @@ class ProvingKey:
     @cached_property
     def weakness(self) -> Weakness | None:
         """Why anyone can forge proofs for the key, if the key shows it."""
+        self.zkey.check_unchanged()
         return weakness_of(self.zkey)
 
     @property
@@ -144,6 +145,7 @@ class ProvingKey:
     @cached_property
     def self_check_key(self) -> VerifyingKey:
         """What proofs are verified with before they are given out, insecure or not."""
+        self.zkey.check_unchanged()
         return VerifyingKey.from_zkey(self.zkey, device=self.host, allow_insecure=True)
 
     @cached_property
@@ -159,6 +161,7 @@ class ProvingKey:
 
         Raises `InputError` that names the first point which is not. Takes about as long as a proof.
         """
+        self.zkey.check_unchanged()
         timeline = or_null(timeline)
         for name, degree in (
             ("alpha_g1", 1), ("beta_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g1", 1),
@@ -220,7 +223,7 @@ class ProvingKey:
         if self._ahead is not None:
             self._ahead.close()
         self.resident.close()
-        self.checks.shutdown()
+        self.checks.close()
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]

@@ -158,7 +158,7 @@ class _Proving:
             a = law1.add(bare_a, r_delta)
             b = law2.add(law2.add(key.beta_g2, parts["B2"]), s_delta)
             if self._self_check:
-                self._verification = key.checks.submit(self._verify_first, parts, a, b)
+                self._verification = key.checks.begin(lambda: self._verify_first(parts, a, b))
             s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], [self._s, self._r])
             rest = functools.reduce(law1.add, (s_a, r_b, rs_delta))
         return a, b, rest
@@ -220,10 +220,19 @@ def _values(key: ProvingKey, witness: Witness) -> Words:
             "use the witness and the key of one circuit",
             path=witness.path,
         )
+    # The kernels take the values for what a witness file has.
+    fr = key.zkey.fr
+    values: Any = witness.values
+    if not isinstance(values, np.ndarray) or (
+        values.dtype != np.uint32 or values.shape[1:] != (fr.words,)
+    ):
+        raise InputError(
+            f"the values of a witness are uint32 words of shape (n, {fr.words})", path=witness.path
+        )
     if len(witness) != key.variables:
         raise MismatchError(
             f"the witness has {len(witness)} values and the key ({key.zkey.path}) is for "
             f"{key.variables}; use the witness and the key of one circuit",
             path=witness.path,
         )
-    return witness.values
+    return values

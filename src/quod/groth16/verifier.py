@@ -16,9 +16,10 @@ What callers give is copied before it is looked at, so that nobody changes it in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from os import PathLike, fspath
 
 import numpy as np
@@ -122,8 +123,10 @@ class VerifyingKey:
         path: str | None = None,
         allow_insecure: bool = False,
     ) -> None:
-        if curve not in CURVES:
+        if type(curve) is not str or curve not in CURVES:
             raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {curve!r}")
+        if not isinstance(ic, Iterable):
+            raise InputError(f"IC must be a list of points, not {type(ic).__name__}", path=path)
         try:
             self.__dict__.update(
                 curve=curve,
@@ -227,6 +230,10 @@ class VerifyingKey:
         sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
         `MismatchError` for another count of inputs or another curve than the key's.
         """
+        if not isinstance(proof, Proof):
+            raise InputError(
+                f"a proof is a Proof, not {type(proof).__name__}; Proof.from_json_text reads text"
+            )
         verification = self.begin(public)
         if proof.curve != self.curve:
             raise MismatchError(
@@ -252,12 +259,17 @@ class VerifyingKey:
     def _checked_inputs(self, public: object) -> list[int]:
         """The public inputs as integers; InputError or MismatchError for bad ones."""
         # A string or a mapping would give its characters or keys, a set no order.
-        if not isinstance(public, Iterable) or isinstance(public, str | bytes | Mapping | Set):
+        if not isinstance(public, Iterable) or isinstance(
+            public, str | bytes | bytearray | memoryview | Mapping | Set
+        ):
             raise InputError(f"the public inputs must be a list, not {type(public).__name__}")
-        values = tuple(public)
+        # What has no end, or a long one, is not read.
+        values = tuple(islice(public, self.public + 1))
         if len(values) != self.public:
+            count = len(public) if isinstance(public, Sized) else len(values)
+            more = " or more" if not isinstance(public, Sized) and count > self.public else ""
             raise MismatchError(
-                f"the key has {self.public} public inputs and {len(values)} were given; "
+                f"the key has {self.public} public inputs and {count}{more} were given; "
                 "use the key and the public inputs of one circuit"
             )
         return [self._checked_input(index, value) for index, value in enumerate(values)]
