@@ -202,11 +202,14 @@ const sources = {
 const made = new Map();
 
 /**
- * A curve by Quod's name or snarkjs's. InputError for another.
+ * A curve by Quod's name, snarkjs's or another tool's: `quod.formats.curves` in Python. InputError for others.
  * @param {string} name
  */
 export function curveOf(name) {
-  const found = Object.entries(sources).find(([key, source]) => key === name || source.snarkjs === name);
+  // Case and punctuation do not count.
+  const plain = typeof name === "string" ? name.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase() : "";
+  const known = plain === "bn254" || plain === "altbn128" ? "bn128" : plain;
+  const found = Object.entries(sources).find(([, source]) => source.snarkjs === known);
   if (!found) throw new InputError(`curve ${JSON.stringify(name)} is neither bn128 nor bls12381`);
   const [key, source] = found;
   if (!made.has(key)) made.set(key, makeCurve(source));

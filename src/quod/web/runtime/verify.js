@@ -152,6 +152,9 @@ export function parseStrict(text, what) {
   // Before the parser, which may recurse. A string that does not end takes the rest.
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|\\?$)|[[\]{}]/gs))
     if ((depth += { "[": 1, "{": 1, "]": -1, "}": -1 }[token] ?? 0) > 32) fail("is nested too deeply");
+  // Half of a pair, here as such and below as an escape.
+  const halves = (/** @type {string} */ of) => /\p{Surrogate}/u.test(of) && fail("has a lone surrogate, which is no character");
+  halves(text);
   let document;
   try {
     document = JSON.parse(text);
@@ -162,8 +165,9 @@ export function parseStrict(text, what) {
     if (bracket === "{") around.push(new Set());
     else if (bracket === "[") around.push(null);
     else if (bracket) around.pop();
-    else if (number && !/^-?\d{1,20}$/.test(number)) fail("has a number that is no short integer: write it in quotes");
-    else if (colon) {
+    else if (number && !/^(?=.{1,20}$)-?\d+$/.test(number)) fail("has a number that is no short integer: write it in quotes");
+    else if (string?.includes("\\u")) halves(JSON.parse(string));
+    if (colon) {
       const key = JSON.parse(string);
       const keys = around[around.length - 1];
       if (keys?.has(key)) fail(`has the key ${string.slice(0, 60)} twice`);
@@ -196,7 +200,7 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
     throw new MismatchError(`the proof is of ${proof.curve}, and the key of ${key.curve}`);
   if (!Array.isArray(publicSignals)) throw new InputError("the public signals are not a list");
   if (!Array.isArray(key.IC)) throw new InputError("the key has no list IC");
-  if (!Number.isSafeInteger(key.nPublic) || key.IC.length !== key.nPublic + 1)
+  if (!Number.isSafeInteger(key.nPublic) || key.nPublic < 0 || key.IC.length !== key.nPublic + 1)
     throw new InputError("the key's nPublic is not one less than the points of IC");
   const pairing = key.vk_alphabeta_12;
   if (pairing !== undefined && pairing !== null) checkShape(pairing, [2, 3, 2], curve.q, "vk_alphabeta_12");
