@@ -63,6 +63,32 @@ def test_a_descriptor_that_is_not_open(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+def test_a_descriptor_of_another_process(tmp_path: Path) -> None:
+    """The file behind it is that process's, and not to be renamed over."""
+    target = tmp_path / "out"
+    with open(target, "wb") as file:
+        file.write(b"before\n")
+        file.flush()
+        for folder in (f"/proc/{os.getpid()}/fd", f"/proc/{os.getpid()}/task/{os.getpid()}/fd"):
+            with pytest.raises(subprocess.CalledProcessError) as error:
+                write_in_child(f"{folder}/{file.fileno()}", stderr=subprocess.PIPE)
+            assert b"is a descriptor of another process" in error.value.stderr
+    assert target.read_bytes() == b"before\n"
+
+
+def test_a_file_in_a_folder_that_is_open(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    write_atomically(f"/dev/fd/{folder}/f", b"x")
+    os.close(folder)
+    assert (tmp_path / "f").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "\u0661", "\u00b2"])
+def test_numbers_that_no_descriptor_has(number: str) -> None:
+    with pytest.raises(OutputError, match="could not be written"):
+        write_atomically(f"/dev/fd/{number}", b"")
+
+
 def test_files_named_like_descriptors_are_files(tmp_path: Path) -> None:
     (tmp_path / "fd").mkdir()
     write_atomically(tmp_path / "fd" / "1", b"x")

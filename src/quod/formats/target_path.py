@@ -15,11 +15,12 @@ import re
 import stat
 
 _MOST_LINKS = 40
-_OWN_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd")
+_MOST_DIGITS = 9
+_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd")
 
 
 class ForeignLinkError(OSError):
-    """A link that another user may have put there to lead astray."""
+    """A link that another user may have put there to lead astray, or another process's file."""
 
 
 def follow(path: str) -> str | int:
@@ -37,7 +38,10 @@ def follow(path: str) -> str | int:
         if part == "..":
             place = os.path.dirname(place)
             continue
-        if part.isdecimal() and not any(parts) and _has_descriptors(place):
+        if part.isascii() and part.isdecimal() and not any(parts) and _has_descriptors(place):
+            # Longer ones are no descriptor's, and no C int.
+            if len(part) > _MOST_DIGITS:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             return int(part)
         below = os.path.join(place, part)
         try:
@@ -52,6 +56,8 @@ def follow(path: str) -> str | int:
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         _check_owner(below, status, os.stat(place))
+        if not any(parts) and _DESCRIPTORS.fullmatch(place):
+            raise ForeignLinkError(errno.EACCES, f"{below} is a descriptor of another process")
         target = os.readlink(below)
         if target.startswith("/"):
             place = "/"
@@ -60,7 +66,7 @@ def follow(path: str) -> str | int:
 
 
 def _has_descriptors(folder: str) -> bool:
-    found = _OWN_DESCRIPTORS.fullmatch(folder)
+    found = _DESCRIPTORS.fullmatch(folder)
     return found is not None and found["process"] in (None, str(os.getpid()))
 
 
