@@ -18,9 +18,11 @@ from quod.device.emulated import EmulatedDevice
 from quod.device.written import check_written, unwritten
 from quod.errors import DeviceError, QuodError
 from quod.field.array import random_elements
+from quod.field.moduli import BN254_FR
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.msm import MsmBases, msm
 from quod.msm.fixed_base import FixedBase
+from quod.ntt import Ordering, ntt
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]
@@ -43,6 +45,15 @@ class Idle(CpuDevice):
             self.left = kernel.name
         else:
             super().execute(kernel, groups, *rest)
+
+
+class Half(CpuDevice):
+    """A processor that runs half of the workgroups of one kernel."""
+
+    kernel = ""
+
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+        super().execute(kernel, groups // 2 if kernel.name == self.kernel else groups, *rest)
 
 
 class IdleGpu(EmulatedDevice):
@@ -159,6 +170,20 @@ def test_msm(name: str) -> None:
     assert msm(device, group, bases, scalars) == right
 
 
+def test_a_part_of_the_digits_of_an_msm() -> None:
+    """Sizes of buckets that lack some would drop these points from the sum."""
+    group, device = GROUPS["bn254.g1"], Half()
+    points = from_points(group, [group.parameters.generator] * 40)
+    scalars = random_elements(group.scalars, 40, seed=1)
+    bases = MsmBases(device, group, points)
+    right = msm(device, group, bases, scalars)
+    device.kernel = "count_digits"
+    with pytest.raises(DeviceError, match="has not computed the sizes of buckets"):
+        msm(device, group, bases, scalars)
+    device.kernel = ""
+    assert msm(device, group, bases, scalars) == right
+
+
 def test_operations() -> None:
     group, device = GROUPS["bls12_381.g1"], Idle()
     generator = group.parameters.generator
@@ -183,6 +208,28 @@ def test_operations() -> None:
             device.leave_out(leaves)
             with pytest.raises(DeviceError, match="has not computed"):
                 work()
+
+
+@pytest.mark.parametrize("ordering", ["NN", "NR", "RN", "RR"])
+@pytest.mark.parametrize("inverse", [False, True], ids=["forward", "inverse"])
+def test_transforms(ordering: Ordering, inverse: bool) -> None:
+    device = Idle()
+    values = random_elements(BN254_FR, 48, seed=1)
+
+    def work() -> Any:
+        return [
+            ntt(values[:count], inverse=inverse, ordering=ordering, coset=coset, batch=batch,
+                device=device)
+            for count, batch, coset in ((32, 1, None), (32, 2, 5), (48, 3, None), (1, 1, 7))
+        ]  # fmt: skip
+
+    # The tables are made once.
+    work()
+    for leaves in each_left_out(device, work):
+        device.leave_out(leaves)
+        with pytest.raises(DeviceError, match="has not computed a transform"):
+            work()
+    assert not ntt(np.zeros_like(values[:32]), device=Idle()).any()
 
 
 def test_a_point_that_looks_unwritten_is_finite() -> None:

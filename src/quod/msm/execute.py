@@ -105,7 +105,7 @@ class _Execution:
         starts = np.empty(windows * buckets, np.uint32)
         lengths = np.empty(windows * buckets, np.uint32)
         room = plan.count * plan.copies
-        if not counts.any() and stored.any():
+        if counts.sum(dtype=np.uint64) != np.count_nonzero(stored):
             raise not_written(device, "the sizes of buckets")
         mark(lengths)
         kernel = device.compile(place_buckets, lanes=1)
