@@ -126,12 +126,11 @@ def test_where_all_fail_nothing_is_chosen(measured: list[dict[str, float]]) -> N
 
 def test_work_begins_with_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    for module in (bases, plan):
-        monkeypatch.setattr(module, "calibrate", asked.append)
+    monkeypatch.setattr(calibration, "calibrate", asked.append)
     device = open_device("emulated:wgsl")
     plan.NttPlan(device, BLS12_381_FR, 3)
     assert asked == [device]
-    monkeypatch.setattr(bases, "calibrate", stop)
+    monkeypatch.setattr(calibration, "calibrate", stop)
     group = GROUPS["bn254.g1"]
     with pytest.raises(Stopped):
         bases.MsmBases(device, group, np.zeros((1, *group.shape), np.uint32))

@@ -103,12 +103,12 @@ def test_every_truncation_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "bad.wasm"
     for size in (0, 3, 8, 9, 30, 100, 500, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
-        with pytest.raises(InputError, match=r"WebAssembly|exports no"):
+        with pytest.raises(InputError, match=r"WebAssembly|exports no|is empty"):
             read_calculator(file)
     file.write_text("(module)")
     with pytest.raises(InputError, match="no WebAssembly module"):
         read_calculator(file)
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="does not exist"):
         read_calculator(tmp_path / "none.wasm")
 
 
@@ -250,6 +250,6 @@ def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     for more in (["--name", "a\udcff"], ["--input", str(example)]):
         assert entry.run([*command, *more]) == 3
         captured = capsys.readouterr()
-        assert "lone surrogate" in captured.err
+        assert "surrogate" in captured.err
         assert captured.err.count("\n") == 1
         assert not site.exists()

@@ -113,7 +113,7 @@ class LazyLimbs(PrimeField):
         """Bits by which a modulus may fall short of the last limb: differences are raised by
         multiples of it, of which there are more the smaller it is."""
         # Below zero it must be longer: a limb of 30 bits leaves sums two.
-        return -8 if self.limb_bits == 30 else 2
+        return -5 if self.limb_bits == 30 else 2
 
     # --- bounds
 

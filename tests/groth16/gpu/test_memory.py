@@ -45,7 +45,7 @@ class Idle(EmulatedDevice):
         return self.allocate(array.nbytes) if into is None else into
 
     def download(self, buffer: Buffer, array: Array) -> None:
-        array.view(np.uint8).fill(1)
+        array.view(np.uint32).fill(1)
 
     def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
         for argument in arguments:
