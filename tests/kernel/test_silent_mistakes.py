@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from argparse import Namespace
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -513,6 +519,76 @@ def test_a_captured_variable_that_changes() -> None:
     factor = 4
     with pytest.raises(TraceError, match=r"traced with factor = 3, which is 4 now"):
         device.compile(captured)
+
+
+class Bare:
+    """Of the author, without any method that would tell so."""
+
+
+@dataclass
+class Sizes:
+    width: int
+
+
+@dataclass(slots=True)
+class Slotted:
+    width: int
+
+
+def by_default(width: int = 2, *, more: int = 0) -> int:
+    return width + more
+
+
+def chained() -> Bare:
+    outer = Bare()
+    outer.inner = Bare()  # type: ignore[attr-defined]
+    outer.inner.width = 2  # type: ignore[attr-defined]
+    outer.inner.back = outer  # type: ignore[attr-defined]
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "change"),
+    [
+        (Sizes(2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (Slotted(2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (SimpleNamespace(width=2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (Namespace(width=2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (chained(), lambda v: v.inner.width, lambda v: setattr(v.inner, "width", 3)),
+        (deque([2]), lambda v: v[0], lambda v: v.append(v.popleft() + 1)),
+        (bytearray(b"2"), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
+        (array("I", [2]), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
+        (by_default, lambda v: v(), lambda v: setattr(v, "__defaults__", (3,))),
+        (by_default, lambda v: v(), lambda v: v.__kwdefaults__.update(more=1)),
+    ],
+)
+def test_an_object_that_changes_in_place(
+    value: Any, read: Callable[[Any], int], change: Callable[[Any], None]
+) -> None:
+    @kernel
+    def reading(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = read(value)
+
+    reading.trace(EIGHT)
+    reading.trace(EIGHT)
+    change(value)
+    with pytest.raises(TraceError, match="the kernel reading was traced with value = "):
+        reading.trace(EIGHT)
+
+
+def test_an_equal_value_in_its_place() -> None:
+    value: Any = np.uint32(2)
+
+    @kernel
+    def reading(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = value if np.ndim(value) == 0 and not isinstance(value, range) else len(value)
+
+    for equal in (lambda: np.uint32(2), lambda: range(2)):
+        value = equal()
+        again = kernel(reading.function)
+        again.trace(EIGHT)
+        value = equal()
+        again.trace(EIGHT)
 
 
 def test_what_a_kernel_itself_changes_is_not_held() -> None:

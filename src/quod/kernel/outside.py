@@ -14,6 +14,9 @@ from __future__ import annotations
 import dis
 import functools
 import os
+import sys
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -60,7 +63,7 @@ class _Read:
     def is_same(self) -> bool:
         """Whether it is still what it was."""
         now = self.current()
-        if now is self.value and isinstance(now, (_ATOMS, FunctionType, ModuleType, type)):
+        if now is self.value and isinstance(now, (*_ATOMS, ModuleType, type)):
             return True
         same: bool = _frozen(now) == self.frozen
         return same
@@ -145,11 +148,16 @@ def _unwrapped(item: Any) -> Any:
 
 
 def _file_of(kind: type) -> str:
+    """The file of a class: of its methods, or of its module where it has none of its own."""
     for member in vars(kind).values():
         code = getattr(_unwrapped(member), "__code__", None)
         if code is not None and not code.co_filename.startswith("<"):
             return str(code.co_filename)
-    return ""
+    module = kind.__module__
+    # A session at the prompt has no file.
+    return getattr(sys.modules.get(module), "__file__", None) or (
+        module if module == "__main__" else ""
+    )
 
 
 def _is_authors(file: str) -> bool:
@@ -213,25 +221,71 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 # --- what a value is
 
 
-def _frozen(value: Any, depth: int = 0) -> Any:
+# Of the standard library, and nothing but their attributes.
+_PLAIN = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
+
+
+def _frozen(value: Any) -> Any:
     """What compares equal as long as a value is the same for a kernel."""
-    value = _unwrapped(value)
-    if isinstance(value, float):
-        return float, value.hex()
-    if type(value) in _ATOMS:
-        return type(value), value
-    if isinstance(value, FunctionType) and not value.__closure__:
-        return value.__code__, _frozen(value.__defaults__, depth + 1)
-    if depth < _DEEPEST:
-        inner = functools.partial(_frozen, depth=depth + 1)
-        if isinstance(value, (tuple, list)):
+    return _Freezer().freeze(value, 0)
+
+
+class _Freezer:
+    """Writes one value down. What is met again is only said to be: there may be circles."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, int] = {}
+
+    def freeze(self, value: Any, depth: int) -> Any:
+        value = _unwrapped(value)
+        if isinstance(value, float):
+            return float, value.hex()
+        if type(value) in _ATOMS:
+            return type(value), value
+        if isinstance(value, np.generic):
+            return value.dtype.str, value.tobytes()
+        if isinstance(value, range):
+            return range, value.start, value.stop, value.step
+        if depth >= _DEEPEST:
+            return _Same(value)
+        inner = functools.partial(self.freeze, depth=depth + 1)
+        if isinstance(value, FunctionType):
+            # Captured variables of the author's functions are noted by themselves.
+            code = _Same(value) if value.__closure__ else value.__code__
+            return code, inner(value.__defaults__), inner(value.__kwdefaults__)
+        if isinstance(value, tuple):
             return type(value), [inner(item) for item in value]
+        if id(value) in self._met:
+            return _Freezer, self._met[id(value)]
+        content = self._content(value, inner)
+        return _Same(value) if content is None else (type(value), content)
+
+    def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
+        """What is in a container or an object that may change; None for any other."""
+        self._met[id(value)] = len(self._met)
+        if isinstance(value, (list, deque)):
+            return [inner(item) for item in value]
         if isinstance(value, dict):
-            return dict, [(inner(key), inner(item)) for key, item in value.items()]
+            return [(inner(key), inner(item)) for key, item in value.items()]
         if isinstance(value, (set, frozenset)):
             return set(value)
         if isinstance(value, np.ndarray):
             return value.dtype.str, value.shape, value.tobytes()
-        if _is_authors(_file_of(type(value))) and hasattr(value, "__dict__"):
-            return type(value), inner(vars(value))
-    return _Same(value)
+        if isinstance(value, (bytearray, array)):
+            return getattr(value, "typecode", ""), bytes(value)
+        kind = type(value)
+        if _is_authors(_file_of(kind)) or (kind.__module__, kind.__name__) in _PLAIN:
+            return [(name, inner(item)) for name, item in _attributes(value)]
+        del self._met[id(value)]
+        return None
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """An object's own attributes, with or without `__slots__`."""
+    found = list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found.append((name, getattr(value, name)))
+    return found
