@@ -7,7 +7,8 @@ import time
 from argparse import Namespace
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +102,24 @@ def left(word: str) -> str:
     )
 
 
+@contextmanager
+def when(k: Builder, condition: Value) -> Iterator[None]:
+    with k.if_(condition):
+        yield
+
+
+class When:
+    def __init__(self, k: Builder, condition: Value) -> None:
+        self.k, self.condition = k, condition
+
+    def __enter__(self) -> None:
+        self.branch = self.k.if_(self.condition)
+        self.branch.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.branch.__exit__(*error)
+
+
 def test_leaving_a_region() -> None:
     def returns(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3):
@@ -134,8 +153,23 @@ def test_leaving_a_region() -> None:
     refuses(continues, TraceError, left("continue"))
     refuses(in_otherwise, TraceError, left("return"))
 
+    def by_a_manager(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with when(k, n < 3):
+            return  # here
+        y[0] = n
+
+    def by_a_class(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with When(k, n < 3):
+            return  # here
+        y[0] = n
+
+    refuses(by_a_manager, TraceError, left("return"))
+    refuses(by_a_class, TraceError, left("return"))
+
     @kernel
     def inside(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with when(k, n < 2), When(k, n < 3):
+            y[8] = n
         with k.if_(n < 3):
             for j in range(3):
                 if j == 1:
@@ -460,6 +494,82 @@ def test_two_moduli_of_one_name() -> None:
                 unit = pow(radix, -1, p)
                 expected += [a * b * unit % p, a * a * unit % p, pow(a, -1, p) * radix**2 % p]
         assert found == expected
+
+
+# --- static arguments
+
+
+def test_equal_static_arguments_of_other_types() -> None:
+    """Python finds them equal, and a kernel need not."""
+
+    @function
+    def told(k: Builder, value: Value, *, what: object) -> Value:
+        return value * 0 + len(repr(what))
+
+    @kernel
+    def telling(k: Builder, y: Pointer[U32], *, what: object) -> None:
+        y[0] = len(repr(what))
+
+    @kernel
+    def calling(k: Builder, y: Pointer[U32], *, whats: tuple[object, ...]) -> None:
+        for j, what in enumerate(whats):
+            y[j] = told(k, y[j], what=what)
+
+    device = open_device("cpu")
+    whats: tuple[object, ...]
+    for whats in (
+        (1, True, 1.0), (0.0, -0.0), ((1,), (True,), (1.0,)), (frozenset({0}), frozenset({False})),
+        (Fixed(1), Fixed(True)), (((0.0,),), ((-0.0,),)),
+    ):  # fmt: skip
+        lengths = [len(repr(what)) for what in whats]
+        found = np.zeros(8, np.uint32)
+        for what, length in zip(whats, lengths, strict=True):
+            device.launch(device.compile(telling, lanes=8, what=what), 1, found)
+            assert found[0] == length
+        interpret(calling.trace(EIGHT, whats=whats), 1, [found])
+        assert found[: len(whats)].tolist() == lengths
+
+
+@dataclass(frozen=True)
+class Fixed:
+    width: int
+
+
+# --- what is no kernel, or is not used as one
+
+
+def test_bodies_that_record_nothing() -> None:
+    def gives(k: Builder, y: Pointer[U32]) -> Value:  # here
+        return y[0]
+
+    told = "gives something back, which nobody gets; store it through a pointer"
+    refuses(gives, TraceError, f"the kernel gives {told}", line="# here")
+
+    def suspends(k: Builder, y: Pointer[U32]) -> Iterator[None]:
+        y[0] = 1
+        yield
+
+    async def awaits(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = 1
+
+    for word, body in (("yield", suspends), ("async", awaits)):
+        for decorator in (kernel, function):
+            with pytest.raises(TraceError, match=f"`{word}` makes {body.__name__} something"):
+                decorator(body)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated"])
+def test_what_is_compiled_and_launched(name: str) -> None:
+    def plain(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = 1
+
+    made, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
+    with pytest.raises(KernelError, match="plain is no kernel; write @kernel above"):
+        device.compile(plain)  # type: ignore[arg-type]
+    with pytest.raises(KernelError, match=r"plain is not compiled; launch what device\.compile"):
+        device.launch(made, 1, words)
+    with pytest.raises(TraceError, match=r"plain is not called; run it with device\.launch"):
+        made(words)
 
 
 # --- variables outside

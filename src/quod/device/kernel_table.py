@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
+from quod.kernel.structure import exact
 
 Kernel = TypeVar("Kernel")
 
@@ -34,9 +35,13 @@ class KernelTable(Generic[Kernel]):
         Static arguments are hashable, with a `repr` that tells all that distinguishes them.
         Raises KernelError for one that cannot be hashed.
         """
+        given: object = definition
+        if not isinstance(given, KernelDefinition):
+            name = getattr(given, "__name__", repr(given))
+            raise KernelError(f"{name} is no kernel; write @kernel above its definition")
         key = (
             definition, lanes,
-            tuple((name, type(value), value) for name, value in sorted(static.items())),
+            tuple((name, exact(value)) for name, value in sorted(static.items())),
         )  # fmt: skip
         try:
             found = self._kernels.get(key)

@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    NoReturn,
     ParamSpec,
     TypeVar,
     cast,
@@ -18,6 +19,7 @@ from typing import (
     get_type_hints,
 )
 
+from quod.errors import KernelError
 from quod.kernel import collector, types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import (
@@ -29,6 +31,7 @@ from quod.kernel.errors import (
 )
 from quod.kernel.ir import Kernel, Location
 from quod.kernel.machine import Machine
+from quod.kernel.structure import exact
 from quod.kernel.types import Type
 from quod.kernel.value import Pointer, Value
 
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# What devices ask of a kernel that is launched.
+_OF_COMPILED = ("pack", "signature", "stored", "digest", "lanes", "static")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,21 @@ class KernelDefinition:
         from quod.kernel.outside import Outside
 
         return Outside(self.function, self.name)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TraceError(
+            f"the kernel {self.name} is not called; run it with device.launch(device.compile("
+            f"{self.name}), groups, ...), or make it a plain function or @function to call it from "
+            "a kernel"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _OF_COMPILED:
+            raise KernelError(
+                f"the kernel {self.name} is not compiled; launch what device.compile({self.name}) "
+                "gives"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def check_outside(self) -> None:
         """TraceError if what was read outside when the kernel was traced has changed since."""
@@ -107,7 +129,7 @@ class KernelDefinition:
         builder = Builder(machine, locate=locate)
         arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
         builder.block.arguments = arguments
-        self.outside.watch(lambda: self.function(builder, *arguments, **static))
+        self.outside.watch(lambda: self._run(builder, *arguments, **static))
         builder.check_entries()
         builder.close_region((), self.location)
         kernel = Kernel(
@@ -118,11 +140,21 @@ class KernelDefinition:
         eliminate_dead_code(kernel)
         return kernel
 
+    def _run(self, builder: Builder, *arguments: Value, **static: Any) -> None:
+        function: Callable[..., object] = self.function
+        if function(builder, *arguments, **static) is not None:
+            raise TraceError(
+                f"the kernel {self.name} gives something back, which nobody gets; store it through "
+                "a pointer",
+                self.location,
+            )
+
 
 def kernel(function: Callable[..., None]) -> KernelDefinition:
     """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`."""
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
+    _refuse_suspended(function, location)
     hints = get_type_hints(function, include_extras=True)
     parameters: dict[str, Type] = {}
     names = list(inspect.signature(function).parameters.values())
@@ -146,6 +178,21 @@ def kernel(function: Callable[..., None]) -> KernelDefinition:
     return KernelDefinition(function.__name__, function, parameters, location)
 
 
+def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
+    """TraceError for a body that a call would not run: nothing of it would be recorded."""
+    for word, is_such in (
+        ("yield", inspect.isgeneratorfunction),
+        ("async", inspect.iscoroutinefunction),
+        ("async", inspect.isasyncgenfunction),
+    ):
+        if is_such(body):
+            raise TraceError(
+                f"`{word}` makes {body.__name__} something that is not run when it is called; "
+                "write a plain function",
+                location,
+            )
+
+
 def _annotated_type(hint: Any, name: str, location: Location) -> Type:
     if get_origin(hint) is Pointer:
         return types.pointer(_annotated_type(get_args(hint)[0], name, location))
@@ -163,10 +210,11 @@ def function(
     body: Callable[Concatenate[Builder, P], R],
 ) -> Callable[Concatenate[Builder, P], R]:
     """Makes a device function of a Python function `f(k, a, b, ...)`: it is called, not inlined."""
+    _refuse_suspended(body, Location(body.__code__.co_filename, body.__code__.co_firstlineno))
 
     @functools.wraps(body)
     def call(k: Builder, *arguments: P.args, **static: P.kwargs) -> R:
-        key = tuple(sorted(static.items()))
+        key = tuple((name, exact(value)) for name, value in sorted(static.items()))
         result: R = k.call(
             body.__name__, functools.partial(body, **static), *arguments, key=(body, key)
         )  # fmt: skip

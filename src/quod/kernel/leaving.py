@@ -3,13 +3,16 @@
 A region is recorded once, whichever way the instances go. A `return` in it ends the tracing, so
 what follows is missing from the kernel, and nobody is told. Python shows no difference at run time
 between leaving a `with` statement and coming to its end, so the source is read, once a file. Code
-without a source (compiled from a string) is not looked at.
+without a source (compiled from a string) is not looked at. A `with` over a context manager of the
+author's own is looked at as well where that manager enters a region in its `__enter__`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import inspect
 import linecache
 from collections.abc import Iterator
 from types import CodeType, FrameType
@@ -17,12 +20,34 @@ from types import CodeType, FrameType
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
 
+_CONTEXTLIB = contextlib.__file__
+
 _Leave = ast.Return | ast.Break | ast.Continue
 
 
 def check_leaving(frame: FrameType) -> None:
     """TraceError if a statement in the body of the `with` that a frame begins leaves that body."""
+    at: FrameType | None = frame
+    while at is not None:
+        _check_frame(at)
+        at = _manager_user(at)
+
+
+def _manager_user(frame: FrameType) -> FrameType | None:
+    """Whose `with` it is, of a frame that enters a context manager on behalf of another."""
+    caller = frame.f_back
+    if frame.f_code.co_name == "__enter__":
+        return caller
+    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+    if is_generator and caller is not None and caller.f_code.co_filename == _CONTEXTLIB:
+        return caller
+    return None
+
+
+def _check_frame(frame: FrameType) -> None:
     code = frame.f_code
+    if code.co_filename == _CONTEXTLIB:
+        return
     found = _leaving(code).get(frame.f_lineno)
     if found is not None:
         word, line = found

@@ -8,6 +8,7 @@ hashable key of everything else about it, and a function that rebuilds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from quod.kernel.errors import TraceError
@@ -73,6 +74,26 @@ class Unknown:
 
     def __ge__(self, other: object) -> NoReturn:
         self._refuse("which of these is less")
+
+
+def exact(value: Any) -> Hashable:
+    """A key that two static values share only if a kernel cannot tell them apart.
+
+    Python finds 1, 1.0 and True equal, and 0.0 and -0.0.
+    """
+    if isinstance(value, float):
+        return type(value), value.hex()
+    if isinstance(value, tuple):
+        return type(value), tuple(map(exact, value))
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(exact, value))
+    if (
+        is_dataclass(value)
+        and not isinstance(value, type)
+        and type(value).__eq__ is not object.__eq__
+    ):
+        return value, tuple(exact(getattr(value, field.name)) for field in fields(value))
+    return type(value), value
 
 
 def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
