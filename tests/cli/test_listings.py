@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 import types
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,46 @@ def test_inspect_refuses_what_it_does_not_know(
         assert captured.out == ""
         assert captured.err.startswith(f"quod: error: {path}")
         assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["verification_key.json", "circuit.zkey"])
+def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It can be read once only."""
+    pipe, content = tmp_path / "pipe", (EXAMPLE / name).read_bytes()
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+    writer.start()
+    assert entry.run(["inspect", str(pipe), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["bytes"], found["insecure"]) == (len(content), False)
+    writer.join(10)
+
+
+def test_inspect_of_what_may_not_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such is an input that cannot be read, as it is for other commands, and no wrong usage."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("quod.formats.source.open", refuse, raising=False)
+    # Root may read all.
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    assert entry.run(["inspect", str(EXAMPLE / "circuit.zkey")]) == 3
+    assert "may not be read; check its permissions" in capsys.readouterr().err
+
+
+def test_a_name_with_a_line_break_begins_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = tmp_path / "key\ninsecure       no"
+    key.write_bytes((EXAMPLE / "circuit.zkey").read_bytes())
+    assert entry.run(["inspect", str(key)]) == 0
+    assert capsys.readouterr().out.count("\ninsecure") == 1
+    vkey = str(tmp_path / "vkey\nOK: the proof is valid.")
+    assert entry.run(["zkey", "export", "verificationkey", str(key), vkey]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,19 @@ def test_a_valid_proof_is_valid_though_the_reader_left(folder: Path) -> None:
 
 NASTY = "a\x1b[31m\x07\x9b\r\u202eb\udcff.zkey"
 ESCAPED = "a\\x1b[31m\\x07\\x9b\\r\\u202eb\\udcff.zkey"
+
+
+def test_the_reader_of_an_output_that_left(folder: Path) -> None:
+    """It is told as that of any other result."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "quod", *EXPORT[:-1], "/dev/stdout"],
+        cwd=folder, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=120,
+    )  # fmt: skip
+    os.close(writing)
+    assert done.returncode == 141
+    assert b"(Broken pipe); whoever read it has closed it" in done.stderr
 
 
 def test_what_is_no_text_is_escaped_once() -> None:

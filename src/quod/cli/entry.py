@@ -55,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except QuodError as error:
-        return _failed(error, error.exit_code)
+        left = isinstance(error.__cause__, BrokenPipeError)
+        return _failed(error, EXIT_BROKEN_PIPE if left else error.exit_code)
     except MemoryError as error:
         return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
     except Exception as error:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from quod.cli.options import AsJson
-from quod.cli.terminal import show, show_json
+from quod.cli.terminal import one_line, show, show_json
 
 _LONGEST_LINE = 76
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file Quod can read.")],
+    # Whether it may be read is asked by reading it, which says so as every command does.
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Any file Quod can read.", readable=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.
@@ -22,10 +26,12 @@ def inspect(
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
     and checks them as the other commands would.
     """
-    from quod.formats import describe
+    from quod.formats.inspect import contents, describe_bytes
 
-    found = describe(file)
-    found |= _weakness(file, str(found["kind"]))
+    # Once, for a pipe can be read only once.
+    data, name = contents(file), os.fspath(file)
+    found = describe_bytes(data, name)
+    found |= _weakness(data, name, str(found["kind"]))
     if as_json:
         show_json(found)
         return
@@ -36,20 +42,21 @@ def inspect(
             show(f"{label.rstrip()} (bytes)" if key == "sections" else label.rstrip())
             inner = max((len(str(name)) for name in value), default=0) + 2
             for name, part in value.items():
-                show(f"  {str(name).ljust(inner)}{_shown(part)}")
+                show(f"  {one_line(str(name)).ljust(inner)}{_shown(part)}")
         else:
             show(label + _shown(value))
 
 
-def _weakness(file: Path, kind: str) -> dict[str, object]:
+def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
     """Whether anyone can forge proofs for a key of Groth16, as far as it shows that."""
-    from quod.formats import Zkey, read_verification_key
+    from quod.formats import Zkey, parse_verification_key, zkey
+    from quod.formats.iden3 import Iden3File
     from quod.groth16.soundness import weakness_of
 
     if kind.startswith("groth16 proving key"):
-        found = weakness_of(Zkey.open(file))
+        found = weakness_of(Zkey.of(Iden3File.parse(data, name, zkey.KIND, zkey.VERSION)))
     elif kind.startswith("verifying key"):
-        found = weakness_of(read_verification_key(file))
+        found = weakness_of(parse_verification_key(bytes(data), name=name))
     else:
         return {}
     return {"insecure": False if found is None else found.reason}
@@ -64,5 +71,5 @@ def _shown(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value))
-    text = str(value)
+    text = one_line(str(value))
     return text if len(text) <= _LONGEST_LINE else f"{text[:32]}…{text[-32:]}"

@@ -31,6 +31,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def one_line(text: str) -> str:
+    """The same for what is said on one line: a name with a line break in it must not begin one."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def show(text: str) -> None:
     """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
     sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
@@ -45,7 +50,7 @@ def show_json(value: Any) -> None:
 def note(text: str, *, quiet: bool = False) -> None:
     """A line about what happened, on standard error unless `quiet`."""
     if not quiet:
-        print(printable(text), file=sys.stderr)
+        print(one_line(text), file=sys.stderr)
 
 
 def warn(text: str) -> None:
@@ -84,7 +89,7 @@ def show_table(
     from rich.text import Text
 
     table = Table(
-        title=None if title is None else Text(printable(title)),
+        title=None if title is None else Text(one_line(title)),
         box=box.SIMPLE_HEAD,
         show_edge=False,
         title_justify="left",
@@ -93,10 +98,10 @@ def show_table(
     for column in columns:
         numeric = column in right
         table.add_column(
-            Text(printable(column)), justify="right" if numeric else "left", no_wrap=numeric
+            Text(one_line(column)), justify="right" if numeric else "left", no_wrap=numeric
         )
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     _console(stderr=stderr).print(table)
 
 

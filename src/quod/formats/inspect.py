@@ -36,8 +36,12 @@ def describe(path: Path) -> dict[str, object]:
     checks that opening the file makes are made. A pipe may have 32 MiB. Raises `InputError` for a
     file of no known kind.
     """
-    data = memoryview(read_json(path, ANY)) if is_pipe(path) else map_file(path)
-    return describe_bytes(data, os.fspath(path))
+    return describe_bytes(contents(path), os.fspath(path))
+
+
+def contents(path: Path) -> memoryview:
+    """The bytes that `describe` looks at: a map of a file, or what comes through a pipe."""
+    return memoryview(read_json(path, ANY)) if is_pipe(path) else map_file(path)
 
 
 def describe_bytes(data: memoryview, name: str) -> dict[str, object]:

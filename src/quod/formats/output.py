@@ -30,6 +30,7 @@ _ADVICE = {
     errno.EFBIG: "raise the limit on file sizes (ulimit -f) or write to another file system",
     errno.ENOENT: "create its directory first",
     errno.ENOTDIR: "name a path whose parent is a directory",
+    errno.EPIPE: "whoever read it has closed it",
     errno.EISDIR: "name a file, not a directory",
     errno.EACCES: "choose a directory that you may write to",
     errno.EPERM: "choose a directory that you may write to",
