@@ -9,12 +9,18 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from quod.cli.streams import prepare_streams
 from quod.cli.terminal import fail
 from quod.errors import DeviceError
+
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 def memory_is_limited() -> bool:
@@ -22,15 +28,25 @@ def memory_is_limited() -> bool:
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
+def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda told: None if issubclass(told.exc_type, MemoryError) else hook(told)
+
+
 def run_guarded(run: Callable[[], int]) -> int:
     """The exit code of `run`, which another process calls; that of `DeviceError` if it aborts."""
     reading, writing = os.pipe()
+    # A signal that comes before this process passes it on would leave the other one behind.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         # What native code prints when it aborts is left out: the line below says it.
         errors = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         prepare_streams(errors)
+        # Nor do threads, whose errors come with their results, tell that they ran out of it.
+        threading.excepthook = _but_of_memory(threading.excepthook)
+        sys.unraisablehook = _but_of_memory(sys.unraisablehook)
         code = run()
         os.write(writing, b"!")
         os._exit(code)
@@ -41,6 +57,7 @@ def run_guarded(run: Callable[[], int]) -> int:
     signal.signal(signal.SIGTERM, pass_on)
     # A terminal sends it to both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(writing)
     if not os.read(reading, 1) and code != -signal.SIGKILL:
