@@ -372,7 +372,12 @@ def test_select_of_numbers() -> None:
     def numbers(k: Builder, a: U32) -> None:
         k.select(a < 3, 1, 2)  # here
 
-    refuses(numbers, TraceError, "select needs at least one kernel value to know its type")
+    refuses(
+        numbers,
+        TraceError,
+        "select needs at least one kernel value to know its type; of field elements and points "
+        "write field.select(...) or points.select(...)",
+    )
 
 
 def test_loop_bounds() -> None:

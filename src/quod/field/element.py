@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
 
 from quod.kernel.errors import TraceError
 from quod.kernel.structure import Rebuild, Unknown
@@ -49,8 +49,42 @@ class ElementKey(NamedTuple):
         )
 
 
+class AnyElement(Unknown):
+    """Refuses what Python has an operator for and fields have not, with what to write."""
+
+    __slots__ = ()
+    beside: ClassVar[str]
+
+    def _kind(self) -> str:
+        """What this is, for messages."""
+        raise NotImplementedError
+
+    def _refuse_beside(self, other: object) -> NoReturn:
+        raise TraceError(
+            f"a {type(other).__name__} cannot stand beside {self._kind()}; write {self.beside}"
+        )
+
+    # A number on the left is none the more an element.
+    def __radd__(self, other: object) -> NoReturn:
+        self._refuse_beside(other)
+
+    __rsub__ = __rmul__ = __radd__
+
+    def __truediv__(self, other: object) -> NoReturn:
+        raise TraceError(
+            f"{self._kind()} is not divided with /; write a * field.inverse(b), which is 0 for 0"
+        )
+
+    __rtruediv__ = __truediv__
+
+    def __pow__(self, exponent: object) -> NoReturn:
+        raise TraceError(
+            f"{self._kind()} has no **; write field.square(a) and products, or a loop of them"
+        )
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Element(Unknown):
+class Element(AnyElement):
     """An integer in limbs that stands for a field element, not necessarily reduced.
 
     The limbs' integer is below `bound`, limb j is at most `maxima[j]`, and the element is that
@@ -63,11 +97,16 @@ class Element(Unknown):
         "write field.equal(a, b) or field.is_zero(a), with `with k.if_(...)` or field.select(...)"
     )
 
+    beside: ClassVar[str] = "field.constant(number), or field.times(a, number) for a small factor"
+
     field: PrimeField
     limbs: tuple[Value, ...]
     bound: int
     maxima: tuple[int, ...]
     exponent: int
+
+    def _kind(self) -> str:
+        return f"an element of {self.field.modulus.name}"
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
         """The limbs, for loops, branches and functions; the rest is static."""
@@ -81,11 +120,7 @@ class Element(Unknown):
     def _beside(self, other: Element) -> Element:
         """The other operand; TraceError if it is no element."""
         if not isinstance(other, Element):
-            raise TraceError(
-                f"a {type(other).__name__} cannot stand beside an element of "
-                f"{self.field.modulus.name}; write field.constant(number), or field.times(a, "
-                "number) for a small factor"
-            )
+            self._refuse_beside(other)
         return other
 
     def __add__(self, other: Element) -> Element:

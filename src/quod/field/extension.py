@@ -13,24 +13,27 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
-from quod.field.element import Element
+from quod.field.element import AnyElement, Element
 from quod.field.spec import FieldSpec
 from quod.field.strategy import PrimeField, prime_field
 from quod.kernel.builder import Builder
-from quod.kernel.errors import TraceError
-from quod.kernel.structure import Rebuild, Unknown
+from quod.kernel.structure import Rebuild
 from quod.kernel.value import Value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class QuadraticElement(Unknown):
+class QuadraticElement(AnyElement):
     """c0 + c1*u, with the bounds that each coefficient has."""
 
     comparison: ClassVar[str] = Element.comparison
+    beside: ClassVar[str] = "field.constant(...), field.embed(element) or field.scale(a, element)"
 
     field: QuadraticField
     c0: Element
     c1: Element
+
+    def _kind(self) -> str:
+        return f"an element of the quadratic extension of {self.field.modulus.name}"
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
         """The limbs of both coefficients, for loops, branches and functions."""
@@ -46,11 +49,7 @@ class QuadraticElement(Unknown):
     def _beside(self, other: QuadraticElement) -> QuadraticElement:
         """The other operand; TraceError if it is no element of such a field."""
         if not isinstance(other, QuadraticElement):
-            raise TraceError(
-                f"a {type(other).__name__} cannot stand beside an element of the quadratic "
-                f"extension of {self.field.modulus.name}; write field.constant(...), "
-                "field.embed(element) or field.scale(a, element)"
-            )
+            self._refuse_beside(other)
         return other
 
     def __add__(self, other: QuadraticElement) -> QuadraticElement:

@@ -109,6 +109,12 @@ class PrimeField(FieldArithmetic[Element]):
     def _check_own(self, *elements: Element) -> None:
         """TraceError unless elements are of this field."""
         for a in elements:
+            given: object = a
+            if not isinstance(given, Element):
+                raise TraceError(
+                    f"a {type(given).__name__} stands where an element of {self.modulus.name} is "
+                    "computed with; write field.constant(number), or field.load(pointer, index)"
+                )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
                     f"an element of {a.field.modulus.name} stands where one of "
@@ -198,6 +204,11 @@ class PrimeField(FieldArithmetic[Element]):
         """Stores the canonical form as element `index` of an array."""
         self._check_own(a)
         super().store(pointer, index, a)
+
+    def equal(self, a: Element, b: Element) -> Value:
+        """Whether two elements are equal."""
+        self._check_own(a, b)
+        return super().equal(a, b)
 
     def negate(self, a: Element) -> Element:
         """-a."""

@@ -163,7 +163,10 @@ class Builder(MemoryBuilder):
         if isinstance(number, np.generic):
             number = number.item()
         if not isinstance(number, (bool, int, float)):
-            raise TraceError(f"a {type(number).__name__} cannot stand beside a value of {type_}")
+            raise TraceError(
+                f"a {type(number).__name__} cannot stand beside a value of {type_}"
+                + ("; write field.store(pointer, index, a)" if hasattr(number, "flatten") else "")
+            )
         if type_ not in types.SCALARS:
             raise TraceError(f"there are no constants of type {type_}")
         value = _fitting(number, type_)
@@ -270,7 +273,10 @@ class Builder(MemoryBuilder):
         """`a` where the condition holds, else `b`; both are computed."""
         if not isinstance(a, Value):
             if not isinstance(b, Value):
-                raise TraceError("select needs at least one kernel value to know its type")
+                raise TraceError(
+                    "select needs at least one kernel value to know its type; of field elements "
+                    "and points write field.select(...) or points.select(...)"
+                )
             a = self.constant(a, b.type)
         return self.emit("select", (condition, a, self.operand(b, a.type)))
 
@@ -329,6 +335,12 @@ class Builder(MemoryBuilder):
         return self._declared("private", element, count)
 
     def _declared(self, space: Space, element: Type, count: int) -> Value:
+        given: object = count
+        if isinstance(given, Value):
+            raise TraceError(
+                f"the size of {space} memory is fixed while the kernel is traced; give a Python "
+                "number, a parameter behind the `*` or k.workgroup_size"
+            )
         if self._blocks != [self.block]:
             raise TraceError(
                 f"{space} memory is declared at the top of a kernel, outside any region or function"
@@ -360,9 +372,11 @@ class Builder(MemoryBuilder):
             raise TraceError(f"a condition is a bool, not a {condition.type}; write x != 0")
 
     def range(
-        self, start: Operand, stop: Operand, step: Operand = 1, *, carry: Any = None
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None
     ) -> CountedLoop:
         """`with k.range(start, stop) as loop:` runs a region for each index from start on."""
+        if stop is None:
+            raise TraceError("k.range takes where it starts and where it stops: k.range(0, n)")
         for item in (start, stop, step):
             if isinstance(item, Value):
                 index_type = item.type

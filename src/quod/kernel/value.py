@@ -68,6 +68,32 @@ class Value:
             "kernel is traced; use `with k.range(start, stop) as loop:` or pointer[index]"
         )
 
+    def __len__(self) -> NoReturn:
+        raise TraceError(
+            "what a pointer leads to has no length that the kernel knows; take it as a parameter, "
+            "n: U32"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise TraceError(
+            "a kernel value is not a Python number while the kernel is traced; use value.cast(f32)"
+        )
+
+    # What Python has an operator or function for and the language has not.
+
+    def __pow__(self, _exponent: object) -> NoReturn:
+        raise TraceError("there is no ** of kernel values; write x * x, or a loop of products")
+
+    __rpow__ = __pow__
+
+    def __divmod__(self, _other: object) -> NoReturn:
+        raise TraceError("there is no divmod of kernel values; write a // b and a % b")
+
+    __rdivmod__ = __divmod__
+
+    def __abs__(self) -> NoReturn:
+        raise TraceError("there is no abs of kernel values; write k.select(x < 0, -x, x)")
+
     # --- arithmetic
 
     def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
