@@ -19,7 +19,6 @@ from quod.cli.streams import prepare_streams
 from quod.cli.terminal import fail
 from quod.errors import DeviceError
 
-
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
