@@ -124,8 +124,9 @@ def test_files_that_name_no_protocol(tmp_path: Path) -> None:
     bare = changed(changed(PROOF, "protocol", ...), "curve", ...)
     proof = read_proof(stored(tmp_path, bare), curve="bn254")
     assert proof == read_proof(DATA / "bn254" / "proof.json")
-    key = read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
-    assert key == read_verification_key(DATA / "bn254" / "verification_key.json")
+    # Every program writes it into keys, and the page asks for it there.
+    with pytest.raises(InputError, match='"protocol"'):
+        read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
 
 
 def test_text_and_bytes_are_read_as_files_are() -> None:
@@ -156,7 +157,7 @@ def test_errors_of_texts_name_what_they_are() -> None:
         parse_proof("{", name="request 7")
     with pytest.raises(InputError, match="half of a pair of surrogates"):
         parse_proof('{"pi_a": "\ud800"}')
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="must be given as str or bytes, not int"):
         parse_public(10**9, curve="bn254")  # type: ignore[arg-type]
 
 
