@@ -322,9 +322,15 @@ LOST = """async () => {
     queue.submit = () => {};
     const zeros = await said(graph.run({ witness }));
     delete queue.submit;
+    // One that leaves out the steps and copies what is there.
+    const { commands } = graph;
+    graph.commands = commands.map(() => []);
+    const idle = await said(graph.run({ witness }));
+    graph.commands = commands;
+    const again = await said(graph.run({ witness }));
     graph.device.destroy();
     const lost = await said(graph.run({ witness }));
-    return { short, other, both, hung, zeros, lost };
+    return { short, other, both, hung, zeros, idle, again, lost };
 }"""
 
 
@@ -339,4 +345,6 @@ def test_bad_days_of_a_gpu(browser: Browser, exported: Path) -> None:
         ]  # fmt: skip
         assert found["hung"].startswith("DeviceError: the GPU has not answered for 0.5 s")
         assert found["zeros"].startswith("DeviceError: the GPU gave back nothing")
+        assert found["idle"].startswith("DeviceError: the GPU reported success and has")
+        assert found["again"] == "ran"
         assert found["lost"].startswith("DeviceError: the GPU was lost")
