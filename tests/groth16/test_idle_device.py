@@ -256,6 +256,28 @@ def test_a_gpu() -> None:
     device.close()
 
 
+@pytest.mark.parametrize("wrong", [0, 1, 2], ids=["zeros", "another number", "a constant"])
+def test_a_pairing_outside_the_target_group(
+    curve: str, wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that are canonical and no power (q^12 - 1)/r: a kernel was wrong, or not run."""
+    parameters, device = CURVES[curve], CpuDevice()
+    pair = parameters.g1.generator, parameters.g2.generator
+    assert pairing_product(device, parameters, [pair])
+
+    def computed(device: Any, kernel: Any, groups: int, slots: Any, arguments: Any) -> None:
+        execute(device, kernel, groups, slots, arguments)
+        if kernel.name == "pairing_final":
+            if wrong != 1:
+                arguments[-1][:] = 0
+            arguments[-1][0, 0] ^= wrong
+
+    execute = CpuDevice.execute
+    monkeypatch.setattr(CpuDevice, "execute", computed)
+    with pytest.raises(DeviceError, match="has not computed a pairing"):
+        pairing_product(device, parameters, [pair])
+
+
 def test_marks() -> None:
     device = CpuDevice()
     for dtype in (np.uint16, np.uint32, np.uint64):

@@ -127,6 +127,7 @@ class VerifyingKey:
             raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {curve!r}")
         if not isinstance(ic, Iterable):
             raise InputError(f"IC must be a list of points, not {type(ic).__name__}", path=path)
+        opened = resolve_device(device)
         try:
             self.__dict__.update(
                 curve=curve,
@@ -135,7 +136,7 @@ class VerifyingKey:
                 gamma_g2=plain_point(gamma_g2, 2, "vk_gamma_2"),
                 delta_g2=plain_point(delta_g2, 2, "vk_delta_2"),
                 ic=tuple(plain_point(point, 1, f"IC[{i}]") for i, point in enumerate(ic)),
-                device=resolve_device(device),
+                device=opened,
             )
         except InputError as error:
             raise InputError(str(error), path=path) from None
