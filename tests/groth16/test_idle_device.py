@@ -20,7 +20,7 @@ from quod.errors import DeviceError, QuodError
 from quod.field.array import random_elements
 from quod.field.moduli import BN254_FR
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
-from quod.msm import MsmBases, msm
+from quod.msm import MsmBases, MsmOptions, msm
 from quod.msm.fixed_base import FixedBase
 from quod.ntt import Ordering, ntt
 from tests.groth16.conftest import Made
@@ -244,11 +244,14 @@ def test_a_gpu() -> None:
     group, device = GROUPS["bn254.g1"], IdleGpu()
     points = from_points(group, [group.parameters.generator, None])
     scalars = random_elements(group.scalars, 2, seed=1)
+    options = MsmOptions(window_bits=3, precompute_factor=1, scalar_bits=8)
+    scalars[:, 0] &= 0xFF
+    scalars[:, 1:] = 0
     device.idle = True
     with pytest.raises(DeviceError, match="has not computed which bases are infinite"):
-        MsmBases(device, group, points)
+        MsmBases(device, group, points, options)
     device.idle = False
-    bases = MsmBases(device, group, points)
+    bases = MsmBases(device, group, points, options)
     assert msm(device, group, bases, scalars) is not None
     device.idle = True
     with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
