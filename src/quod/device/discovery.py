@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
-from quod.device.llvm_jit import host_processor
+from quod.device.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu_names import is_webgpu_name, parse_name
 from quod.errors import DeviceError, KernelError
