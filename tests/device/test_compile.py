@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
 from quod.field.spec import FieldSpec
+from quod.frozen import fields_of, replace
 from quod.kernel import U32, Builder, KernelDefinition, Pointer, kernel
 from tests.device import kernels
 from tests.device.processors import pretend_to_run_on
@@ -290,7 +290,7 @@ def test_the_toolchain_and_the_processor_are_part_of_the_keys(
     before = key(spec=SPEC)
     host = host_processor()
     for field in ("name", "description", "triple", "llvm"):
-        pretend_to_run_on(dataclasses.replace(host, **{field: "other"}), monkeypatch)
+        pretend_to_run_on(replace(host, **{field: "other"}), monkeypatch)
         assert key(spec=SPEC) != before
     monkeypatch.undo()
     assert key(spec=SPEC) == before
@@ -366,12 +366,11 @@ def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
     machine = CpuDevice(strategy="scalar").machine(1)
     definition, tools = field_kernels.field_add, toolchain()
     found = {trace_key(definition, machine, {"spec": SPEC}, tools)}
-    for field in dataclasses.fields(machine):
-        value = getattr(machine, field.name)
+    for name, value in fields_of(machine).items():
         other = value | {"other"} if isinstance(value, frozenset) else value + type(value)("1")
-        changed = dataclasses.replace(machine, **{field.name: other})
+        changed = replace(machine, **{name: other})
         found.add(trace_key(definition, changed, {"spec": SPEC}, tools))
-    assert len(found) == len(dataclasses.fields(machine)) + 1
+    assert len(found) == len(fields_of(machine)) + 1
 
 
 def test_trace_keys_are_the_same_in_every_process() -> None:

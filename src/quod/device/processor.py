@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-from dataclasses import dataclass
 
 from quod.device.cache import CompileCache, key_of
 from quod.errors import DeviceError
+from quod.frozen import frozen
 
 PASSES = "always-inline"
 """LLVM's passes that emitted code goes through."""
@@ -26,7 +26,7 @@ _TELLING_LINES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class HostProcessor:
     """What code is generated for: LLVM's name of the processor, its features, its triple.
 

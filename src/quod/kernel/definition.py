@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,6 +19,7 @@ from typing import (
 )
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel import collector, types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import (
@@ -46,7 +46,7 @@ R = TypeVar("R")
 _OF_COMPILED = ("pack", "signature", "stored", "digest", "lanes", "static")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KernelDefinition:
     """A kernel's Python function with the types of its parameters.
 
