@@ -12,9 +12,10 @@ The format: System V ABI, chapters 4 and 5 ("Object files"), and its supplement 
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _HEADER = struct.Struct("<4s12xHHIQQQIHHHHHH")
@@ -121,6 +122,13 @@ def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tupl
     return list(form.iter_unpack(data))
 
 
+@functools.cache
+def _mprotect() -> Callable[[int, int, int], int]:
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return protect
+
+
 class ExecutableMemory:
     """Code that can be called, for as long as this object lives; OSError if there can be none."""
 
@@ -131,9 +139,7 @@ class ExecutableMemory:
         # Keeps the memory mapped.
         self._first_byte = ctypes.c_char.from_buffer(memory)
         address = ctypes.addressof(self._first_byte)
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        if protect(address, len(code.image), mmap.PROT_READ | mmap.PROT_EXEC):
+        if _mprotect()(address, len(code.image), mmap.PROT_READ | mmap.PROT_EXEC):
             number = ctypes.get_errno()
             raise OSError(number, "memory cannot be made executable")
         self.entry = address + code.entry
