@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
+from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
 from quod.formats.source import Path
 
@@ -75,7 +75,7 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
     of them 1. Raises ValueError for another shape or value, `OutputError` if writing fails.
     """
-    fr = CURVES[curve].fr
+    fr = curve_named(curve).fr
     if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
         raise ValueError(f"values must be uint32 of shape (n, {fr.words})")
     if not len(values) or values[0, 0] != 1 or values[0, 1:].any():
