@@ -44,8 +44,9 @@ def devices(as_json: AsJson = False) -> None:
         ],
         right=("threads", "memory"),
     )
-    if not any(device.kind == "cpu" for device in found):
-        note(f"no processor: {why_no_processor()}")
+    no_processor = why_no_processor()
+    if no_processor is not None:
+        note(f"no processor: {no_processor}")
     if not any(device.kind == "cuda" for device in found):
         note(f"no NVIDIA GPU: {why_no_gpu()}")
     if not any(device.kind == "webgpu" for device in found):

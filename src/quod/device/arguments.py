@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import HOST, Array, Buffer, Space
+from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
 from quod.target.pointers import PointerUses
@@ -95,6 +95,7 @@ class Signature:
         for index, (row, argument) in enumerate(zip(self._rows, arguments, strict=True)):
             name, type_, stored, _ = row
             if isinstance(argument, np.ndarray) and isinstance(type_, PointerType):
+                argument = base_array(argument)
                 try:
                     _check_array(argument, type_)
                     _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
@@ -133,6 +134,7 @@ def _address(
     elif isinstance(argument, np.ndarray):
         if space is not HOST:
             raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
+        argument = base_array(argument)
         _check_array(argument, type_)
         address, nbytes = argument.ctypes.data, argument.nbytes
         writeable = argument.flags.writeable

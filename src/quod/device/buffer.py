@@ -44,6 +44,15 @@ HOST = Space("the host")
 """Memory that NumPy reaches; also the memory of the CPU as a device."""
 
 
+def base_array(value: Any) -> Any:
+    """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
+
+    Anything else is given back.
+    """
+    is_subclass = isinstance(value, np.ndarray) and type(value) is not np.ndarray
+    return np.asarray(value) if is_subclass else value
+
+
 class Buffer:
     """Bytes of device memory with an owner.
 
@@ -85,7 +94,11 @@ class Buffer:
 
     @classmethod
     def wrap(cls, array: Array) -> Buffer:
-        """Host memory itself; DeviceError if the array is not contiguous in C order."""
+        """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
+        array = base_array(array)
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            what = "Python objects" if isinstance(array, np.ndarray) else type(array).__name__
+            raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
         if not array.flags.c_contiguous:
             raise DeviceError(
                 "a buffer is contiguous memory, which the array is not; "
