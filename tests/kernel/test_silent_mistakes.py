@@ -62,7 +62,7 @@ def test_divisions() -> None:
     )  # fmt: skip
     refuses(
         fraction, TraceError,
-        "// divides integers, and this is a f32; write / for the quotient (the op div), and "
+        "// divides integers, and this is an f32; write / for the quotient (the op div), and "
         "(a / b).cast(i32) to round it toward zero",
     )  # fmt: skip
 
@@ -125,17 +125,17 @@ def test_the_forms_that_compare() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda k, f, x: 3 * f.load(x, 0), "a int cannot stand beside an element of bn254.fr"),
-        (lambda k, f, x: 1 - f.load(x, 0), "a int cannot stand beside an element of bn254.fr"),
+        (lambda k, f, x: 3 * f.load(x, 0), "an int cannot stand beside an element of bn254.fr"),
+        (lambda k, f, x: 1 - f.load(x, 0), "an int cannot stand beside an element of bn254.fr"),
         (lambda k, f, x: f.load(x, 0) / f.load(x, 1), "is not divided with /; write a * field.inv"),
         (lambda k, f, x: f.load(x, 0) ** 5, "an element of bn254.fr has no **; write field.square"),
         (lambda k, f, x: f.store(x, 0, x[0]), "a Value stands where an element of bn254.fr is"),
-        (lambda k, f, x: f.equal(f.load(x, 0), 3), "a int stands where an element of bn254.fr is"),
+        (lambda k, f, x: f.equal(f.load(x, 0), 3), "an int stands where an element of bn254.fr is"),
         (lambda k, f, x: x.__setitem__(0, f.load(x, 0)), "; write field.store(pointer, index, a)"),
         (lambda k, f, x: k.select(x[0] < 1, f.zero(), f.zero()), "write field.select(...)"),
         (
             lambda k, f, x: 3 * QuadraticField(f, -1).one(),
-            "a int cannot stand beside an element of",
+            "an int cannot stand beside an element of",
         ),
         (lambda k, f, x: x[0] ** 2, "there is no ** of kernel values; write x * x"),
         (lambda k, f, x: 2 ** x[0], "there is no ** of kernel values; write x * x"),
@@ -170,7 +170,7 @@ def test_operands_of_fields() -> None:
 
     refuses(
         number, TraceError,
-        "a int cannot stand beside an element of bn254.fr; write field.constant(number), or "
+        "an int cannot stand beside an element of bn254.fr; write field.constant(number), or "
         "field.times(a, number) for a small factor",
     )  # fmt: skip
     refuses(

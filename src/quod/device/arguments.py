@@ -134,10 +134,10 @@ def _address(
     elif isinstance(argument, np.ndarray):
         if space is not HOST:
             raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
-        argument = base_array(argument)
-        _check_array(argument, type_)
-        address, nbytes = argument.ctypes.data, argument.nbytes
-        writeable = argument.flags.writeable
+        array: Array = base_array(argument)
+        _check_array(array, type_)
+        address, nbytes = array.ctypes.data, array.nbytes
+        writeable = array.flags.writeable
     else:
         raise _Unfit(
             f"must be a buffer or an array ({type_.element} elements), "

@@ -95,18 +95,18 @@ class Buffer:
     @classmethod
     def wrap(cls, array: Array) -> Buffer:
         """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
-        array = base_array(array)
-        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-            what = "Python objects" if isinstance(array, np.ndarray) else type(array).__name__
+        base: Any = base_array(array)
+        if not isinstance(base, np.ndarray) or base.dtype.hasobject:
+            what = "Python objects" if isinstance(base, np.ndarray) else type(base).__name__
             raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
-        if not array.flags.c_contiguous:
+        if not base.flags.c_contiguous:
             raise DeviceError(
                 "a buffer is contiguous memory, which the array is not; "
                 "take numpy.ascontiguousarray of it"
             )
         return cls(
-            array, int(array.ctypes.data), int(array.nbytes), space=HOST,
-            writeable=bool(array.flags.writeable),
+            base, int(base.ctypes.data), int(base.nbytes), space=HOST,
+            writeable=bool(base.flags.writeable),
         )  # fmt: skip
 
     @property
