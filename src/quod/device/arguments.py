@@ -136,7 +136,7 @@ def _address(
             raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
         array: Array = base_array(argument)
         _check_array(array, type_)
-        address, nbytes = array.ctypes.data, array.nbytes
+        address, nbytes = array.__array_interface__["data"][0], array.nbytes
         writeable = array.flags.writeable
     else:
         raise _Unfit(

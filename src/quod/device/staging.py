@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Array, Buffer
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.protocol import AnyDevice
 
 
-@dataclass(frozen=True)
+@frozen
 class Staged:
     """The arguments of a launch with buffers in the place of arrays.
 

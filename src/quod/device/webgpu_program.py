@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quod.device.buffer import Buffer
@@ -18,6 +17,7 @@ from quod.device.webgpu_kernel import (
 from quod.device.webgpu_memory import Allocation, place_of
 from quod.device.webgpu_shaders import FILL_LANES
 from quod.errors import DeviceError
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.webgpu import WebGpuDevice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WORD = 4
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Dispatch:
     """Workgroups of a kernel, or where `kernel` is None of the one that fills memory."""
 
@@ -37,7 +37,7 @@ class Dispatch:
     grid: tuple[int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Clear:
     """Zeros in a buffer of the driver's."""
 
@@ -47,7 +47,7 @@ class Clear:
     nbytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Transfer:
     """Bytes from one buffer of the driver's to another."""
 
@@ -59,7 +59,7 @@ class Transfer:
     nbytes: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Host:
     """A step in which the host has a part: an upload, a download, an event."""
 
@@ -70,7 +70,7 @@ class Host:
 Operation = Dispatch | Clear | Transfer | Host
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Program:
     """The operations of a recording, in order, and what they need that the recording lacks."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -18,6 +17,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
@@ -42,7 +42,7 @@ _GROUPS_A_THREAD = 8
 """Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NttPlan:
     """Number-theoretic transforms of 2**log2_size points over the scalar field of a curve.
 
