@@ -258,3 +258,12 @@ def test_recorders_at_one_time_lose_no_rows(
         thread.join()
     found = [one["parameters"]["log2"] for one in results.load_results(path)["rows"]]
     assert sorted(found) == list(range(8))
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1"])
+@pytest.mark.parametrize("subject", ["field", "msm", "ntt", "groth16", "process"])
+def test_seconds_that_never_pass(
+    subject: str, seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", subject, "--seconds", seconds]) == 2
+    assert "is no number of seconds from 0 on" in capsys.readouterr().err

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from quod.cli import entry
 from quod.cli.bench import harness, peers
-from quod.errors import QuodError
+from quod.curve.parameters import CURVES
+from quod.errors import DeviceError, InputError, InsecureKeyError, MismatchError, QuodError
+from quod.field.array import integers_to_words
+from quod.formats import write_wtns
 
 # The package has a command of the same name.
 process = import_module("quod.cli.bench.process")
@@ -148,3 +152,22 @@ def test_a_figure_that_is_read_is_not_timed() -> None:
         "process", [case], device="cpu", against=None, plan=harness.Plan(repeats=3), command="quod"
     )
     assert (row.median, row.unit, row.repeats, row.peer) == (42.0, "MB", 3, None)
+
+
+@pytest.mark.parametrize("kind", [InputError, MismatchError, DeviceError, InsecureKeyError])
+def test_and_one_of_the_kind_that_the_process_ended_with(kind: type[QuodError]) -> None:
+    with pytest.raises(QuodError) as caught:
+        process._python("-c", f"raise SystemExit({kind.exit_code})")
+    assert type(caught.value) is kind
+
+
+def test_the_witness_of_another_circuit_is_a_mismatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wtns(tmp_path / "w.wtns", "bn254", integers_to_words(CURVES["bn254"].fr, [1, 2]))
+    # Nothing else is measured here: of all cases the first that takes the witness fails.
+    own = process.cases("cpu", EXAMPLE / "circuit.zkey", tmp_path / "w.wtns")
+    monkeypatch.setattr(process, "cases", lambda *_: islice(own, 2, None))
+    files = [str(EXAMPLE / "circuit.zkey"), str(tmp_path / "w.wtns")]
+    assert entry.run(["bench", "process", *files, "-q"]) == 4
+    assert "failed (4): quod: error: " in capsys.readouterr().err

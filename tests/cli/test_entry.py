@@ -78,7 +78,7 @@ def test_every_code_is_documented() -> None:
         for value in vars(errors).values()
         if isinstance(value, type) and issubclass(value, errors.QuodError)
     ]
-    used = {value.exit_code for value in classes} | {0, 2, 70, 130, 141, 143}
+    used = {value.exit_code for value in classes} | {0, 2, 70, 129, 130, 141, 143}
     assert {int(row) for row in rows} == used
     assert len({value.exit_code for value in classes}) == len(classes)
 
@@ -148,7 +148,7 @@ def test_a_terminated_command_ends_as_if_interrupted(tmp_path: Path) -> None:
         "quod.cli.app.app = work\n"
         "main(['devices'])\n"
     )
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
         process = subprocess.Popen(
             [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -160,3 +160,30 @@ def test_a_terminated_command_ends_as_if_interrupted(tmp_path: Path) -> None:
         assert b"Traceback" not in err
         assert marker.exists()
         marker.unlink()
+
+
+@pytest.mark.parametrize("module", ["quod.cli.entry", "quod.cli.guard", "quod.cli.app"])
+def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
+    script = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from quod.cli import main\n"
+        "main(['devices'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert done.returncode == 130
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"quod: interrupted")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    script = "from quod.cli import main; import signal; import quod.cli.app as a\n"
+    script += "a.app = lambda **_: print(signal.getsignal(signal.SIGHUP).name)\nmain(['devices'])"
+    done = subprocess.run(
+        ["nohup", sys.executable, "-c", script], capture_output=True, timeout=60, text=True
+    )
+    assert done.stdout == "SIG_IGN\n"

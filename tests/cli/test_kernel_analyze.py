@@ -63,7 +63,7 @@ def test_without_an_assembler(
 def test_wrong_names(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert entry.run(["kernel", "analyze", *arguments]) == 8
+    assert entry.run(["kernel", "analyze", *arguments]) == 3
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err

@@ -160,6 +160,33 @@ def test_kernels_for_an_architecture(capsys: pytest.CaptureFixture[str]) -> None
     assert ".maxntid 64\n" in text
     assert entry.run([*emit, "--workgroup", "64"]) == 0
     assert "workgroup 64" in capsys.readouterr().out
-    assert entry.run([*emit, "--target", "ptx", "--arch", "sm_9O"]) == 8
+    assert entry.run([*emit, "--target", "ptx", "--arch", "sm_9O"]) == 3
     assert "there is no architecture sm_9O; did you mean sm_90?" in capsys.readouterr().err
     assert entry.run([*emit, "--target", "llvm", "--arch", "sm_90"]) == 2
+
+
+def test_tables_break_no_line_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from quod.kernel.registry import kernels
+
+    assert entry.run(["kernel", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = kernels()
+    assert len(lines) == len(rows) + 2
+    for line, row in zip(lines[2:], rows, strict=True):
+        assert line.startswith(row.name)
+        assert line.rstrip().endswith(row.doc.split("\n")[0])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["emit", "nothing.of-it"],
+        ["analyze", "nothing.of-it"],
+        ["emit", "examples.saxpy", "--target", "ptx", "--arch", "sm_1"],
+        ["analyze", "examples.saxpy", "--arch", "sm_1"],
+    ],
+)
+def test_unknown_names_are_inputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As unknown curves and fields are; no kernel is wrong."""
+    assert entry.run(["kernel", *words]) == 3
+    assert "quod: error: there is no" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,17 @@ def test_kernels_that_are_compiled_are_told_in_one_line_off_a_terminal() -> None
     assert out == "[('prove', 0, 1), ('compiling kernels, once', 0, 4)]\n"
     assert compiling(0.3, quiet=True) == (out, "")
     assert compiling(0.0)[1] == ""
+
+
+def test_where_nothing_can_be_kept_it_is_not_called_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in ("relative", str(tmp_path / "file")):
+        monkeypatch.setenv("QUOD_CACHE_DIR", folder)
+        assert compiling(0.3)[1].startswith("compiling kernels, as in each run: ")
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "new"))
+    assert compiling(0.3)[1].startswith("compiling kernels, once: ")
 
 
 def test_and_are_counted_on_a_terminal() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from quod.device.arguments import Signature
-from quod.device.buffer import HOST, Buffer, Space, check_same_size
+from quod.device.buffer import HOST, Array, Buffer, Space, check_same_size
+from quod.device.cpu import CpuDevice
 from quod.errors import DeviceError
 from quod.kernel import types
 from quod.target.pointers import PointerUses
@@ -69,3 +70,43 @@ def test_arrays_among_the_arguments() -> None:
         signature.arrays((4, np.zeros(1, np.uint16)))
     with pytest.raises(DeviceError, match="takes 2 arguments"):
         signature.arrays((array,))
+
+
+class Lying(np.ndarray):
+    """Says that it has more memory than there is, and that it may be written."""
+
+    shape = property(lambda self: (1 << 20,))  # type: ignore[assignment]
+    nbytes = property(lambda self: 4 << 20)  # type: ignore[assignment]
+    dtype = property(lambda self: np.dtype(np.uint32))  # type: ignore[assignment]
+    flags = property(lambda self: np.zeros(1).flags)  # type: ignore[assignment]
+
+
+def lying(array: Array) -> Array:
+    array.setflags(write=False)
+    return array.view(Lying)
+
+
+def test_what_subclasses_of_arrays_say_of_their_memory_is_not_believed() -> None:
+    buffer = Buffer.wrap(lying(np.zeros(4, np.uint32)))
+    assert (buffer.nbytes, buffer.writeable) == (16, False)
+    with pytest.raises(DeviceError, match="contiguous"):
+        Buffer.wrap(lying(np.zeros(8, np.uint32)[::2]))
+    signature = Signature("f", POINTER, PointerUses((0,), ()))
+    for ask in (signature.pack, signature.arrays):
+        with pytest.raises(DeviceError, match="is read-only, and the kernel stores to it"):
+            ask((lying(np.zeros(4, np.uint32)),))
+        with pytest.raises(DeviceError, match="is an array of float64"):
+            ask((lying(np.zeros(4)),))
+    readers = Signature("f", POINTER, PointerUses((), ()))
+    [(_, array, _)] = readers.arrays((lying(np.zeros(4, np.uint32)),))
+    assert (type(array), array.nbytes) == (np.ndarray, 16)
+    device = CpuDevice(threads=1)
+    assert device.upload(lying(np.zeros(4, np.uint32))).nbytes == 16
+    with pytest.raises(DeviceError, match="16 bytes to copy to memory of 4194304"):
+        device.stream().record().upload(lying(np.zeros(4, np.uint32)), Buffer.empty(4 << 20))
+
+
+def test_only_numbers_are_memory() -> None:
+    for other in (np.array([None, 1]), [1, 2], b"bytes", None):
+        with pytest.raises(DeviceError, match="a buffer is the memory of a NumPy array of numbers"):
+            Buffer.wrap(other)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from quod.device.buffer import Buffer
 from quod.device.discovery import devices, open_device
 from quod.device.emulated import EmulatedDevice
 from quod.device.emulated_memory import POISON
-from quod.errors import DeviceError, KernelError
+from quod.errors import DeviceError, InputError, KernelError
 from quod.frozen import replace
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.errors import InterpreterError
@@ -177,7 +177,7 @@ def test_what_a_launch_refuses(gpu: EmulatedDevice) -> None:
     for wrong in ({"executor": "llvm"}, {"memory_budget": 0}):
         with pytest.raises(DeviceError):
             EmulatedDevice(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(KernelError, match="there is no architecture sm_91"):
+    with pytest.raises(InputError, match="there is no architecture sm_91"):
         EmulatedDevice(arch="sm_91")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,3 +93,19 @@ def test_montgomery_on_a_device(device: CpuDevice, modulus: Modulus) -> None:
     stored = array.to_montgomery(device, modulus, words)
     assert (stored == array.from_integers(modulus, integers)).all()
     assert (array.from_montgomery(device, modulus, stored) == words).all()
+
+
+@pytest.mark.parametrize("make", [array.from_integers, array.integers_to_words])
+def test_what_is_no_int_is_named(make: Callable[..., Any]) -> None:
+    modulus = MODULI["bn254.fr"]
+    for bad in (True, 1.0, "1", None, [1], np.int64(1)):
+        with pytest.raises(InputError, match=f"integer 1 must be an int, not {type(bad).__name__}"):
+            make(modulus, [0, bad])
+    with pytest.raises(InputError, match="a list of int is needed, not int"):
+        make(modulus, 7)
+
+
+@pytest.mark.parametrize("seed", [-1, True, 1.5, "1", [1], np.int64(1)])
+def test_seeds(seed: Any) -> None:
+    with pytest.raises(InputError, match="a seed must be an int from 0 on, not"):
+        array.random_elements(MODULI["bn254.fr"], 1, seed)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from quod.device.cpu import CpuDevice
+from quod.field.element import AnyElement
 from quod.field.extension import coordinate_field
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
@@ -114,3 +115,9 @@ def test_operations(device: CpuDevice, spec: FieldSpec) -> None:
         for j in range(count):
             name = names[j] if j < len(names) else f"result {j}"
             assert found[index * count + j] == wanted[index][j], (name, x, y)
+
+
+def test_elements_say_what_they_are() -> None:
+    """Abstract, but of no metaclass: isinstance is asked at every operand that is traced."""
+    assert AnyElement._kind.__isabstractmethod__  # type: ignore[attr-defined]
+    assert type(AnyElement) is type

@@ -301,3 +301,20 @@ def test_bls12_377_round_trips(tmp_path: Path) -> None:
     assert json.loads(text)["curve"] == "bls12377"
     assert read_verification_key(stored(tmp_path, text.decode())) == key
     assert key.public == 1
+
+
+@pytest.mark.parametrize("curve", ["nope", "bn128", 7, None, ["bn254"]])
+def test_unknown_curves_are_not_written(curve: Any) -> None:
+    proof = ProofJson(curve, None, None, None)
+    with pytest.raises(InputError, match="the curve must be one of bn254, bls12_381"):
+        proof_to_json(proof)
+    fq2: Any = (((0, 0),) * 3,) * 2
+    key = VerifyingKeyJson(curve, None, None, None, None, (None,), fq2)
+    with pytest.raises(InputError, match="the curve must be one of bn254, bls12_381"):
+        verification_key_to_json(key)
+
+
+def test_a_key_without_protocol_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='"protocol" is missing; a key of snarkjs has') as caught:
+        read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
+    assert "null" not in str(caught.value)

@@ -534,3 +534,17 @@ def test_a_key_that_was_used_before_a_fork(made: Callable[[str], Made]) -> None:
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("seed", [-1, True, 1.5, "7", b"7", [7]])
+def test_what_is_no_seed(made: Make, tmp_path: Path, seed: Any) -> None:
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    for ask in (
+        lambda: key.prove(own.wtns, seed=seed),
+        lambda: list(key.prove_many([own.wtns], seed=seed)),
+        lambda: generate_key(own.r1cs, tmp_path / "c.zkey", seed),
+    ):
+        with pytest.raises(InputError, match="a seed must be an int from 0 on, not"):
+            ask()
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import quod
-from quod.errors import KernelError
+from quod.errors import InputError, KernelError
 from quod.kernel import Machine, registry
 from quod.kernel.examples import saxpy
 from quod.kernel.parse import parse
@@ -48,7 +48,7 @@ def test_find() -> None:
     ],
 )
 def test_unknown_names(name: str, message: str) -> None:
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InputError) as caught:
         registry.find(name)
     assert str(caught.value) == message
 
@@ -64,7 +64,7 @@ def test_emit() -> None:
 
 @pytest.mark.parametrize("target", ["metal", "llvm_control", "", "../x", "os.path"])
 def test_unknown_targets(target: str) -> None:
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InputError) as caught:
         registry.emit("examples.saxpy", target)
     assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx, wgsl"
 

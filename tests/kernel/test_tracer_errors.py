@@ -28,6 +28,7 @@ from quod.kernel import (
     u32,
     u64,
 )
+from quod.kernel.errors import an
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
@@ -269,7 +270,7 @@ def test_stores_of_another_type() -> None:
         k.store(y, 0)  # here
 
     convert = "; convert it with value.cast(type)"
-    refuses(value, TraceError, f"a u32 is stored here, not a f32{convert}")
+    refuses(value, TraceError, f"a u32 is stored here, not an f32{convert}")
     refuses(narrow, TraceError, f"a u32 is stored here, not a u64{convert}")
     refuses(no_pointer, TraceError, "only a pointer can be stored through, not a u32")
     refuses(nothing, TraceError, "a store needs at least one value")
@@ -521,3 +522,10 @@ def test_an_error_of_the_users_own_is_not_touched() -> None:
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         kernel(broken).trace(EIGHT)
+
+
+def test_articles() -> None:
+    nouns = ["int", "Element", "i32", "f32", "atomic_add", "object", "UnknownOp"]
+    assert [an(noun).split()[0] for noun in nouns] == ["an"] * len(nouns)
+    others = ["u32", "float", "bool", "str", "list", "ptr<u32, global>", "unit"]
+    assert [an(noun) for noun in others] == [f"a {noun}" for noun in others]

@@ -8,7 +8,7 @@ import pytest
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
 from quod.device.cpu import CpuDevice
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_many, plan_msm
 from tests.msm.inputs import (
     bases,
@@ -147,3 +147,15 @@ def test_refused_batches(device: CpuDevice) -> None:
         msm_many(device, group, own, [scalar_words([1, 2]), bad])
     with pytest.raises(InputError, match=r"not uint32 of \(1, 1, 4, 8\)"):
         msm(device, group, own, np.zeros((1, 1, 4, 8), np.uint32))
+
+
+def test_multiples_that_do_not_fit() -> None:
+    group, count = GROUPS["bn254.g1"], 40
+    own = bases(group, count)
+    device = CpuDevice(threads=1, memory_budget=3 * own.nbytes)
+    message = (
+        r"precompute_factor 8 for 40 bases of bn254.g1 needs .* of memory; the budget is .*, "
+        "in which 3 of 8 multiples of each fit; give the device a larger memory_budget"
+    )
+    with pytest.raises(DeviceError, match=message):
+        MsmBases(device, group, own, MsmOptions(precompute_factor=8, window_bits=8))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quod.errors import KernelError
+from quod.errors import InputError, KernelError
 from quod.kernel import (
     U32,
     U64,
@@ -104,9 +104,9 @@ def test_machines() -> None:
     assert (machine.subgroup_size, machine.shared_bytes_limit) == (32, 99 * 1024)
     assert machine.has("carry32")
     assert ptx_machine(32, "sm_90", shared_bytes_limit=64 * 1024).shared_bytes_limit == 64 * 1024
-    with pytest.raises(KernelError, match="there is no architecture sm_91; did you mean sm_90"):
+    with pytest.raises(InputError, match="there is no architecture sm_91; did you mean sm_90"):
         ptx_machine(32, "sm_91")
-    with pytest.raises(KernelError, match="there is no architecture gfx90; take one of sm_75, "):
+    with pytest.raises(InputError, match="there is no architecture gfx90; take one of sm_75, "):
         ptx_machine(32, "gfx90")
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from quod.errors import KernelError
+from quod.errors import InputError
 from quod.kernel.ops import OPS
 from quod.kernel.registry import emit, emitters
 from quod.target import llvm, llvm_atomics, llvm_memory, llvm_rules, llvm_subgroups
@@ -29,7 +29,7 @@ def test_the_target_is_registered() -> None:
     assert emitters["llvm"] is llvm.emit
     text = emit("examples.saxpy", "llvm")
     assert text.startswith("; saxpy: 8 lanes")
-    with pytest.raises(KernelError, match="there is no target ptxx"):
+    with pytest.raises(InputError, match="there is no target ptxx"):
         emit("examples.saxpy", "ptxx")
 
 

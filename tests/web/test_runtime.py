@@ -14,6 +14,7 @@ import pytest
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.parameters import CURVES
 from quod.formats import Witness
+from quod.formats.strict_json import CIRCUIT_INPUT, PROOF, PUBLIC, VERIFICATION_KEY
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
 from quod.web.witness_wasm import read_calculator
 from tests.groth16.hostile import TABLE
@@ -256,6 +257,40 @@ def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, 
     )
     for (name, _, expected), (kind, said) in zip(TABLE, found, strict=True):
         assert (said if kind == "ok" else kind) == expected, (name, said)
+
+
+def test_texts_are_limited_by_kind(node: Node) -> None:
+    """As `quod.formats.strict_json` limits files; what is at the limit takes no time."""
+    kinds = {"proof": PROOF, "publicSignals": PUBLIC, "key": VERIFICATION_KEY}
+    limits, found, long, seconds = node(
+        """
+        const { LIMITS } = await import("./files.js");
+        const ask = (text, limit) => tried(() => verify.parseStrict(text, "it", limit));
+        const found = [];
+        for (const limit of Object.values(LIMITS)) {
+            const values = (count) => `[${"7,".repeat(count - 1)}7]`;
+            found.push(await ask(" ".repeat(limit.length + 1), limit));
+            found.push(await ask(values(limit.values + 1), limit));
+            found.push([(await ask(values(limit.values), limit))[0], null]);
+        }
+        const long = await tried(() => witness.parseInput(" ".repeat(LIMITS.input.length + 1)));
+        const begin = performance.now();
+        await ask(`["${"a".repeat(LIMITS.key.length - 4)}"]`, LIMITS.key);
+        await ask(`["${"a".repeat(LIMITS.key.length - 2)}`, LIMITS.key);
+        return [LIMITS, found, long, (performance.now() - begin) / 1000];
+        """
+    )
+    assert limits["input"]["length"] == CIRCUIT_INPUT.most_bytes
+    for name, kind in kinds.items():
+        assert limits[name] == {"length": kind.most_bytes, "values": kind.most_values}
+    for at, limit in enumerate(limits.values()):
+        length, values, fits = found[3 * at : 3 * at + 3]
+        assert length[0] == values[0] == "InputError"
+        assert f"has {limit['length'] + 1} characters, and such may have" in length[1]
+        assert f"has more than {limit['values']} values" in values[1]
+        assert fits[0] == "ok"
+    assert long[0] == "InputError"
+    assert seconds < 2
 
 
 def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> None:

@@ -72,6 +72,10 @@ def test_an_input_with_half_a_character() -> None:
         MAGIC + b"\7\5\xff\xff\xff\xff\x0f",  # 4 billion exports in no bytes
         MAGIC + b"\7\x83\x80\x80\x80\x00\1\1",
         MAGIC + b"\7\x90\x4e\x90\x4e" + b"\1a\0\0" * 3000,
+        MAGIC + b"\0\0" * 1_000_000,  # custom sections
+        MAGIC + b"\7\1\0" * 2,  # sections that come again, too late, or that there are none of
+        MAGIC + b"\7\1\0" + b"\2\1\0",
+        MAGIC + b"\x0e\1\0",
     ],
 )
 def test_modules_that_are_damaged(module: bytes) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -253,3 +255,13 @@ def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "surrogate" in captured.err
         assert captured.err.count("\n") == 1
         assert not site.exists()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    # Root may write everywhere.
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(OutputError, match=r"could not be made .*; choose a directory that you"):
+        export_table_site(tmp_path / "site")

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from quod.curve import encoding
 from quod.curve.parameters import CURVES
+from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
+from quod.device.webgpu_compiler import KernelText
 from quod.errors import QuodError
 from quod.formats import (
     R1cs,
@@ -24,9 +27,11 @@ from quod.formats import (
 from quod.formats.iden3 import Iden3File
 from quod.formats.inspect import describe_bytes
 from quod.kernel.parse import parse as parse_ir
+from quod.kernel.types import u32
 from quod.kernel.verify import verify
 from quod.target.pointers import PointerUses
 from quod.target.ptx_interpreter.parse import parse as parse_ptx
+from quod.target.wgsl_module import Binding, Field, WgslModule
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
@@ -162,6 +167,33 @@ def _compiled() -> bytes:
     return CompiledCode(facts, b"\x7fELF code").pack()
 
 
+def _cached() -> Parser:
+    """An entry of the cache as others may have left it: it is the one that was put, or none."""
+    folder = Path(_folder.name)
+    cache, key, content = CompileCache(folder), key_of("fuzz"), _compiled()
+    cache.put(key, content)
+    entry = folder / key[0] / key
+
+    def read(data: bytes) -> None:
+        # Processes share it; whatever they do meanwhile leaves the same two answers.
+        entry.write_bytes(data)
+        if cache.get(key) not in (None, content):
+            raise AssertionError("an entry that nobody has put was taken")
+
+    return Parser(read, [entry.read_bytes()], of_bytes, ())
+
+
+_folder = TemporaryDirectory(prefix="quod-fuzz-")
+
+
+def _shader() -> bytes:
+    module = WgslModule(
+        "@compute fn main() {}", "main", 64, (Binding(0), Binding(1, True)), 2, 4,
+        (Field("value", "n", 0, u32),), "wgsl", (),
+    )  # fmt: skip
+    return KernelText(PointerUses((1,), ()), module).pack()
+
+
 def all_parsers() -> dict[str, Parser]:
     """Every parser by its name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
@@ -195,4 +227,6 @@ def all_parsers() -> dict[str, Parser]:
             of_bytes,
             (ValueError, KeyError, struct.error),
         ),
+        "cached": _cached(),
+        "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
     }

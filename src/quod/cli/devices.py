@@ -11,7 +11,7 @@ _SEPARATORS = {"webgpu": ", "}
 def devices(as_json: AsJson = False) -> None:
     """List the devices that --device can name."""
     from quod.device import devices as find_devices
-    from quod.device.discovery import why_no_gpu, why_no_webgpu
+    from quod.device.discovery import why_no_gpu, why_no_processor, why_no_webgpu
 
     found = find_devices()
     if as_json:
@@ -44,6 +44,9 @@ def devices(as_json: AsJson = False) -> None:
         ],
         right=("threads", "memory"),
     )
+    no_processor = why_no_processor()
+    if no_processor is not None:
+        note(f"no processor: {no_processor}")
     if not any(device.kind == "cuda" for device in found):
         note(f"no NVIDIA GPU: {why_no_gpu()}")
     if not any(device.kind == "webgpu" for device in found):

@@ -22,13 +22,14 @@ from quod.errors import DeviceError, QuodError
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
-EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process."""
-    # Ends like Ctrl-C, so that unfinished output files are removed.
+    # They end it like Ctrl-C, so that unfinished output files are removed.
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, _terminate)
     warnings.showwarning = warn_of
     prepare_streams()
     # Imports make a hundred thousand objects that stay; looking for cycles among them takes 40 ms.
@@ -122,8 +123,11 @@ def _interrupted() -> int:
     return EXIT_INTERRUPTED
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(EXIT_TERMINATED)
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        # Under a guard both the terminal and the guard send it; the second must not disturb.
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _show_traceback() -> None:

@@ -35,7 +35,7 @@ def prove(
     device: Device = "cpu",
     seed: Annotated[
         int | None,
-        Option(metavar="N", help="Make the same proof every time. Not zero-knowledge."),
+        Option(metavar="N", least=0, help="Make the same proof every time. Not zero-knowledge."),
     ] = None,
     self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
     timings: Timings = False,
@@ -111,7 +111,7 @@ def setup(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
     zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
     seed: Annotated[
-        int, Option(metavar="N", help="The key's secret: equal seeds make equal keys.")
+        int, Option(metavar="N", least=0, help="The key's secret: equal seeds make equal keys.")
     ],
     insecure_test_key: Annotated[
         bool,

@@ -19,7 +19,7 @@ from quod.cli.streams import prepare_streams
 from quod.cli.terminal import fail
 from quod.errors import DeviceError
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def memory_is_limited() -> bool:
@@ -54,6 +54,8 @@ def run_guarded(run: Callable[[], int]) -> int:
         os.kill(child, number)
 
     signal.signal(signal.SIGTERM, pass_on)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, pass_on)
     # A terminal sends it to both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)

@@ -19,7 +19,9 @@ def typer_form(declared: Argument | Option) -> Any:
     """An option or argument as typer declares it."""
     if isinstance(declared, Argument):
         return typer.Argument(metavar=declared.metavar, help=declared.help)
-    return typer.Option(*declared.names, metavar=declared.metavar, help=declared.help)
+    return typer.Option(
+        *declared.names, metavar=declared.metavar, help=declared.help, min=declared.least
+    )
 
 
 Device = Annotated[str, typer_form(parameters.DEVICE)]

@@ -27,11 +27,15 @@ class Option:
     """An option of a command.
 
     Without `names` it is named after its parameter; one that is a bool also has a --no- form then.
+    Numbers below `least` are typer's to refuse: it is 0, as `quick` takes no negative ones.
     """
 
-    def __init__(self, *names: str, help: str, metavar: str | None = None) -> None:
+    def __init__(
+        self, *names: str, help: str, metavar: str | None = None, least: int | None = None
+    ) -> None:
         self.names = names
         self.metavar = metavar
+        self.least = least
         self.help = help
 
 

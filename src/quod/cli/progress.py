@@ -25,6 +25,8 @@ DELAY_SECONDS = 0.15
 REFRESH_SECONDS = 0.08
 MOST_LINES = 8
 COMPILING = "compiling kernels, once"
+COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
+"""The same where compiled code cannot be kept; a warning of the cache says why."""
 COMPILING_SECONDS = 0.5
 """After so long it is said off a terminal, too."""
 
@@ -64,11 +66,13 @@ class _Compiling:
         self._is_told = quiet or display is not None
         self._first_ns = 0
         self._stage: Stage | None = None
+        self._name = ""
 
     def __call__(self, done: int, total: int) -> None:
         now = perf_counter_ns()
         if self._stage is None:
-            self._stage = Stage(COMPILING, now, "compiler")
+            self._name = self._name or _what_is_compiled()
+            self._stage = Stage(self._name, now, "compiler")
             self._first_ns = self._first_ns or now
             if self._display is not None:
                 self._display.begin(self._stage)
@@ -78,12 +82,18 @@ class _Compiling:
             self._is_told = True
             # Whoever reads it may have gone; the proof is none the worse.
             with suppress(OSError, ValueError):
-                note(f"{COMPILING}: {done} of {total}")
+                note(f"{self._name}: {done} of {total}")
         if done == total:
             self._stage = None
             self._timeline.record(stage.name, stage.begin_ns, now, track=stage.track)
             if self._display is not None:
                 self._display.end(stage)
+
+
+def _what_is_compiled() -> str:
+    from quod.device.cache import CompileCache
+
+    return COMPILING if CompileCache().keeps() else COMPILING_IN_EACH_RUN
 
 
 class ProgressDisplay:

@@ -22,6 +22,10 @@ _UNPRINTABLE = re.compile(
 )
 
 
+_UNBROKEN = 1 << 30
+"""Columns; rich takes no more of them than a table needs."""
+
+
 def printable(text: str) -> str:
     """Text for a terminal: all but lines and tabs that is no character to be read is escaped.
 
@@ -141,6 +145,6 @@ def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    # Off a terminal a table is for a file or a program: no lines broken at 80 columns.
-    width = None if stream.isatty() else 200
+    # Off a terminal a table is for a file or a program: no line is broken.
+    width = None if stream.isatty() else _UNBROKEN
     return Console(file=stream, highlight=False, width=width)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import HOST, Array, Buffer, Space
+from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
 from quod.target.pointers import PointerUses
@@ -95,6 +95,7 @@ class Signature:
         for index, (row, argument) in enumerate(zip(self._rows, arguments, strict=True)):
             name, type_, stored, _ = row
             if isinstance(argument, np.ndarray) and isinstance(type_, PointerType):
+                argument = base_array(argument)
                 try:
                     _check_array(argument, type_)
                     _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
@@ -133,9 +134,10 @@ def _address(
     elif isinstance(argument, np.ndarray):
         if space is not HOST:
             raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
-        _check_array(argument, type_)
-        address, nbytes = argument.__array_interface__["data"][0], argument.nbytes
-        writeable = argument.flags.writeable
+        array: Array = base_array(argument)
+        _check_array(array, type_)
+        address, nbytes = array.__array_interface__["data"][0], array.nbytes
+        writeable = array.flags.writeable
     else:
         raise _Unfit(
             f"must be a buffer or an array ({type_.element} elements), "

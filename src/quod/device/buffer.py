@@ -44,6 +44,15 @@ HOST = Space("the host")
 """Memory that NumPy reaches; also the memory of the CPU as a device."""
 
 
+def base_array(value: Any) -> Any:
+    """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
+
+    Anything else is given back.
+    """
+    is_subclass = isinstance(value, np.ndarray) and type(value) is not np.ndarray
+    return np.asarray(value) if is_subclass else value
+
+
 class Buffer:
     """Bytes of device memory with an owner.
 
@@ -85,15 +94,19 @@ class Buffer:
 
     @classmethod
     def wrap(cls, array: Array) -> Buffer:
-        """Host memory itself; DeviceError if the array is not contiguous in C order."""
-        if not array.flags.c_contiguous:
+        """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
+        base: Any = base_array(array)
+        if not isinstance(base, np.ndarray) or base.dtype.hasobject:
+            what = "Python objects" if isinstance(base, np.ndarray) else type(base).__name__
+            raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
+        if not base.flags.c_contiguous:
             raise DeviceError(
                 "a buffer is contiguous memory, which the array is not; "
                 "take numpy.ascontiguousarray of it"
             )
         return cls(
-            array, int(array.ctypes.data), int(array.nbytes), space=HOST,
-            writeable=bool(array.flags.writeable),
+            base, int(base.ctypes.data), int(base.nbytes), space=HOST,
+            writeable=bool(base.flags.writeable),
         )  # fmt: skip
 
     @property

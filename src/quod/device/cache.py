@@ -137,6 +137,16 @@ class CompileCache:
         except OSError as error:
             _warn_once(self.folder, f"{error.strerror or error}")
 
+    def keeps(self) -> bool:
+        """Whether entries can be kept, as far as is known now; makes the folder if need be."""
+        try:
+            base = self._open_base(create=True)
+            writable = os.access(".", os.W_OK | os.X_OK, dir_fd=base)
+        except OSError:
+            return False
+        with _warning:
+            return writable and self.folder not in _warned
+
     def discard(self, key: str) -> None:
         """Removes an entry, if it is there."""
         with contextlib.suppress(OSError), self._within(key[0]) as shard:

@@ -60,10 +60,21 @@ class DeviceInfo:
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices of this machine; the first is the one to take without a reason for another."""
+    """The devices of this machine; the first is the one to take without a reason for another.
+
+    DeviceError where there are none, not even the processor (see `why_no_processor`).
+    """
     gpus, _ = _gpus()
     adapters, _ = _adapters()
-    return _processors() + gpus + adapters
+    processors, why = _present_processors()
+    if why is not None and not gpus and not adapters:
+        raise DeviceError(why)
+    return processors + gpus + adapters
+
+
+def why_no_processor() -> str | None:
+    """What keeps this machine from computing on its processor; None where it does."""
+    return _present_processors()[1]
 
 
 def why_no_gpu() -> str | None:
@@ -120,6 +131,14 @@ def _gpus() -> tuple[list[DeviceInfo], str | None]:
     except (DeviceError, KernelError) as error:
         return rows, str(error)
     return rows, None
+
+
+def _present_processors() -> tuple[list[DeviceInfo], str | None]:
+    # Without the memory to load LLVM, a GPU may still be there.
+    try:
+        return _processors(), None
+    except DeviceError as error:
+        return [], str(error)
 
 
 def _processors() -> list[DeviceInfo]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import HOST, Buffer
+from quod.device.buffer import HOST, Buffer, base_array
 from quod.device.event import Event
 from quod.device.launched import note_recording
 from quod.device.protocol import CompiledKernel, Device, Submission
@@ -143,6 +143,7 @@ class RecordingStream(_Stream):
     ) -> None:
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
+        arguments = tuple(map(base_array, arguments))
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
@@ -161,13 +162,13 @@ class RecordingStream(_Stream):
         self, source: np.ndarray[Any, Any], target: Buffer, *, label: str = "upload"
     ) -> None:
         """Host memory to a buffer; what it holds when the work runs."""
-        self._copy("upload", source, target, label)
+        self._copy("upload", base_array(source), target, label)
 
     def download(
         self, source: Buffer, target: np.ndarray[Any, Any], *, label: str = "download"
     ) -> None:
         """A buffer to host memory, which is set once the stream has been waited for."""
-        self._copy("download", source, target, label)
+        self._copy("download", source, base_array(target), label)
 
     def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
         self._check()

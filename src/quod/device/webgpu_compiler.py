@@ -63,8 +63,14 @@ class KernelText:
 
     @classmethod
     def unpack(cls, data: bytes) -> KernelText:
-        """What `pack` packed; ValueError, KeyError or TypeError if it did not."""
-        read = json.loads(data)
+        """What `pack` packed; ValueError if it did not."""
+        try:
+            return cls._of(json.loads(data))
+        except (KeyError, TypeError, RecursionError) as error:  # JSON, but of something else
+            raise ValueError("no text of a kernel") from error
+
+    @classmethod
+    def _of(cls, read: Any) -> KernelText:
         module = WgslModule(
             read["text"], read["entry"], read["workgroup_size"],
             tuple(Binding(number, offset) for number, offset in read["bindings"]),
@@ -100,7 +106,7 @@ class KernelSource:
         if stored is not None:
             try:
                 return KernelText.unpack(stored)
-            except (ValueError, KeyError, TypeError):
+            except ValueError:
                 pass
         traced = self._trace()
         from quod.target import wgsl

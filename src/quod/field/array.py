@@ -8,7 +8,7 @@ arrays are brought to and from Montgomery form by a device.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -27,8 +27,8 @@ ByteOrder = Literal["little", "big"]
 
 
 def from_integers(modulus: Modulus, integers: Iterable[int]) -> Words:
-    """Montgomery form of any integers, taken modulo p."""
-    return _packed(modulus, (modulus.to_montgomery(integer) for integer in integers))
+    """Montgomery form of any integers, taken modulo p; InputError for what is no int."""
+    return _packed(modulus, (modulus.to_montgomery(integer) for _, integer in _each(integers)))
 
 
 def to_integers(modulus: Modulus, array: Words) -> list[int]:
@@ -37,15 +37,25 @@ def to_integers(modulus: Modulus, array: Words) -> list[int]:
 
 
 def integers_to_words(modulus: Modulus, integers: Iterable[int]) -> Words:
-    """Integers below p as words, not in Montgomery form; InputError for any other integer."""
+    """Integers below p as words, not in Montgomery form; InputError for anything else."""
 
     def checked() -> Iterable[int]:
-        for position, integer in enumerate(integers):
+        for position, integer in _each(integers):
             if not 0 <= integer < modulus.value:
                 raise InputError(f"integer {position} is not an element of {modulus.name}")
             yield integer
 
     return _packed(modulus, checked())
+
+
+def _each(integers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The integers and their positions. Only int itself: NumPy's would overflow."""
+    if not isinstance(integers, Iterable):
+        raise InputError(f"a list of int is needed, not {type(integers).__name__}")
+    for position, integer in enumerate(integers):
+        if type(integer) is not int:
+            raise InputError(f"integer {position} must be an int, not {type(integer).__name__}")
+        yield position, integer
 
 
 def words_to_integers(modulus: Modulus, array: Words) -> list[int]:
@@ -79,8 +89,20 @@ def to_bytes(modulus: Modulus, array: Words, order: ByteOrder) -> bytes:
     return (rows[:, ::-1] if order == "big" else rows).tobytes()
 
 
+def check_seed(seed: object) -> None:
+    """InputError for what is no seed: an int from 0 on."""
+    if type(seed) is not int or seed < 0:
+        given = type(seed).__name__ if type(seed) is not int else "a negative one"
+        raise InputError(f"a seed must be an int from 0 on, not {given}")
+
+
 def random_elements(modulus: Modulus, count: int, seed: int | None = None) -> Words:
-    """Uniform elements, from the system's secure source, or reproducible ones from a seed."""
+    """Uniform elements, from the system's secure source, or reproducible ones from a seed.
+
+    InputError for a seed that `check_seed` refuses.
+    """
+    if seed is not None:
+        check_seed(seed)
     generator = None if seed is None else np.random.default_rng(seed)
     surplus = 32 * modulus.words - modulus.bits
     array = np.zeros((0, modulus.words), np.uint32)

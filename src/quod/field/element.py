@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
 
 from quod.frozen import frozen
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
 
@@ -55,13 +56,14 @@ class AnyElement(Unknown):
     __slots__ = ()
     beside: ClassVar[str]
 
+    # Without a metaclass, in which every isinstance of tracing would run: type checkers hold to it.
+    @abstractmethod
     def _kind(self) -> str:
         """What this is, for messages."""
-        raise NotImplementedError
 
     def _refuse_beside(self, other: object) -> NoReturn:
         raise TraceError(
-            f"a {type(other).__name__} cannot stand beside {self._kind()}; write {self.beside}"
+            f"{an(type(other).__name__)} cannot stand beside {self._kind()}; write {self.beside}"
         )
 
     # A number on the left is none the more an element.

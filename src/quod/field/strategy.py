@@ -18,7 +18,7 @@ from quod.field.element import Element, FieldIdentity
 from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder, FunctionBody
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
@@ -112,7 +112,7 @@ class PrimeField(FieldArithmetic[Element]):
             given: object = a
             if not isinstance(given, Element):
                 raise TraceError(
-                    f"a {type(given).__name__} stands where an element of {self.modulus.name} is "
+                    f"{an(type(given).__name__)} stands where an element of {self.modulus.name} is "
                     "computed with; write field.constant(number), or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:

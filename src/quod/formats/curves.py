@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from quod.errors import InputError
 from quod.field.moduli import (
     BLS12_377_FQ,
     BLS12_377_FR,
@@ -54,6 +55,13 @@ def supported_curves() -> str:
     """The known curves, for messages."""
     *rest, last = CURVES
     return ", ".join(rest) + f" and {last}"
+
+
+def curve_named(name: object) -> FileCurve:
+    """The curve that a caller gives by Quod's name; InputError for anything else."""
+    if not isinstance(name, str) or name not in CURVES:
+        raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
+    return CURVES[name]
 
 
 def curve_of_scalar_prime(prime: int) -> FileCurve | None:

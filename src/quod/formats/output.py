@@ -91,6 +91,11 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
                 os.unlink(temporary)
 
 
+def advice_on(error: OSError) -> str:
+    """What to do about an output that the system refused."""
+    return _ADVICE.get(error.errno or 0, "check the path and the disk")
+
+
 def _followed(path: str) -> str | int:
     try:
         return follow(path)
@@ -150,5 +155,4 @@ def _reported(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno is not None else str(error)
-        advice = _ADVICE.get(error.errno or 0, "check the path and the disk")
-        raise OutputError(f"{path}: could not be written ({reason}); {advice}") from error
+        raise OutputError(f"{path}: could not be written ({reason}); {advice_on(error)}") from error

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
+from quod.formats.curves import CURVES, curve_named, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
 from quod.formats.source import Path
 from quod.frozen import frozen
@@ -292,7 +292,7 @@ def write_r1cs(
     `private_inputs` may count inputs without a wire. Raises ValueError for arrays that do not fit
     together, `OutputError` if writing fails.
     """
-    fr = CURVES[curve].fr
+    fr = curve_named(curve).fr
     if min(public_outputs, public_inputs, private_inputs) < 0:
         raise ValueError("counts must not be negative")
     if 1 + public_outputs + public_inputs > wires:

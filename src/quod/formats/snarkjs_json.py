@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
-from quod.formats.curves import CURVES, FileCurve, curve_of_json_name, supported_curves
+from quod.formats.curves import FileCurve, curve_named, curve_of_json_name, supported_curves
 from quod.formats.source import Path
 from quod.formats.strict_json import (
     PROOF,
@@ -147,16 +147,12 @@ class _Reader:
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
         # Other provers leave it out of a proof; a key says what it is of.
-        protocol = value.get("protocol", PROTOCOL if kind is PROOF else None)
+        if "protocol" not in value and kind is not PROOF:
+            self.fail('"protocol"', f'is missing; a key of snarkjs has "protocol": "{PROTOCOL}"')
+        protocol = value.get("protocol", PROTOCOL)
         if protocol != PROTOCOL:
             self.fail('"protocol"', f'must be "{PROTOCOL}", not {shown(protocol)}')
         return value
-
-    def known_curve(self, name: Any) -> FileCurve:
-        """The curve that a caller gives by Quod's name."""
-        if not isinstance(name, str) or name not in CURVES:
-            raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
-        return CURVES[name]
 
     def curve(self, name: Any) -> FileCurve:
         curve = curve_of_json_name(name) if isinstance(name, str) else None
@@ -192,7 +188,7 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
     if "curve" in document:
         found = reader.curve(document["curve"])
     elif curve is not None:
-        found = reader.known_curve(curve)
+        found = curve_named(curve)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
     if curve is not None and found.name != curve:
@@ -216,7 +212,7 @@ def parse_public(data: bytes | str, *, curve: str, name: str = "public inputs") 
     """
     reader = _Reader(name)
     values = reader.sequence(parse_json(data, name, PUBLIC), "the document")
-    fr = reader.known_curve(curve).fr
+    fr = curve_named(curve).fr
     return tuple(reader.integer(value, f"[{i}]", fr) for i, value in enumerate(values))
 
 
@@ -262,14 +258,14 @@ def _fq12(reader: _Reader, value: Any, fq: Modulus) -> Fq12:
 
 
 def proof_to_json(proof: ProofJson) -> bytes:
-    """The text of a proof.json."""
+    """The text of a proof.json; InputError for a curve that Quod does not know."""
     return _dump(
         {
             "pi_a": _g1_strings(proof.a),
             "pi_b": _g2_strings(proof.b),
             "pi_c": _g1_strings(proof.c),
             "protocol": PROTOCOL,
-            "curve": CURVES[proof.curve].snarkjs_name,
+            "curve": curve_named(proof.curve).snarkjs_name,
         }
     )
 
@@ -286,7 +282,7 @@ def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
     return _dump(
         {
             "protocol": PROTOCOL,
-            "curve": CURVES[key.curve].snarkjs_name,
+            "curve": curve_named(key.curve).snarkjs_name,
             "nPublic": key.public,
             "vk_alpha_1": _g1_strings(key.alpha_g1),
             "vk_beta_2": _g2_strings(key.beta_g2),

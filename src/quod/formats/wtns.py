@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
+from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
 from quod.formats.source import Path
 from quod.frozen import frozen
@@ -74,7 +74,7 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
     of them 1. Raises ValueError for another shape or value, `OutputError` if writing fails.
     """
-    fr = CURVES[curve].fr
+    fr = curve_named(curve).fr
     if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
         raise ValueError(f"values must be uint32 of shape (n, {fr.words})")
     if not len(values) or values[0, 0] != 1 or values[0, 1:].any():

@@ -30,7 +30,13 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import CURVES, FileCurve, first_at_or_above, supported_curves
+from quod.formats.curves import (
+    CURVES,
+    FileCurve,
+    curve_named,
+    first_at_or_above,
+    supported_curves,
+)
 from quod.formats.iden3 import (
     Iden3File,
     SectionReader,
@@ -144,7 +150,7 @@ class Zkey:
         `points` are all of those that the class lists, by name. ValueError for arrays that do not
         fit together; whether the points are any good is not checked.
         """
-        fields = CURVES[curve]
+        fields = curve_named(curve)
         check_arrays(fields, public, domain_size, coefficients, points)
         return cls(
             path=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from quod.formats.curves import CURVES
+from quod.formats.curves import curve_named
 from quod.formats.iden3 import Buffer, Words, as_bytes, little_u32, write_iden3
 from quod.formats.source import Path
 from quod.formats.zkey import GROTH16, KIND, VERSION, Coefficients, check_arrays
@@ -45,7 +45,7 @@ def write_zkey(
         "delta_g1": delta_g1, "delta_g2": delta_g2, "ic": ic, "a": a, "b_g1": b_g1, "b_g2": b_g2,
         "c": c, "h": h,
     }  # fmt: skip
-    fields = CURVES[curve]
+    fields = curve_named(curve)
     fq, fr = fields.fq, fields.fr
     variables = len(a)
     check_arrays(fields, public, domain_size, coefficients, points)

@@ -19,6 +19,7 @@ from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.formats import SparseMatrix, Witness
+from quod.formats.curves import curve_named
 from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
@@ -71,8 +72,7 @@ class ChainCircuit:
     constraints: int
 
     def __post_init__(self) -> None:
-        if self.curve not in CURVES:
-            raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {self.curve!r}")
+        curve_named(self.curve)
         if not 1 <= self.constraints < 1 << 31:
             raise InputError(f"a chain has 1 to 2**31 - 1 constraints, not {self.constraints}")
 

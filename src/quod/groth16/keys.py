@@ -195,11 +195,11 @@ class ProvingKey:
         `quod.groth16.prover.blinding`). Unless `self_check` is False the proof is verified before
         it is returned.
 
-        Raises `InputError` for a damaged witness, `MismatchError` for that of another circuit or
-        curve, `VerificationError` if the proof does not verify: the witness does not satisfy the
-        circuit, or the key is damaged; `InputError` if the key's mapped file has changed;
-        `DeviceError` if `peak_bytes` are more than the device's
-        memory budget.
+        Raises `InputError` for a damaged witness, a seed that is no int from 0 on and a key whose
+        mapped file has changed, `MismatchError` for the witness of another circuit or curve,
+        `VerificationError` if the proof does not verify (the witness does not satisfy the circuit,
+        or the key is damaged) and `DeviceError` if `peak_bytes` are more than the device's memory
+        budget.
         """
         return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
 

@@ -47,7 +47,7 @@ class Proof:
         return cls(read.curve, read.a, read.b, read.c)
 
     def to_json(self) -> str:
-        """The text of a proof.json as snarkjs writes it."""
+        """The text of a proof.json as snarkjs writes it; InputError for an unknown curve."""
         return proof_to_json(ProofJson(self.curve, self.a, self.b, self.c)).decode()
 
 

@@ -27,7 +27,7 @@ from quod.curve.array import Point
 from quod.device.cpu import CpuDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
-from quod.field.array import Words, words_to_integers
+from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.groth16.checks_ahead import compile_checks
@@ -91,6 +91,8 @@ class _Proving:
         timeline: Timeline,
     ) -> None:
         self._key, self._timeline, self._self_check = key, timeline, self_check
+        if seed is not None:
+            check_seed(seed)
         key.zkey.check_unchanged()
         key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
         with timeline.stage("witness"):

@@ -35,7 +35,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
-from quod.field.array import Words, from_montgomery, integers_to_words
+from quod.field.array import Words, check_seed, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.zkey import POINTS
@@ -113,9 +113,10 @@ def generate_key(
     For tests and benchmarks: whoever knows `seed` can forge proofs for the key. Equal seeds and
     circuits make equal files. The key says what it is in its circuit hash, which begins with
     `INSECURE_MARK`, and by its gamma, which its verifying key has as well. Raises `InputError` for
-    a file that is no constraint system or is too large for the curve, `OutputError` if the key
-    cannot be written.
+    a file that is no constraint system or is too large for the curve and for a seed that is no int
+    from 0 on, `OutputError` if the key cannot be written.
     """
+    check_seed(seed)
     timeline = or_null(timeline)
     with timeline.stage("read constraints"):
         system = R1cs.open(r1cs)
@@ -141,6 +142,7 @@ def make_key(
     timeline: Timeline | None = None,
 ) -> Zkey:
     """The key that `generate_key` writes, in memory: for circuits that are in no file either."""
+    check_seed(seed)
     timeline = or_null(timeline)
     chosen = resolve_device(device)
     curve = CURVES[system.curve]

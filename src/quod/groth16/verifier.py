@@ -46,6 +46,7 @@ from quod.formats import (
     read_verification_key,
     verification_key_to_json,
 )
+from quod.formats.curves import curve_named
 from quod.formats.snarkjs_json import parse_verification_key
 from quod.frozen import frozen
 from quod.groth16.points import affine_group, sum_of_multiples
@@ -123,8 +124,7 @@ class VerifyingKey:
         path: str | None = None,
         allow_insecure: bool = False,
     ) -> None:
-        if type(curve) is not str or curve not in CURVES:
-            raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {curve!r}")
+        curve = curve_named(curve).name
         if not isinstance(ic, Iterable):
             raise InputError(f"IC must be a list of points, not {type(ic).__name__}", path=path)
         opened = resolve_device(device)

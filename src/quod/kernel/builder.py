@@ -12,7 +12,7 @@ import numpy as np
 from quod.kernel import semantics, types
 from quod.kernel.builder_memory import MemoryBuilder
 from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
-from quod.kernel.errors import TraceError, current_location
+from quod.kernel.errors import TraceError, an, current_location
 from quod.kernel.ir import Block, Function, Location, Op
 from quod.kernel.machine import Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
@@ -164,7 +164,7 @@ class Builder(MemoryBuilder):
             number = number.item()
         if not isinstance(number, (bool, int, float)):
             raise TraceError(
-                f"a {type(number).__name__} cannot stand beside a value of {type_}"
+                f"{an(type(number).__name__)} cannot stand beside a value of {type_}"
                 + ("; write field.store(pointer, index, a)" if hasattr(number, "flatten") else "")
             )
         if type_ not in types.SCALARS:
@@ -369,7 +369,7 @@ class Builder(MemoryBuilder):
                 "this condition is known while the kernel is traced; use Python's own `if`"
             )
         if condition.type is not types.bool_:
-            raise TraceError(f"a condition is a bool, not a {condition.type}; write x != 0")
+            raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
 
     def range(
         self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None

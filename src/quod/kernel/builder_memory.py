@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.kernel import types
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Operand, Value
 
@@ -41,7 +41,7 @@ class MemoryBuilder(ABC):
 
     def _element(self, pointer: Value, use: str) -> Type:
         if not isinstance(pointer.type, PointerType):
-            raise TraceError(f"only a pointer can be {use}, not a {pointer.type}")
+            raise TraceError(f"only a pointer can be {use}, not {an(pointer.type)}")
         return pointer.type.element
 
     def _index(self, index: Operand) -> Value:
@@ -66,7 +66,7 @@ class MemoryBuilder(ABC):
         for value in values:
             if value.type is not wanted:
                 raise TraceError(
-                    f"a {wanted} is stored here, not a {value.type}; convert it with "
+                    f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
         self.record("store", (pointer, self._index(index), *values), ())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from quod.kernel.errors import OWN_FILES, TraceError, is_library
+from quod.kernel.errors import OWN_FILES, TraceError, an, is_library
 from quod.kernel.ir import Block, Location
 from quod.kernel.structure import describe, flatten, remedy
 from quod.kernel.value import Value
@@ -189,7 +189,7 @@ class Otherwise(Form):
         for op in self._branch.home.ops[self._branch._ops_before :]:
             if not only_computes(op):
                 raise TraceError(
-                    f"a {op.name} stands between a branch and its `otherwise`, and would run "
+                    f"{an(op.name)} stands between a branch and its `otherwise`, and would run "
                     "before or after both sides; move it before the branch or behind `otherwise`",
                     None if is_library(op.location.file) else op.location,
                 )
@@ -263,7 +263,7 @@ class _Loop(Form):
         # These are there from the loop's begin on.
         if name in ("carried", "index") and not self._is_entered:
             raise self.never_entered()
-        raise AttributeError(f"a {type(self).__name__} has no {name}")
+        raise AttributeError(f"{an(type(self).__name__)} has no {name}")
 
     def _close(self) -> None:
         self._region = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 
 from quod.errors import KernelError
@@ -17,6 +18,15 @@ _EXAMPLES = _PACKAGE + "examples.py"
 _DEFINITION = _PACKAGE + "definition.py"
 # What kernels are written with: a mistake that shows there was made where they are called.
 _LIBRARIES = tuple(OWN_FILES + name + os.sep for name in ("field", "curve"))
+
+
+# Vowels, and letters whose names begin with one: an f32, an i32; but a u32.
+_AFTER_AN = re.compile(r"[aeio]|[f]\d|un(?!i)", re.IGNORECASE)
+
+
+def an(noun: object) -> str:
+    """A type, an op or a class with its article, for messages: ``an i32``, ``a u32``."""
+    return f"{'an' if _AFTER_AN.match(str(noun)) else 'a'} {noun}"
 
 
 class TraceError(KernelError):

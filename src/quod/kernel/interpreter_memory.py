@@ -13,7 +13,7 @@ import numpy as np
 
 from quod.frozen import frozen
 from quod.kernel import types
-from quod.kernel.errors import InterpreterError
+from quod.kernel.errors import InterpreterError, an
 from quod.kernel.ir import Location
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Type
@@ -105,7 +105,7 @@ class Buffer:
             first = int(np.argmax(offsets % size != 0))
             raise place.error(
                 int(lanes[first]),
-                f"{verb} a {element} at byte {offsets[first]} of {self.name}, which is not a "
+                f"{verb} {an(element)} at byte {offsets[first]} of {self.name}, which is not a "
                 f"multiple of {size}",
             )
         indices: Array = offsets >> (size.bit_length() - 1)

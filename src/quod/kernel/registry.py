@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import quod
-from quod.errors import KernelError
+from quod.errors import InputError, KernelError
 from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -86,14 +86,14 @@ def kernels() -> list[KernelRow]:
 
 
 def find(name: str) -> RegisteredKernel:
-    """The kernel of that name; KernelError says which name may have been meant."""
+    """The kernel of that name; InputError says which name may have been meant."""
     _import_kernels()
     if name not in _registered:
         import difflib
 
         close = difflib.get_close_matches(name, _registered, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}?" if close else "`quod kernel list` shows the names"
-        raise KernelError(f"there is no kernel {name}; {hint}")
+        raise InputError(f"there is no kernel {name}; {hint}")
     return _registered[name]
 
 
@@ -101,7 +101,8 @@ def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
     """The text of a kernel: ``ir``, or the language of a target, ``llvm``, ``ptx`` or ``wgsl``.
 
     Without a machine it is for the target's own default, else for eight lanes without special
-    features. KernelError, with the targets that a kernel is written for, if that is none of them.
+    features. InputError for an unknown kernel or target; KernelError, with the targets that the
+    kernel is written for, if that is none of them.
     """
     emitter = _emitter(target)
     found, chosen = find(name), machine or _default_machine(target)
@@ -137,7 +138,7 @@ def _emitter(target: str) -> Emitter:
         known = target.isidentifier() and importlib.util.find_spec(module) is not None
         emitter = getattr(importlib.import_module(module), "emit", None) if known else None
         if emitter is None:
-            raise KernelError(f"there is no target {target}; take one of ir, llvm, ptx, wgsl")
+            raise InputError(f"there is no target {target}; take one of ir, llvm, ptx, wgsl")
         emitters[target] = emitter
     return emitters[target]
 

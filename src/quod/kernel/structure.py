@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from quod.frozen import field_names
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.value import Value
 
 Rebuild = Callable[[Sequence[Value]], Any]
@@ -121,8 +121,8 @@ def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
             f"{item!r} is no kernel value and has no type here; write k.constant({item!r}, type)"
         )
     raise TraceError(
-        f"a {type(item).__name__} holds no kernel values; use values, tuples and lists of them, or "
-        "an object with a `flatten` method"
+        f"{an(type(item).__name__)} holds no kernel values; use values, tuples and lists of "
+        "them, or an object with a `flatten` method"
     )
 
 

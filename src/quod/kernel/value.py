@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Generic, NoReturn, TypeVar
 
 from quod.kernel import types
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Value:
     def _true_divide(self, other: Operand, *, swapped: bool = False) -> Value:
         if self.type.is_integer:
             raise TraceError(
-                f"/ divides floats, and this is a {self.type}; write // for the whole quotient "
+                f"/ divides floats, and this is {an(self.type)}; write // for the whole quotient "
                 "(the op div), or value.cast(f32) / ... for a fraction"
             )
         return self._binary("div", other, swapped=swapped)
@@ -144,8 +144,8 @@ class Value:
     def _floor_divide(self, other: Operand, *, swapped: bool = False) -> Value:
         if self.type.kind == "float":
             raise TraceError(
-                f"// divides integers, and this is a {self.type}; write / for the quotient (the op "
-                "div), and (a / b).cast(i32) to round it toward zero"
+                f"// divides integers, and this is {an(self.type)}; write / for the quotient (the "
+                "op div), and (a / b).cast(i32) to round it toward zero"
             )
         return self._binary("div", other, swapped=swapped)
 
@@ -218,7 +218,7 @@ class Value:
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         if not isinstance(self.type, PointerType):
-            raise TraceError(f"only a pointer can be stored through, not a {self.type}")
+            raise TraceError(f"only a pointer can be stored through, not {an(self.type)}")
         element = types.loaded_type(self.type.element)
         self.builder.store(self, index, self.builder.operand(value, element))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.kernel import types
-from quod.kernel.errors import VerificationFailure
+from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
 from quod.kernel.ops import OPS, SUBGROUP, TOGETHER
@@ -214,7 +214,7 @@ class _Together:
         for op in block.ops:
             if op.name in TOGETHER and divergent is not None:
                 raise VerificationFailure(
-                    f"a {op.name} that not every instance reaches: it stands under the "
+                    f"{an(op.name)} that not every instance reaches: it stands under the "
                     f"{divergent.name} of line {divergent.location.line}, whose condition differs "
                     "between instances",
                     op.location,

@@ -134,6 +134,11 @@ class CpuBases:
 
     def _precompute(self, plan: MsmPlan) -> None:
         device, count = self.device, self._count
+        device.check_budget(
+            f"precompute_factor {self.options.precompute_factor} for {count} bases of "
+            f"{self.group.name}",
+            plan.copies * self.points.nbytes, items=plan.copies, unit="multiples of each",
+        )  # fmt: skip
         multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
         mark(multiples[-1])
         multiples[:count] = self.points

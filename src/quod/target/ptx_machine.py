@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from quod.errors import KernelError
+from quod.errors import InputError, KernelError
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
 
@@ -53,11 +53,11 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in _ROWS} | {
 
 
 def architecture(name: str) -> Architecture:
-    """The row of an architecture such as ``sm_90a``; KernelError if there is none."""
+    """The row of an architecture such as ``sm_90a``; InputError if there is none."""
     if name not in ARCHITECTURES:
         close = difflib.get_close_matches(name, ARCHITECTURES, n=1, cutoff=0.6)
         hint = f"did you mean {close[0]}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
-        raise KernelError(f"there is no architecture {name}; {hint}")
+        raise InputError(f"there is no architecture {name}; {hint}")
     return ARCHITECTURES[name]
 
 

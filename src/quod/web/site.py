@@ -20,7 +20,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
-from quod.formats.output import Content
+from quod.formats.output import Content, advice_on
 from quod.frozen import frozen
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
@@ -195,9 +195,13 @@ def _write(folder: Path, contents: Mapping[str, Content]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{fspath(folder)}: could not be made ({error.strerror})") from error
+        raise OutputError(
+            f"{fspath(folder)}: could not be made ({error.strerror}); {advice_on(error)}"
+        ) from error
     except ValueError as error:  # a NUL, or half of a pair of surrogates
-        raise OutputError(f"{fspath(folder)!r}: could not be made ({error})") from error
+        raise OutputError(
+            f"{fspath(folder)!r}: could not be made ({error}); name another folder"
+        ) from error
     write_all_atomically({folder / name: content for name, content in contents.items()})
     for old in folder.glob("data-*.bin"):
         if old.name not in contents:

@@ -6,7 +6,7 @@ function that returns a number. (WebAssembly core specification 2.0, section 5, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from os import PathLike, fspath
 
 from quod.errors import InputError, MismatchError
@@ -23,6 +23,11 @@ _MOST_BYTES = 256 << 20
 _NUMBER_BYTES = 5
 # Imports or exports; circom's modules have some twenty.
 _MOST_NAMES = 10_000
+# Ids of sections in the order of a module; data counts (12) and tags (13) came later.
+_ORDER = bytes([1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11])
+_CUSTOM = 0
+# Names and notes of compilers, of which circom's modules have none.
+_MOST_CUSTOM = 1000
 # What all of circom 2 have; the first releases lack getInputSignalSize and getInputSize.
 _NEEDED = ("init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory")
 
@@ -56,7 +61,7 @@ def parse_calculator(content: bytes, *, name: str = "calculator") -> Calculator:
     if not content.startswith(_MAGIC):
         raise InputError("is no WebAssembly module", path=name, offset=0)
     try:
-        sections = dict(_sections(content))
+        sections = _sections(content)
         exports = _exports(sections[_EXPORT]) if _EXPORT in sections else {}
         missing = [export for export in _NEEDED if export not in exports]
         if not missing:
@@ -107,11 +112,23 @@ class _Reader:
             read()
 
 
-def _sections(content: bytes) -> Iterator[tuple[int, memoryview]]:
+def _sections(content: bytes) -> dict[int, memoryview]:
+    """The sections but custom ones, each at most once and in order, as engines ask for."""
     reader = _Reader(content)
     reader.at = len(_MAGIC)
+    found: dict[int, memoryview] = {}
+    place = customs = 0
     while reader.at < len(content):
-        yield reader.byte(), reader.bytes()
+        kind, section = reader.byte(), reader.bytes()
+        if kind == _CUSTOM:
+            customs += 1
+            if customs > _MOST_CUSTOM:
+                raise ValueError(f"more than {_MOST_CUSTOM} custom sections")
+            continue
+        # ValueError for an unknown one, and one that comes again or too late.
+        place = _ORDER.index(kind, place) + 1
+        found[kind] = section
+    return found
 
 
 def _exports(section: memoryview) -> dict[str, int]:

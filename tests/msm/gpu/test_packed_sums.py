@@ -91,3 +91,25 @@ def test_every_pair(name: str, limbs: str) -> None:
     assert failed.astype(bool).tolist() == refused
     kept = [i for i in range(count) if not refused[i]]
     assert [found(based)[i] for i in kept] == [sums[i] for i in kept]
+
+
+@kernel
+def both_forms(k: Builder, p: Pointer[U64], out: Pointer[U64], *, group: Group) -> None:
+    """Sums of both forms of a group, whose functions have the same names and take words alike."""
+    for at, form in enumerate(("weierstrass", "edwards")):
+        law: Any = sum_arithmetic(k, group, form)
+        law.store(out, at, law.add(law.load(p, 2 * at), law.load(p, 2 * at + 1)))
+
+
+def test_two_forms_of_sums_in_one_kernel() -> None:
+    group = GROUPS["bls12_377.g1"]
+    law, (p, q) = reference(group), points(group, 2)
+    machine = MACHINES["29/64:rolled"]
+    own = sums_of(group, [p, q])
+    other = edwards_sums([p, q])
+    assert own.shape == other.shape
+    out = np.zeros_like(own)
+    interpret(both_forms.trace(machine, group=group), 1, [np.concatenate([own, other]), out])
+    half, total = out.size // 2, law.add(p, q)
+    assert points_of(group, out[:half]) == [total]
+    assert affine(out[half:]) == [mapped(total)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from quod.cli.bench.harness import Case, Identity, Measurement
 
 app = typer.Typer(help="Measure Quod on this machine.", no_args_is_help=True)
+
+
+def _finite_seconds(value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{value} is no number of seconds from 0 on")
+    return value
+
 
 Against = Annotated[
     str | None,
@@ -31,7 +39,10 @@ OnlyStale = Annotated[
     ),
 ]
 Repeats = Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")]
-Seconds = Annotated[float, typer.Option(min=0.0, help="Measure each side at least this long.")]
+Seconds = Annotated[
+    float,
+    typer.Option(help="Measure each side at least this long.", callback=_finite_seconds),
+]
 Sizes = Annotated[
     list[int] | None,
     typer.Option(

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import WHOLE, Files, whole_provers, whole_verifiers
-from quod.errors import QuodError
+from quod.errors import (
+    DeviceError,
+    InputError,
+    InsecureKeyError,
+    KernelError,
+    MismatchError,
+    OutputError,
+    QuodError,
+    VerificationError,
+)
 
 if TYPE_CHECKING:
     from quod.groth16 import ProvingKey
@@ -207,6 +216,13 @@ def _python(*arguments: str, cache: str | None = None) -> str:
     return _run([sys.executable, *arguments], arguments, cache)
 
 
+# What a command that is measured ends with, the bench ends with as well.
+_ERRORS = (
+    InputError, MismatchError, OutputError, VerificationError, DeviceError, KernelError,
+    InsecureKeyError,
+)  # fmt: skip
+
+
 def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
     environment = dict(os.environ)
     # A package that pip has installed has its bytecode; a checkout keeps it after the first run.
@@ -216,5 +232,6 @@ def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> s
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise QuodError(f"python {' '.join(arguments)} failed ({done.returncode}): {last}")
+        kind = next((e for e in _ERRORS if e.exit_code == done.returncode), QuodError)
+        raise kind(f"python {' '.join(arguments)} failed ({done.returncode}): {last}")
     return done.stdout

@@ -10,7 +10,7 @@ few registers hold more than its factors.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
@@ -97,6 +97,11 @@ class ElementMachine:
         self.element_words = self._degree * self.words
         self.memory = k.private(types.u32, (len(self._names) + 1) * self.element_words)
         self.put(NOTHING, (k.constant(0, types.u32),) * self.element_words)
+
+    @property
+    def key(self) -> Hashable:
+        """What a function that is given the memory depends on besides: how slots are used."""
+        return self.base.identity, self._degree, self._names
 
     def within(self, memory: Value) -> ElementMachine:
         """The same machine in a function that was given its memory."""

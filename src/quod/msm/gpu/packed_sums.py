@@ -7,7 +7,7 @@ registers that small limbs would, and moves through shared memory as it is.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,6 +138,11 @@ class PackedSums(SumArithmetic[Words]):
         """The words of one coordinate."""
         size = self.machine.element_words
         return words[place * size : (place + 1) * size]
+
+    @property
+    def _key(self) -> Hashable:
+        """What the functions depend on, whose arguments are plain words."""
+        return type(self), self.group, self.machine.key
 
     def _pack(self, *elements: Any) -> Words:
         return tuple(word for element in elements for word in self.machine.pack(element))
@@ -292,7 +297,7 @@ class PackedWeierstrassSums(PackedSums):
 
     def double(self, p: Words) -> Words:
         result: Words = self.k.call(
-            f"double_sum.{self.group.name}", self._double, self.machine.memory, p, key=self.group
+            f"double_sum.{self.group.name}", self._double, self.machine.memory, p, key=self._key
         )
         return result
 
@@ -307,7 +312,7 @@ class PackedWeierstrassSums(PackedSums):
 
     def add(self, p: Words, q: Words) -> Words:
         result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self.group
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
         )
         return result
 
@@ -399,7 +404,7 @@ class PackedEdwardsSums(PackedSums):
 
     def add(self, p: Words, q: Words) -> Words:
         result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self.group
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
         )
         return result
 

@@ -92,7 +92,11 @@ def plan_streamed(
     missing.
     """
     if (options.precompute_factor or 1) > 1:
-        raise InputError("bases that are streamed have no precomputed multiples")
+        raise InputError(
+            f"{count} bases of {group.name} are streamed, because they do not fit the memory of "
+            f"{device.name} or the options say so, and so have no precomputed multiples; leave out "
+            "precompute_factor, or give the device a larger memory_budget"
+        )
     reach = device.largest_buffer // (8 * group.point_words)
     size = min(_LARGEST_SLICE, reach, max(_SMALLEST_SLICE, -(-count // 2)))
     while True:

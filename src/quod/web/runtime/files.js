@@ -4,6 +4,24 @@ import { InputError } from "./errors.js";
 /** @typedef {Record<string, { bytes: number, sha256: string }>} FileTable */
 /** @typedef {(name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>} Read */
 
+/** How long a text from elsewhere may be, and how many values it may hold, as for Quod's Python. */
+export const LIMITS = {
+  proof: { length: 1 << 16, values: 1 << 12 },
+  publicSignals: { length: 16 << 20, values: 1 << 18 },
+  key: { length: 32 << 20, values: 1 << 19 },
+  input: { length: 32 << 20, values: 1 << 19 },
+};
+
+/**
+ * InputError for a text, or a file that is not read yet, that is longer than its kind may be.
+ * @param {number} length
+ * @param {{ length: number }} limit
+ * @param {string} what
+ */
+export function checkLength(length, limit, what) {
+  if (length > limit.length) throw new InputError(`${what} has ${length} characters, and such may have ${limit.length}: check that it is the right file`);
+}
+
 /**
  * Reads files of a folder. InputError for one that is missing or not as long as the server says.
  * @param {string | URL} folder

@@ -1,7 +1,7 @@
 /** The page: a form from the circuit's signals, progress, the proof, and verification. */
 import { mib } from "./device.js";
 import { InputError, said, unpacked } from "./errors.js";
-import { reader } from "./files.js";
+import { checkLength, LIMITS, reader } from "./files.js";
 import { readSite } from "./site.js";
 import { parseInput } from "./witness.js";
 
@@ -253,7 +253,9 @@ async function start() {
   $("done").onclick = keep;
   $("file").onchange = async (/** @type {any} */ { target }) => {
     try {
-      if (target.files[0]) fill(await target.files[0].text());
+      const [file] = target.files;
+      if (file) checkLength(file.size, LIMITS.input, file.name);
+      if (file) fill(await file.text());
       complain("problem");
     } catch (error) {
       complain("problem", error);

@@ -73,8 +73,15 @@ export function verify(
   options?: { allowInsecure?: boolean },
 ): boolean;
 
+/** How long a text may be, in characters, and how many values it may hold, by what it is. */
+export interface Limit {
+  length: number;
+  values: number;
+}
+export const LIMITS: Record<"proof" | "publicSignals" | "key" | "input", Limit>;
+
 /** JSON of proofs, keys and public signals as strict as a verifier wants it: no key twice, say. */
-export function parseStrict(text: string, what: string): any;
+export function parseStrict(text: string, what: string, limit?: Limit): any;
 
 /** An input file, whose numbers may be longer than JavaScript's. */
 export function parseInput(text: string): Input;

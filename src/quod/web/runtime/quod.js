@@ -13,6 +13,7 @@ import { loadCalculator, loadKey, readSite } from "./site.js";
 import { verify } from "./verify.js";
 
 export * from "./errors.js";
+export { LIMITS } from "./files.js";
 export { loadGraph } from "./graph.js";
 export { parseStrict, verify } from "./verify.js";
 export { parseInput } from "./witness.js";

@@ -1,7 +1,7 @@
 /** The prover beside the page, which stays responsive; messages are {id, task, ...} and their answers. */
 import { findAdapter, isSoftware, nameOf } from "./device.js";
 import { DeviceError, packed } from "./errors.js";
-import { reader } from "./files.js";
+import { LIMITS, reader } from "./files.js";
 import { load } from "./quod.js";
 import { loadCalculator, loadKey, readSite } from "./site.js";
 import { parseStrict, verify } from "./verify.js";
@@ -57,7 +57,10 @@ const tasks = {
   },
   async verify({ publicSignals, proof }) {
     const site = await readSite(read);
-    const [signals, points] = [parseStrict(publicSignals, "the list of public signals"), parseStrict(proof, "the proof")];
+    const [signals, points] = [
+      parseStrict(publicSignals, "the list of public signals", LIMITS.publicSignals),
+      parseStrict(proof, "the proof", LIMITS.proof),
+    ];
     return verify(await loadKey(read, site), signals, points, { allowInsecure: site.insecure === true });
   },
 };

@@ -1,0 +1,190 @@
+"""Variables outside a kernel that it was traced with, and that change later."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.kernel import (
+    U32,
+    Builder,
+    Pointer,
+    TraceError,
+    Value,
+    function,
+    kernel,
+)  # fmt: skip
+from tests.kernel.machines import EIGHT
+
+FACTOR = 3
+TABLE = [1, 2, 3]
+
+
+class Settings:
+    width = 4
+
+
+def helper(value: Value) -> Value:
+    return value * TABLE[0] + Settings.width
+
+
+@kernel
+def reads(k: Builder, y: Pointer[U32]) -> None:
+    y[k.local_id()] = helper(y[k.local_id()]) * FACTOR
+
+
+def test_a_variable_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = open_device("cpu")
+    device.compile(reads, lanes=8)
+    monkeypatch.setitem(globals(), "FACTOR", int("3"))
+    device.compile(reads, lanes=8)
+    for change, name, before, now in (
+        (lambda: monkeypatch.setitem(globals(), "FACTOR", 5), "FACTOR", "3", "5"),
+        (lambda: TABLE.__setitem__(0, 9), "TABLE", "[1, 2, 3]", "[9, 2, 3]"),
+        (lambda: monkeypatch.setattr(Settings, "width", 5), "Settings.width", "4", "5"),
+    ):
+        change()
+        for use in (lambda: device.compile(reads, lanes=8), lambda: reads.trace(EIGHT)):
+            with pytest.raises(TraceError) as caught:
+                use()
+            message = f"the kernel reads was traced with {name} = {before}, which is {now} now; "
+            assert message in str(caught.value)
+            assert str(caught.value).startswith(f"{__file__}:")
+        monkeypatch.undo()
+        TABLE[0] = 1
+        device.compile(reads, lanes=8)
+
+
+def test_a_captured_variable_that_changes() -> None:
+    factor = 3
+
+    @function
+    def scaled(k: Builder, value: Value) -> Value:
+        return value * factor
+
+    @kernel
+    def captured(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = scaled(k, y[0])
+
+    device = open_device("emulated")
+    device.compile(captured)
+    factor = 4
+    with pytest.raises(TraceError, match=r"traced with factor = 3, which is 4 now"):
+        device.compile(captured)
+
+
+class Bare:
+    """Of the author, without any method that would tell so."""
+
+
+@dataclass
+class Sizes:
+    width: int
+
+
+@dataclass(slots=True)
+class Slotted:
+    width: int
+
+
+def by_default(width: int = 2, *, more: int = 0) -> int:
+    return width + more
+
+
+def chained() -> Bare:
+    outer = Bare()
+    outer.inner = Bare()  # type: ignore[attr-defined]
+    outer.inner.width = 2  # type: ignore[attr-defined]
+    outer.inner.back = outer  # type: ignore[attr-defined]
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "change"),
+    [
+        (Sizes(2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (Slotted(2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (SimpleNamespace(width=2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (Namespace(width=2), lambda v: v.width, lambda v: setattr(v, "width", 3)),
+        (chained(), lambda v: v.inner.width, lambda v: setattr(v.inner, "width", 3)),
+        (deque([2]), lambda v: v[0], lambda v: v.append(v.popleft() + 1)),
+        (bytearray(b"2"), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
+        (array("I", [2]), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
+        (by_default, lambda v: v(), lambda v: setattr(v, "__defaults__", (3,))),
+        (by_default, lambda v: v(), lambda v: v.__kwdefaults__.update(more=1)),
+    ],
+)
+def test_an_object_that_changes_in_place(
+    value: Any, read: Callable[[Any], int], change: Callable[[Any], None]
+) -> None:
+    @kernel
+    def reading(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = read(value)
+
+    reading.trace(EIGHT)
+    reading.trace(EIGHT)
+    change(value)
+    with pytest.raises(TraceError, match="the kernel reading was traced with value = "):
+        reading.trace(EIGHT)
+
+
+def test_an_equal_value_in_its_place() -> None:
+    value: Any = np.uint32(2)
+
+    @kernel
+    def reading(k: Builder, y: Pointer[U32]) -> None:
+        y[0] = value if np.ndim(value) == 0 and not isinstance(value, range) else len(value)
+
+    for equal in (lambda: np.uint32(2), lambda: range(2)):
+        value = equal()
+        again = kernel(reading.function)
+        again.trace(EIGHT)
+        value = equal()
+        again.trace(EIGHT)
+
+
+def test_what_a_kernel_itself_changes_is_not_held() -> None:
+    traces: list[int] = []
+
+    @kernel
+    def counted(k: Builder, y: Pointer[U32], *, factor: int) -> None:
+        traces.append(factor)
+        y[0] = factor
+
+    device = open_device("emulated")
+    for factor in (1, 2, 1):
+        device.compile(counted, factor=factor)
+    assert traces == [1, 2]
+
+
+def test_looking_up_costs_little() -> None:
+    device = open_device("cpu")
+    device.compile(reads, lanes=8)
+    start = time.perf_counter()
+    for _ in range(1000):
+        device.compile(reads, lanes=8)
+    assert time.perf_counter() - start < 0.2, "more than 200 us a look-up"
+
+
+def test_files_are_read_for_this(tmp_path: Path) -> None:
+    """A kernel of a module that is loaded from a file is looked at, too."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from quod.kernel import *\n@kernel\ndef mine(k: Builder, n: U32) -> None:\n"
+        "    with k.if_(n < 3):\n        return\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    with pytest.raises(TraceError, match=r"mine\.py:5: `return` leaves"):
+        names["mine"].trace(EIGHT)

@@ -1,0 +1,262 @@
+"""Control flow that Python would let pass without a word: each mistake is an error at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from quod.kernel import (
+    U32,
+    Builder,
+    Pointer,
+    TraceError,
+    Value,
+    kernel,
+)  # fmt: skip
+from quod.kernel.interpreter import interpret
+from quod.kernel.leaving import leaving_statements
+from tests.conftest import REPOSITORY
+from tests.kernel.machines import EIGHT
+from tests.kernel.refusals import refuses
+
+
+def test_effects_between_a_branch_and_its_otherwise() -> None:
+    def plain(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        y[1] = n  # here
+        with branch.otherwise():
+            y[2] = y[1]
+
+    def giving(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            branch.give(n)
+        x = y[1]  # here
+        with branch.otherwise():
+            branch.give(x)
+
+    text = "stands between a branch and its `otherwise`, and would run before or after both sides; "
+    hint = "move it before the branch or behind `otherwise`"
+    refuses(plain, TraceError, f"a store {text}{hint}")
+    refuses(giving, TraceError, f"a load {text}{hint}")
+
+
+def test_what_only_computes_may_stand_between() -> None:
+    @kernel
+    def between(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
+        i = k.local_id()
+        value = x[i]
+        with k.if_(value < 3) as branch:
+            y[i] = value
+        twice = value * 2
+        with branch.otherwise():
+            y[i] = twice
+
+    out = np.zeros(8, np.uint32)
+    interpret(between.trace(EIGHT), 1, [np.arange(8, dtype=np.uint32), out])
+    assert out.tolist() == [0, 1, 2, 6, 8, 10, 12, 14]
+
+
+def left(word: str) -> str:
+    return (
+        f"`{word}` leaves the region of a `with` while the kernel is traced, for every instance, "
+        "and what follows is not recorded; put what follows in a branch of its own, or give a "
+        "value with branch.give(...) or loop.next(...)"
+    )
+
+
+@contextmanager
+def when(k: Builder, condition: Value) -> Iterator[None]:
+    with k.if_(condition):
+        yield
+
+
+class When:
+    def __init__(self, k: Builder, condition: Value) -> None:
+        self.k, self.condition = k, condition
+
+    def __enter__(self) -> None:
+        self.branch = self.k.if_(self.condition)
+        self.branch.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.branch.__exit__(*error)
+
+
+def test_leaving_a_region() -> None:
+    def returns(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3):
+            return  # here
+        y[0] = n
+
+    def breaks(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in range(3):
+            with k.if_(n < j):
+                y[0] = n
+                break  # here
+
+    def continues(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in range(3):
+            with k.range(0, n) as loop, k.if_(loop.index < j):
+                for _ in range(2):
+                    break
+                else:
+                    continue  # here
+
+    def in_otherwise(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        with branch.otherwise():
+            if n is not None:
+                return  # here
+        y[1] = n
+
+    refuses(returns, TraceError, left("return"))
+    refuses(breaks, TraceError, left("break"))
+    refuses(continues, TraceError, left("continue"))
+    refuses(in_otherwise, TraceError, left("return"))
+
+    def by_a_manager(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with when(k, n < 3):
+            return  # here
+        y[0] = n
+
+    def by_a_class(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with When(k, n < 3):
+            return  # here
+        y[0] = n
+
+    refuses(by_a_manager, TraceError, left("return"))
+    refuses(by_a_class, TraceError, left("return"))
+
+    @kernel
+    def inside(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with when(k, n < 2), When(k, n < 3):
+            y[8] = n
+        with k.if_(n < 3):
+            for j in range(3):
+                if j == 1:
+                    break
+                y[j] = n
+
+            def helper() -> int:
+                return 7
+
+            y[7] = helper()
+
+    inside.trace(EIGHT)
+
+
+def test_no_kernel_of_the_package_leaves_a_region() -> None:
+    checked = 0
+    for path in (REPOSITORY / "src" / "quod").rglob("*.py"):
+        source = path.read_text()
+        lines = source.splitlines()
+        for at, word, line in leaving_statements(source):
+            forms = ("k.if_(", "k.range(", "k.while_(", ".otherwise()")
+            assert not any(form in lines[at - 1] for form in forms), f"{path}:{line}: {word}"
+        checked += source.count("with k.if_(")
+    assert checked > 50
+
+
+def never(what: str, spelling: str) -> str:
+    return (
+        f"what {what} gives was never entered, so nothing depends on it; write `with {spelling}:`"
+    )
+
+
+def test_forms_that_are_never_entered() -> None:
+    branch = never("k.if_", "k.if_(condition)")
+    loop = never("k.range", "k.range(start, stop) as loop")
+
+    def bare(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        k.if_(n < 3)  # here
+        y[0] = n
+
+    def python_if(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        if k.if_(n < 3):  # here
+            y[0] = n
+
+    def python_for(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        for j in k.range(0, n):  # here
+            y[j] = n
+
+    def unused_loop(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        loop = k.range(0, n)  # here
+        y[loop.index] = n
+
+    def bare_while(k: Builder, n: U32) -> None:
+        k.while_(n)  # here
+
+    def bare_otherwise(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.if_(n < 3) as branch:
+            y[0] = n
+        branch.otherwise()  # here
+        y[1] = n
+
+    for body, message in (
+        (bare, branch), (python_if, branch), (python_for, loop), (unused_loop, loop),
+        (bare_while, never("k.while_", "k.while_(carried) as loop")),
+        (bare_otherwise, never("branch.otherwise", "branch.otherwise()")),
+    ):  # fmt: skip
+        refuses(body, TraceError, message)
+
+
+def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
+    def twice(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        branch = k.if_(n < 3)
+        with branch:
+            y[0] = n
+        with branch:  # here
+            y[1] = n
+
+    def deeper(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        with k.range(0, n, carry=n) as loop, k.if_(loop.index < 3):
+            loop.next(loop.carried)  # here
+
+    def behind(k: Builder, n: U32) -> None:
+        with k.if_(n < 3) as branch:
+            pass
+        branch.give(n)  # here
+
+    where = (
+        "stands in the region of its own `with`, not in one inside or behind it: it is said once, "
+        "whichever way an instance goes"
+    )
+    refuses(twice, TraceError, "`with k.if_(condition)` is entered once; write another")
+    refuses(deeper, TraceError, f"loop.next(...) {where}")
+    refuses(behind, TraceError, f"branch.give(...) {where}")
+
+
+def test_a_body_that_raises_can_be_called_again() -> None:
+    state = {"fails": True}
+
+    @kernel
+    def caught(k: Builder, y: Pointer[U32]) -> None:
+        def body(k: Builder, a: Value) -> Value:
+            if state["fails"]:
+                state["fails"] = False
+                k.if_(a < 3)
+                raise ZeroDivisionError
+            return a + 1
+
+        try:
+            k.call("body", body, y[0])
+        except ZeroDivisionError:
+            y[1] = k.call("body", body, y[0])
+
+    caught.trace(EIGHT)
+
+
+def test_unknown_ops() -> None:
+    def unknown(k: Builder, n: U32) -> None:
+        k.emit("unknown", (n, n))  # here
+
+    def close(k: Builder, n: U32) -> None:
+        k.emit_many("mull_hi", (n, n))  # here
+
+    refuses(unknown, TraceError, "there is no op unknown; docs/kernel-ops.md lists them")
+    refuses(close, TraceError, "there is no op mull_hi; did you mean mul_hi?")
