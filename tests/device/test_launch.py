@@ -45,7 +45,7 @@ def test_the_number_of_workgroups_is_checked(device: CpuDevice) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated", "emulated:wgsl"])
 def test_every_device_begins_a_launch_alike(name: str) -> None:
-    """A grid that there is not, work that was stopped, and arguments, are seen to before any run."""
+    """A grid that there is not, work that was stopped and bad arguments are told before any run."""
     device = open_device(name)
     kernel = device.compile(kernels.increment)
     a = np.zeros(8, np.uint32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from quod.curve.groups import GROUPS
 from quod.curve.pairing import pairing_product
 from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated import EmulatedDevice, EmulatedSubmission
+from quod.device.recording import Recording
 from quod.device.written import check_written, unwritten
 from quod.errors import DeviceError, QuodError
 from quod.field.array import random_elements
@@ -64,6 +66,16 @@ class IdleGpu(EmulatedDevice):
     def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
         if not self.idle:
             super().execute(kernel, groups, arguments)
+
+
+class StandingGpu(EmulatedDevice):
+    """An interpreter whose recordings do nothing at all, copies included, once it is told to."""
+
+    standing = False
+
+    def submit(self, recording: Recording, name: str, **rest: Any) -> EmulatedSubmission:
+        given = Recording(self.name, ()) if self.standing else recording
+        return super().submit(given, name, **rest)
 
 
 def each_left_out(device: Idle, work: Callable[[], Any]) -> list[Leaves]:
@@ -256,6 +268,26 @@ def test_a_gpu() -> None:
     device.idle = True
     with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
         msm(device, group, bases, scalars)
+    device.close()
+
+
+def test_sums_of_an_earlier_submission() -> None:
+    """They are on the host still where a GPU does nothing at all."""
+    group, device = GROUPS["bn254.g1"], StandingGpu()
+    points = from_points(group, [group.parameters.generator] * 2)
+    options = MsmOptions(window_bits=3, precompute_factor=1, scalar_bits=8)
+    scalars = np.zeros((2, 8), np.uint32)
+    for streamed in (False, True):
+        bases = MsmBases(device, group, points, replace(options, streamed=streamed))
+        for standing in (True, False, True, True):
+            scalars[:, 0] += 1
+            device.standing = standing
+            if standing:
+                with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+                    msm(device, group, bases, scalars)
+            else:
+                msm(device, group, bases, scalars)
+        device.standing = False
     device.close()
 
 
