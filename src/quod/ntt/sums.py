@@ -1,0 +1,52 @@
+"""Two sums that both sides of a transform have in common: what came in and went out is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.device.protocol import AnyDevice
+from quod.device.written import not_written
+from quod.field.array import Words, words_to_integers
+from quod.field.moduli import Modulus
+
+Known = list[tuple[int, int]]
+"""Two numbers of each run: see `known`."""
+
+
+def known(modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool) -> Known:
+    """What both sides of a transform have in common, of each run; `runs` has (batch, n, words).
+
+    Of coefficients x[0] and x[n/2], of a spectrum the sums over even and over odd k of X[k].
+    """
+    half = runs.shape[1] // 2
+    if not half:
+        return [(value, 0) for value in words_to_integers(modulus, runs[:, 0])]
+    # Even places come first in bit-reversed order, and n/2 comes second.
+    if not spectrum:
+        firsts = words_to_integers(modulus, runs[:, 0])
+        return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
+    parts = (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
+    even, odd = (part.sum(axis=1, dtype="u8").tolist() for part in parts)
+    return [(_carried(first), _carried(second)) for first, second in zip(even, odd, strict=True)]
+
+
+def _carried(words: Sequence[int]) -> int:
+    return sum(word << (32 * place) for place, word in enumerate(words))
+
+
+def check_transform(
+    device: AnyDevice, modulus: Modulus, size: int, before: Known, after: Known, *,
+    inverse: bool, coset: int | None, scaled: bool = True,
+) -> None:  # fmt: skip
+    """DeviceError unless sum X[k] = n*x[0] and sum (-1)^k*X[k] = n*g^(n/2)*x[n/2].
+
+    What was not `scaled` is n times too large already.
+    """
+    p, n = modulus.value, size
+    shift = pow(1 if coset is None else coset, n // 2, p)
+    times = n if scaled else 1
+    coefficients, spectra = (after, before) if inverse else (before, after)
+    for (first, middle), (even, odd) in zip(coefficients, spectra, strict=True):
+        whole = n == 1 or (even - odd - times * shift * middle) % p == 0
+        if not whole or (even + odd - times * first) % p:
+            raise not_written(device, "a transform")
