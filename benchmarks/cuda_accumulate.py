@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from unittest import mock
@@ -26,6 +25,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field.array import random_elements
+from quod.frozen import replace
 from quod.msm.fixed_base import multiply_generator
 from quod.msm.gpu import accumulate
 from quod.msm.gpu.accumulate import Tuning

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -26,6 +25,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline
 from quod.field.array import random_elements
+from quod.frozen import replace
 from quod.msm import MsmOptions
 from quod.msm.fixed_base import multiply_generator
 from quod.msm.gpu.digits import SCALAR_WORDS

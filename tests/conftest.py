@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from quod.device.cpu import CpuDevice
 from quod.device.discovery import open_device, why_no_gpu, why_no_webgpu
-from quod.device.llvm_jit import host_processor
+from quod.device.processor import host_processor
 from quod.device.protocol import AnyDevice
 from tests.browser import Browser, why_no_browser
 from tests.tint import Tint, naga_errors, why_no_naga, why_no_tint

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.device import llvm_jit
 from quod.device.cache import CompileCache
 from quod.device.cpu import CpuDevice
+from quod.device.processor import host_processor
 from quod.errors import KernelError
 from quod.kernel import KernelDefinition, Machine, types
 from quod.kernel.interpreter import interpret
@@ -120,7 +120,7 @@ _NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
 def executors() -> list[Executor]:
     """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
     found = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
-    if llvm_jit.host_processor().has_ifma:
+    if host_processor().has_ifma:
         found.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
     return found
 

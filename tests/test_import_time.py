@@ -22,8 +22,8 @@ VERIFY = {
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",
     "device": "arguments buffer cache cancellation compilations compiled_code cpu cpu_compiler "
-    "discovery host kernel_table launched llvm_jit memory own_folder protocol sources timeline "
-    "webgpu_names workers written",
+    "discovery host kernel_table launched llvm_jit memory own_folder prologue protocol sources "
+    "timeline webgpu_names workers written",
     "errors": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
     "strategy tower",

@@ -8,7 +8,6 @@ the prize entry gets them, and the points are converted first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +19,7 @@ from quod.device.planning import PlanningDevice
 from quod.device.recording import Recording
 from quod.field.kernels import field_to_montgomery
 from quod.field.spec import FieldSpec
+from quod.frozen import replace
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.workspace import Workspace
 from quod.msm.options import MsmOptions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from quod.device.discovery import devices, open_device
 from quod.device.emulated import EmulatedDevice
 from quod.device.emulated_memory import POISON
 from quod.errors import DeviceError, KernelError
+from quod.frozen import replace
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.errors import InterpreterError
 from quod.kernel.examples import reduce_sum, vector_add

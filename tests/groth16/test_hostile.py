@@ -7,7 +7,6 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.errors import InputError, InsecureKeyError, MismatchError, QuodError
 from quod.formats import Witness
+from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey, public_from_json_text
 from quod.groth16.points import affine_group
 from tests.groth16.conftest import Made

@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu import WebGpuDevice
 from quod.errors import DeviceError, InputError, MismatchError
+from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.groth16.points import affine_group
 from tests.groth16.circuits import CIRCOM_SETS

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from quod.frozen import replace
 from quod.kernel import U32, Builder, KernelDefinition, Machine, Pointer, examples, kernel
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
@@ -85,7 +85,7 @@ def test_a_mistake_of_the_emitter_is_noticed(
     def wrong(traced: Kernel, machine: Machine) -> PtxModule:
         module = right(traced, machine)
         assert emitted in module.text
-        return dataclasses.replace(module, text=module.text.replace(emitted, mistaken))
+        return replace(module, text=module.text.replace(emitted, mistaken))
 
     monkeypatch.setattr(ptx, "translate", wrong)
     monkeypatch.setattr(harness, "executors", list)

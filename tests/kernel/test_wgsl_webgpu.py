@@ -6,7 +6,6 @@ shown that what stands in for them is right.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from quod.errors import KernelError
+from quod.frozen import replace
 from quod.kernel import Builder, KernelDefinition, Value, examples, types
 from quod.kernel.interpreter import interpret
 from quod.kernel.ops import NUMPY_TYPES
@@ -295,7 +295,7 @@ def test_a_mistake_is_noticed(
     def wrong(*arguments: Any, **options: Any) -> WgslModule:
         module = right(*arguments, **options)
         assert emitted in module.text
-        return dataclasses.replace(module, text=module.text.replace(emitted, mistaken))
+        return replace(module, text=module.text.replace(emitted, mistaken))
 
     monkeypatch.setattr(wgsl, "translate", wrong)
     x = np.arange(1 << 16, (1 << 16) + 32, dtype=np.uint32)

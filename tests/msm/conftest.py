@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from quod.device.cpu import CpuDevice
-from quod.device.llvm_jit import host_processor
+from quod.device.processor import host_processor
 
 
 @pytest.fixture(scope="session", params=["ifma", "scalar"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from quod.curve.parameters import BN254, CURVES, PairingCurve
 from quod.device.cpu import CpuDevice
-from quod.device.llvm_jit import host_processor
+from quod.device.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.field.array import random_elements
 from quod.ntt import NttPlan, ntt

@@ -13,7 +13,7 @@ import pytest
 
 from quod.device import CpuDevice, devices, llvm_jit, open_device
 from quod.device.cache import CompileCache
-from quod.device.llvm_jit import HostProcessor
+from quod.device.processor import HostProcessor, host_processor
 from quod.errors import DeviceError, KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BLS12_381_FQ, BN254_FR, Modulus
@@ -22,9 +22,9 @@ from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, KernelDefinition, Machine, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
 from quod.target import llvm
+from tests.device.processors import ARM, pretend_to_run_on
 from tests.kernel.machines import EIGHT, ONE
 
-ARM = HostProcessor("generic", frozenset({"neon"}), "+neon", "aarch64-unknown-linux-gnu")
 APPLE = HostProcessor("apple-m1", frozenset({"neon"}), "", "arm64-apple-darwin")
 ELF_MACHINES = {0xB7: "aarch64", 0x3E: "x86-64"}
 
@@ -33,13 +33,13 @@ needs_x86 = pytest.mark.skipif(
     reason="runs code of older x86-64 processors",
 )
 needs_ifma = pytest.mark.skipif(
-    not llvm_jit.host_processor().has_ifma, reason="this processor has no AVX-512 IFMA"
+    not host_processor().has_ifma, reason="this processor has no AVX-512 IFMA"
 )
 
 
 def x86(name: str, features: str) -> HostProcessor:
     enabled = frozenset(part[1:] for part in features.split(",") if part.startswith("+"))
-    triple = llvm_jit.host_processor().triple
+    triple = host_processor().triple
     return HostProcessor(name, enabled, features, triple)
 
 
@@ -106,11 +106,10 @@ def multiply_agrees(device: CpuDevice, modulus: Modulus, lanes: int) -> None:
 def test_a_host_without_avx512(
     processor: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if not {"avx2", "bmi2"} <= llvm_jit.host_processor().features and processor[0] == "haswell":
+    if not {"avx2", "bmi2"} <= host_processor().features and processor[0] == "haswell":
         pytest.skip("this processor has no AVX2")
     simulated = x86(*processor)
-    monkeypatch.setattr(llvm_jit, "host_processor", lambda: simulated)
-    monkeypatch.setattr("quod.device.discovery.host_processor", lambda: simulated)
+    pretend_to_run_on(simulated, monkeypatch)
     device = CpuDevice(cache=CompileCache(tmp_path), threads=1)
     assert (device.strategy, device.lanes) == ("scalar", 1)
     with pytest.raises(DeviceError, match="no AVX-512 IFMA; use the strategy 'scalar'"):

@@ -8,7 +8,6 @@ date; read the diff.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from quod.frozen import replace
 from quod.kernel import Machine, registry
 from quod.kernel.ir import Kernel
 from quod.kernel.types import PointerType
@@ -56,8 +56,8 @@ def _traced(name: str, target: WgslTarget) -> tuple[Kernel, Machine]:
     static = dict(found.static)
     if re.match(r"ntt_.*_tiles", name):
         # A tile of the registered size would not fit.
-        tile = dataclasses.replace(DEFAULT_TUNING, log_tile=8).tile(8)
-        static["shape"] = dataclasses.replace(static["shape"], tile=tile)
+        tile = replace(DEFAULT_TUNING, log_tile=8).tile(8)
+        static["shape"] = replace(static["shape"], tile=tile)
     return found.definition.trace(machine, **static), machine
 
 

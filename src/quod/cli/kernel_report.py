@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quod.cli.terminal import show, show_json, show_table
 from quod.device.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK, Limits
+from quod.frozen import frozen
 from quod.kernel.analysis import Analysis, Finding, analyze, short
 from quod.kernel.registry import find
 from quod.target.ptx import emit
@@ -23,7 +23,7 @@ _REGISTERS = 65536  # of a multiprocessor
 _MOST_WARPS = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """An analysis beside what the assembler says; `missing` says why it says nothing."""
 

@@ -8,16 +8,16 @@ many points at once are the business of the device groups.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic
 
 from quod.curve.coordinates import C, Coordinates, fq2_of, fq_of
 from quod.curve.parameters import Family, Fq2Element, G1Point, G2Point, PairingCurve
 from quod.errors import InputError
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class AffineGroup(Generic[C]):
     """y^2 = x^3 + b over Fq or Fq2, and its subgroup of prime order.
 

@@ -8,14 +8,14 @@ is met in G1, whose order is odd.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
 
 from quod.curve.affine import AffineGroup, g1_group
 from quod.curve.parameters import BLS12_377, EdwardsCurve, G1Point
+from quod.frozen import frozen, replace
 
 
-@dataclass(frozen=True)
+@frozen
 class EdwardsForm:
     """A birational map between E(Fq) and a twisted Edwards curve with a = -1.
 

@@ -10,7 +10,6 @@ neutral element goes to infinity, (0, -1) to (A/(3B), 0), which has order two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 from quod.curve.edwards_point import EdwardsArithmetic
@@ -19,11 +18,12 @@ from quod.curve.parameters import EDWARDS_BLS12, EdwardsCurve, G1Parameters, G1P
 from quod.curve.shared_inversion import share_inversion
 from quod.field.element import Element
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
 
-@dataclass(frozen=True, repr=False)
+@frozen
 class EdwardsModel(Group):
     """The Weierstrass model of the Edwards curve of that name, as a group for kernels."""
 

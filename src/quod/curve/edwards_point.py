@@ -9,12 +9,12 @@ neutral, of even order.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from quod.curve.parameters import EdwardsCurve
 from quod.field.element import Element
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -22,7 +22,7 @@ from quod.kernel.structure import Rebuild, Unknown, flatten
 from quod.kernel.value import Operand, Value
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class EdwardsPoint(Unknown):
     """X, Y, Z and T."""
 

@@ -17,7 +17,6 @@ order r. Encoders take what decoders give, with coordinates below p. Errors are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Literal
 
 from quod.curve.affine import AffineGroup, g1_group, g2_group, plain_point
@@ -31,9 +30,10 @@ from quod.curve.parameters import (
     PairingCurve,
 )
 from quod.errors import InputError
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class _Layout(Generic[C]):
     """How coordinates lie in bytes: how many to an Fq, in which order of bytes and coefficients."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from quod.curve.parameters import CURVES, G1Parameters, G2Parameters, PairingCurve
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True, repr=False)
+@frozen
 class Group:
     """The subgroup of order r of E(Fq) (``g1``) or of its twist over Fq2 (``g2``).
 

@@ -6,7 +6,6 @@ them; sums and multiples come out extended, and `curve_normalise` makes many aff
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from quod.curve import edwards_operations as edwards
@@ -18,6 +17,7 @@ from quod.curve.pairing import miller_loops, pairing_final
 from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.curve.shared_inversion import share_inversion
+from quod.frozen import replace
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
 from quod.kernel.value import Value

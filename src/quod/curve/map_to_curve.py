@@ -8,18 +8,18 @@ elliptic curves over finite fields", 1996, section 2.4), which leaves five const
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic
 
 from quod.curve.affine import g1_group, g2_group, psi
 from quod.curve.coordinates import C, Coordinates, fq2_of, fq_of
 from quod.curve.parameters import BLS12_381, Fq2Element, G1Point, G2Point
+from quod.frozen import frozen
 
 # A polynomial is the list of its coefficients, the constant first.
 
 
-@dataclass(frozen=True)
+@frozen
 class _Polynomials(Generic[C]):
     """Arithmetic of polynomials over a field of coordinates."""
 
@@ -50,7 +50,7 @@ class _Polynomials(Generic[C]):
         return value
 
 
-@dataclass(frozen=True)
+@frozen
 class _SwuMap(Generic[C]):
     """The simplified SWU map to y^2 = x^3 + a*x + b, then an isogeny to y^2 = x^3 + b'.
 

@@ -14,7 +14,6 @@ BLS12-377 and Edwards BLS12.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from typing import Literal
@@ -28,6 +27,7 @@ from quod.field.moduli import (
     BN254_FR,
     Modulus,
 )
+from quod.frozen import frozen
 
 Fq2Element = tuple[int, int]
 G1Point = tuple[int, int] | None
@@ -49,7 +49,7 @@ class Twist(Enum):
     M = "m"
 
 
-@dataclass(frozen=True)
+@frozen
 class Tower:
     """Fq2 = Fq[u]/(u^2 - beta), Fq6 = Fq2[v]/(v^3 - xi), Fq12 = Fq6[w]/(w^2 - v).
 
@@ -100,7 +100,7 @@ def _frobenius_coefficients(tower: Tower, power: int) -> tuple[Fq2Element, ...]:
     return tuple(coefficients)
 
 
-@dataclass(frozen=True)
+@frozen
 class G1Parameters:
     """E(Fq): y^2 = x^3 + b, and the generator of its subgroup of order r. `a` is 0."""
 
@@ -110,7 +110,7 @@ class G1Parameters:
     a: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class G2Parameters:
     """E'(Fq2): y^2 = x^3 + b, and the generator of its subgroup of order r. `a` is 0."""
 
@@ -120,7 +120,7 @@ class G2Parameters:
     a: Fq2Element = (0, 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Endomorphism:
     """phi(x, y) = (beta*x, y), which acts on the subgroup of order r as multiplication by
     `eigenvalue` (Gallant, Lambert and Vanstone, CRYPTO 2001).
@@ -170,7 +170,7 @@ def _rounded(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
-@dataclass(frozen=True)
+@frozen
 class PairingCurve:
     """A pairing-friendly curve of embedding degree 12 with a sextic twist.
 
@@ -270,7 +270,7 @@ def quotient_coset_shift(curve: PairingCurve, family: RootFamily, log_size: int)
     return root_of_unity(curve, family, log_size + 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class EdwardsCurve:
     """The twisted Edwards curve a*x^2 + y^2 = 1 + d*x^2*y^2 over Fq and its subgroup of order r.
 

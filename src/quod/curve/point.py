@@ -8,12 +8,12 @@ operation takes every pair of points: equal, opposite, infinite.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from quod.curve.groups import Group
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.structure import Rebuild, Unknown, flatten
@@ -23,7 +23,7 @@ CoordinateElement = Any
 """An element of Fq or of Fq2."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class AffinePoint(Unknown):
     """x, y, and whether the point is infinity instead."""
 
@@ -40,7 +40,7 @@ class AffinePoint(Unknown):
         return _flatten(AffinePoint, (self.x, self.y, self.infinity))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class ExtendedPoint(Unknown):
     """X, Y, ZZ, ZZZ, and whether the point is infinity instead."""
 

@@ -34,6 +34,8 @@ _SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
 _SHARDS = 16
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600
+# Entries used within so long of each other count as used at the same time.
+_SECONDS_OF_USE = 3600
 _TEXTS = "refused"
 _MOST_TEXTS = 100
 DEFAULT_LIMIT_BYTES = 512 << 20
@@ -246,15 +248,18 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 def _read(shard: int, name: str, most: int) -> bytes:
     """A file of the user or root and of a size that entries have; empty if it is none."""
     handle = os.open(name, _OLD, dir_fd=shard)
-    with open(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         if not (stat.S_ISREG(status.st_mode) and is_own(status) and status.st_size <= most):
             return b""
-        # One more: a file that grows is no entry.
-        data = file.read(status.st_size + 1)
-        with contextlib.suppress(OSError):
-            os.utime(handle)
-    return data
+        # One more: a file that grows is no entry, as is one that is not read at once.
+        data = os.read(handle, status.st_size + 1)
+        if time.time() - status.st_mtime > _SECONDS_OF_USE:
+            with contextlib.suppress(OSError):
+                os.utime(handle)
+        return data
+    finally:
+        os.close(handle)
 
 
 def _write_new(name: str, data: bytes, folder: int | None = None) -> None:

@@ -7,11 +7,11 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 from quod.device import sources
 from quod.device.cache import CompileCache, key_of
+from quod.frozen import fields_of, frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.target.pointers import PointerUses
@@ -20,7 +20,7 @@ _LENGTH = struct.Struct("<I")
 _KEY = re.compile(rb"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelFacts:
     """What a launch must know of a kernel, and the IR tells.
 
@@ -35,7 +35,7 @@ class KernelFacts:
     digest: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class CompiledCode:
     """Machine code of a kernel, and the facts about it."""
 
@@ -98,7 +98,7 @@ def trace_key(
 
 def _described(machine: Machine) -> str:
     """All of a machine, in an order that is the same in every process."""
-    values = ((field.name, getattr(machine, field.name)) for field in fields(machine))
+    values = fields_of(machine).items()
     return repr(
         [(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in values]
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cpu_compiler, host, llvm_jit
+from quod.device import cpu_compiler, host
 from quod.device.arguments import Argument, Slots
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
@@ -16,6 +16,7 @@ from quod.device.cpu_compiler import CpuKernel
 from quod.device.kernel_table import KernelTable
 from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
+from quod.device.processor import host_processor
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
@@ -72,7 +73,7 @@ class CpuDevice:
         cache: CompileCache | None = None,
         memory_budget: int | None = None,
     ) -> None:
-        processor = llvm_jit.host_processor()
+        processor = host_processor()
         if strategy is None:
             strategy = "ifma" if processor.has_ifma else "scalar"
         if strategy not in STRATEGIES:

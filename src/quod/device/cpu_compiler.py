@@ -22,6 +22,7 @@ from quod.device.compiled_code import (
     text_digest,
     trace_key,
 )
+from quod.device.processor import host_processor, toolchain
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -84,7 +85,7 @@ class KernelText:
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
     ) -> None:
         self._kernel, self._text = emit(definition, machine, static)
-        self.key = key_of("llvm text", self._text, llvm_jit.toolchain())
+        self.key = key_of("llvm text", self._text, toolchain())
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
         """Its code; KernelError, and the text kept in `cache`, if LLVM refuses it."""
@@ -108,7 +109,7 @@ def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
     """Whether the cache says where the code of a kernel is."""
-    known = trace_key(definition, machine, static, llvm_jit.toolchain())
+    known = trace_key(definition, machine, static, toolchain())
     return known is not None and cache.get(known) is not None
 
 
@@ -120,7 +121,7 @@ def build(
 
     Of Quod's own kernels as many as there are `threads` are compiled at a time.
     """
-    known = trace_key(definition, machine, static, llvm_jit.toolchain())
+    known = trace_key(definition, machine, static, toolchain())
     stored = look_up(cache, known)
     if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
         return kernel
@@ -174,7 +175,7 @@ def emit(
     from quod.target import llvm
 
     kernel = definition.trace(machine, **static)
-    return kernel, llvm.emit(kernel, machine, triple=llvm_jit.host_processor().triple)
+    return kernel, llvm.emit(kernel, machine, triple=host_processor().triple)
 
 
 def _loaded(

@@ -8,7 +8,6 @@ that the order of the stream is enough there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,12 +26,13 @@ from quod.device.recording import (
     Step,
     span,
 )
+from quod.frozen import frozen
 
 # The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
 
 
-@dataclass(frozen=True)
+@frozen
 class Graph:
     """A graph made ready to be launched: the driver's handle."""
 
@@ -42,7 +42,7 @@ class Graph:
 Section = Graph | Mark | Await
 
 
-@dataclass(frozen=True)
+@frozen
 class Program:
     """A recording made ready: what a stream is given, in order."""
 

@@ -15,12 +15,12 @@ import threading
 import weakref
 from bisect import bisect_left, insort
 from collections import deque
-from dataclasses import dataclass
 
 from quod.device.buffer import Buffer, Space
 from quod.device.cuda_driver import CudaError, Driver
 from quod.device.memory import bytes_text
 from quod.errors import DeviceError
+from quod.frozen import frozen
 
 _SMALL_BYTES = 1 << 20
 _SMALL_GRANULE = 512
@@ -29,7 +29,7 @@ _SMALL_SEGMENT = 8 << 20
 _LARGE_SEGMENT = 64 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolStatistics:
     """A pool's state, in bytes: what buffers use, what the driver gave, and the most of each.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quod.device.cuda_driver import Driver, version_text
 from quod.errors import DeviceError
+from quod.frozen import frozen
 from quod.target.ptx_machine import architecture_of
 
 
-@dataclass(frozen=True)
+@frozen
 class CudaProperties:
     """One GPU as the driver describes it.
 

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quod.device import host
 from quod.device.cpu import STRATEGIES, CpuDevice
-from quod.device.llvm_jit import host_processor
+from quod.device.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu_names import is_webgpu_name, parse_name
 from quod.errors import DeviceError, KernelError
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.emulated import Executor
@@ -43,7 +43,7 @@ _TELLING_FEATURES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceInfo:
     """A device that `open_device` can open.
 

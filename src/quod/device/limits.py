@@ -9,10 +9,10 @@ Guide, "Arithmetic Instructions").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from quod.device.protocol import AnyDevice
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.cuda_properties import CudaProperties
@@ -27,7 +27,7 @@ MEASURED_BANDWIDTH = {"NVIDIA H200": 4.3e12}
 _REACHED_BANDWIDTH = 0.88
 
 
-@dataclass(frozen=True)
+@frozen
 class Limits:
     """Two ceilings. `source` says where they come from, in a few words."""
 

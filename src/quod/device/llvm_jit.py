@@ -5,35 +5,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
+from quod.device.native_code import ExecutableMemory, arrange
+from quod.device.processor import HostProcessor, host_processor
 from quod.device.workers import EntryPoint
 from quod.errors import DeviceError, KernelError
-
-_PASSES = "always-inline"
 
 _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class HostProcessor:
-    """What code is generated for: LLVM's name of the processor, its features, its triple.
-
-    `description` are the features as LLVM is told them (``+avx2,-sve``).
-    """
-
-    name: str
-    features: frozenset[str]
-    description: str
-    triple: str
-
-    @property
-    def has_ifma(self) -> bool:
-        """52-bit multiply-add in 512-bit vectors."""
-        return {"avx512f", "avx512ifma", "avx512dq", "avx512vl"} <= self.features
 
 
 @functools.cache
@@ -51,27 +32,16 @@ def _binding() -> Any:
     return binding
 
 
-@functools.cache
-def host_processor() -> HostProcessor:
-    """The processor of this machine."""
+def ask_llvm() -> HostProcessor:
+    """The processor of this machine; `processor.host_processor` gives it without loading LLVM."""
     binding = _binding()
     features = binding.get_host_cpu_features()
-    enabled = frozenset(name for name, present in features.items() if present)
     return HostProcessor(
-        binding.get_host_cpu_name(), enabled, features.flatten(), binding.get_default_triple()
-    )
-
-
-@functools.cache
-def toolchain() -> str:
-    """The compiler, how it is used, and the processor, as they enter cache keys."""
-    import llvmlite
-
-    processor = host_processor()
-    version = ".".join(map(str, _binding().llvm_version_info))
-    return (
-        f"llvm {version} llvmlite {llvmlite.__version__} {_PASSES} {processor.triple} "
-        f"{processor.name} {processor.description}"
+        name=binding.get_host_cpu_name(),
+        features=frozenset(name for name, present in features.items() if present),
+        description=features.flatten(),
+        triple=binding.get_default_triple(),
+        llvm=".".join(map(str, binding.llvm_version_info)),
     )
 
 
@@ -137,19 +107,32 @@ def _jit(processor: HostProcessor) -> Any:
 class LoadedCode:
     """One object file in executable memory, alive as long as this object is.
 
-    Raises KernelError if it cannot be linked.
+    Raises KernelError if it cannot be linked, DeviceError if memory cannot be made executable.
     """
 
     _numbers = itertools.count(1)
 
     def __init__(self, code: bytes, symbol: str) -> None:
-        library = f"quod{next(self._numbers)}"
-        builder = _binding().JITLibraryBuilder()
-        builder.add_object_img(code)
-        builder.add_current_process()
-        builder.export_symbol(symbol)
-        try:
-            self._tracker = builder.link(_jit(host_processor()), library)
-            self.entry: EntryPoint = _SIGNATURE(self._tracker[symbol])
-        except (RuntimeError, KeyError) as error:
-            raise KernelError(f"the code of kernel {symbol} cannot be linked: {error}") from error
+        native = arrange(code, symbol)
+        if native is None:
+            self._memory, address = _linked(code, symbol, f"quod{next(self._numbers)}")
+        else:
+            try:
+                self._memory = ExecutableMemory(native)
+            except OSError as error:
+                raise DeviceError(f"kernel {symbol} cannot be loaded: {error.strerror}") from error
+            address = self._memory.entry
+        self.entry: EntryPoint = _SIGNATURE(address)
+
+
+def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
+    """What keeps code loaded that LLVM's linker has placed, and the address of a symbol in it."""
+    builder = _binding().JITLibraryBuilder()
+    builder.add_object_img(code)
+    builder.add_current_process()
+    builder.export_symbol(symbol)
+    try:
+        tracker = builder.link(_jit(host_processor()), library)
+        return tracker, tracker[symbol]
+    except (RuntimeError, KeyError) as error:
+        raise KernelError(f"the code of kernel {symbol} cannot be linked: {error}") from error

@@ -18,11 +18,12 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Buffer
 from quod.device.event import Event
 from quod.device.protocol import CompiledKernel
+from quod.frozen import frozen
 
 Memory = Buffer | np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Step:
     """One piece of recorded work. `after` are the numbers of the steps that it depends on.
 
@@ -36,7 +37,7 @@ class Step:
     multiply_adds: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Launch(Step):
     """`groups` workgroups of a kernel. `packed` are the arguments as the device takes them."""
 
@@ -46,7 +47,7 @@ class Launch(Step):
     packed: Any = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Copy(Step):
     """All bytes of `source` to `target`, from or to host memory or between buffers."""
 
@@ -55,7 +56,7 @@ class Copy(Step):
     target: Memory = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fill(Step):
     """A 32-bit word, over and over."""
 
@@ -63,14 +64,14 @@ class Fill(Step):
     word: int = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Mark(Step):
     """Completes an event when all steps before it are done."""
 
     event: Event = field(kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Await(Step):
     """Waits for an event of another stream; all steps behind it depend on it."""
 
@@ -168,7 +169,7 @@ def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in map(span, memory) if start < stop]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Recording:
     """A graph of steps in an order in which they can run; replay it with `IdleStream.replay`.
 

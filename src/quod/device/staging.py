@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.device.arguments import Argument, Signature
@@ -11,6 +10,7 @@ from quod.device.buffer import Array, Buffer
 from quod.device.launched import note_launch
 from quod.device.prologue import check_launch
 from quod.device.protocol import CompiledKernel
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.protocol import AnyDevice
@@ -23,7 +23,7 @@ class StagedKernel(CompiledKernel, Protocol):
     def signature(self) -> Signature: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Staged:
     """The arguments of a launch with buffers in the place of arrays.
 

@@ -17,13 +17,13 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Protocol
 
+from quod.frozen import frozen
 
-@dataclass(eq=False)
+
 class Stage:
     """One stretch of work. Times are `time.perf_counter_ns`; `end_ns` is None while it runs.
 
@@ -33,18 +33,23 @@ class Stage:
     was given. `failed` tells that an exception ended the stage.
     """
 
-    name: str
-    begin_ns: int
-    track: str
-    parent: Stage | None = None
-    bytes: int = 0
-    modmuls: int = 0
-    multiply_adds: int = 0
-    end_ns: int | None = None
-    failed: bool = False
-    done: int = 0
-    total: int = 0
-    _timeline: Timeline | None = field(default=None, repr=False)
+    def __init__(
+        self, name: str, begin_ns: int, track: str, parent: Stage | None = None, bytes: int = 0,
+        modmuls: int = 0, multiply_adds: int = 0, end_ns: int | None = None, *,
+        timeline: Timeline | None = None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.begin_ns = begin_ns
+        self.track = track
+        self.parent = parent
+        self.bytes = bytes
+        self.modmuls = modmuls
+        self.multiply_adds = multiply_adds
+        self.end_ns = end_ns
+        self.failed = False
+        self.done = 0
+        self.total = 0
+        self._timeline = timeline
 
     @property
     def depth(self) -> int:
@@ -91,7 +96,7 @@ class Listener(Protocol):
         """`stage` has ended."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """A line of the stage table: all stages of one name under one parent, put together.
 
@@ -159,7 +164,7 @@ class Timeline:
         return self._timed(
             Stage(
                 name, 0, threading.current_thread().name, parent or self.current, bytes, modmuls,
-                multiply_adds, _timeline=self,
+                multiply_adds, timeline=self,
             )
         )  # fmt: skip
 
@@ -203,7 +208,7 @@ class Timeline:
         if end_ns < begin_ns:
             raise ValueError(f"stage {name!r} ends {begin_ns - end_ns} ns before it begins")
         stage = Stage(
-            name, begin_ns, track, parent, bytes, modmuls, multiply_adds, end_ns, _timeline=self
+            name, begin_ns, track, parent, bytes, modmuls, multiply_adds, end_ns, timeline=self
         )
         with self._lock:
             self._stages.append(stage)

@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from quod.device.webgpu_shaders import COUNT, FILL, STATE_BYTES
 from quod.device.webgpu_staging import StagingBuffer, StagingLease, StagingRing
 from quod.device.webgpu_submission import WebGpuSubmission
 from quod.errors import DeviceError
+from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.target.wgsl_machine import DEFAULT_WORKGROUP_SIZE, WgslLimits, WgslTarget

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quod.device import host
 from quod.device.memory import bytes_text
 from quod.device.webgpu_native import Native
 from quod.errors import DeviceError
+from quod.frozen import frozen
 from quod.target.wgsl_machine import WgslLimits
 
 # The best first. What the package calls the kinds of adapters.
@@ -39,7 +39,7 @@ _LIMIT_NAMES = {
 _LEAST = frozenset({"binding_alignment"})
 
 
-@dataclass(frozen=True)
+@frozen
 class AdapterProperties:
     """What an adapter says of itself.
 

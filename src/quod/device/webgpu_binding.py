@@ -13,13 +13,14 @@ from itertools import pairwise
 
 from quod.device.memory import bytes_text
 from quod.errors import DeviceError
+from quod.frozen import frozen
 from quod.target.wgsl_machine import WgslLimits
 from quod.target.wgsl_module import Binding
 
 WORD_BYTES = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """The memory of one pointer: bytes `start` to `stop` of buffer `buffer`, a number of its own.
 
@@ -31,7 +32,7 @@ class Place:
     stop: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Range:
     """What one binding reaches; of no buffer where only empty memory is reached through it."""
 
@@ -40,7 +41,7 @@ class Range:
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class BindingPlan:
     """The bindings of a launch.
 

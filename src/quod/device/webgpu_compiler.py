@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 from typing import Any
 
 from quod.device.background import Background
@@ -18,6 +17,7 @@ from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import trace_key
 from quod.device.webgpu_native import Native, WebGpuError
 from quod.errors import DeviceError, KernelError
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -34,7 +34,7 @@ _TYPES: dict[str, Type] = {
 _LINE = re.compile(r"wgsl:(\d+):|┌─ [^:]*:(\d+):")
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelText:
     """The WGSL of a kernel and what it stores through."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from quod.device.arguments import Argument, Signature
@@ -16,12 +15,13 @@ from quod.device.webgpu_binding import WORD_BYTES, Place, plan_bindings
 from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu_memory import Allocation, place_of
 from quod.errors import DeviceError
+from quod.frozen import frozen
 from quod.kernel.types import PointerType
 from quod.target.wgsl_machine import WgslLimits
 from quod.target.wgsl_module import Binding, WgslModule
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Variant:
     """The kernel with one choice of bindings. `pipeline` waits until there is one."""
 
@@ -29,7 +29,7 @@ class Variant:
     pipeline: Callable[[], Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class StorageRange:
     """What a binding reaches: of an allocation, or of none where all memory is empty."""
 
@@ -38,7 +38,7 @@ class StorageRange:
     size: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PackedLaunch:
     """The arguments of a launch as WebGPU takes them."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from quod.device.webgpu_encoding import Encoding, bind_group
 from quod.device.webgpu_kernel import StorageRange
 from quod.device.webgpu_memory import place_of
 from quod.device.webgpu_shaders import LOOP_COUNT, LOOPS, SUBGROUP_LANES, SUBGROUPS
+from quod.frozen import frozen
 from quod.target.wgsl_machine import EMULATED_SUBGROUP_SIZE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PARAMETER_BYTES = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Seen:
     """`subgroup_size` is 0 where subgroups are not runs of instances of one size, or too short.
 

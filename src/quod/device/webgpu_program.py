@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quod.device.buffer import Buffer
@@ -13,6 +12,7 @@ from quod.device.webgpu_kernel import PackedLaunch, StorageRange, WebGpuKernel, 
 from quod.device.webgpu_memory import Allocation, place_of
 from quod.device.webgpu_shaders import FILL_LANES
 from quod.errors import DeviceError
+from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.webgpu import WebGpuDevice
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WORD = 4
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Dispatch:
     """Workgroups of a kernel, or where `kernel` is None of the one that fills memory."""
 
@@ -32,7 +32,7 @@ class Dispatch:
     grid: tuple[int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Clear:
     """Zeros in a buffer of the driver's."""
 
@@ -42,7 +42,7 @@ class Clear:
     nbytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Transfer:
     """Bytes from one buffer of the driver's to another."""
 
@@ -54,7 +54,7 @@ class Transfer:
     nbytes: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Host:
     """A step in which the host has a part: an upload, a download, an event."""
 
@@ -65,7 +65,7 @@ class Host:
 Operation = Dispatch | Clear | Transfer | Host
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Program:
     """The operations of a recording, in order, and what they need that the recording lacks."""
 

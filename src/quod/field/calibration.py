@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +22,7 @@ from quod.errors import QuodError
 from quod.field.array import random_elements, words_to_integers
 from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, Modulus
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
 
@@ -84,7 +84,7 @@ def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) 
     field.store(x, first + 1, loop.results)
 
 
-@dataclass(frozen=True)
+@frozen
 class Chain:
     """A kernel that was found right, ready to be timed: of an array and a number of steps.
 

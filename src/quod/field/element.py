@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
 
+from quod.frozen import frozen
 from quod.kernel.errors import TraceError
 from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
@@ -83,7 +83,7 @@ class AnyElement(Unknown):
         )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class Element(AnyElement):
     """An integer in limbs that stands for a field element, not necessarily reduced.
 

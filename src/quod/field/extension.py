@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import AnyElement, Element
 from quod.field.spec import FieldSpec
 from quod.field.strategy import PrimeField, prime_field
+from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.structure import Rebuild
 from quod.kernel.value import Value
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class QuadraticElement(AnyElement):
     """c0 + c1*u, with the bounds that each coefficient has."""
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
@@ -34,7 +34,7 @@ _MASK64 = (1 << 64) - 1
 _TOGETHER = 5
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrix:
     """The transition of a run of steps: (f, g) becomes (u*f + v*g, q*f + r*g) over 2**steps."""
 

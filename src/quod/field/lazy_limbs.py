@@ -19,13 +19,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from quod.field.element import Element
 from quod.field.lazy_limbs_products import LimbShape, MontgomeryProducts, Pairs
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -44,7 +44,7 @@ _MOST_PARAMETERS = 255
 """Of a function in WGSL."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LimbChoice:
     """A choice of limbs: their bits, whether columns have 64, and the form of products."""
 

@@ -8,8 +8,8 @@ the whole product are below a word, they are right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.types import Type
@@ -21,7 +21,7 @@ Limb = Value | int
 Limbs = Sequence[Limb]
 
 
-@dataclass(frozen=True)
+@frozen
 class RingProducts:
     """Columns of products, modulo a word of `column_type`, of limbs of 32 bits.
 

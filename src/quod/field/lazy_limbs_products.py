@@ -14,10 +14,10 @@ are those of Koç, Acar and Kaliski, "Analyzing and comparing Montgomery multipl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quod.field.lazy_limbs_karatsuba import RingProducts
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -28,7 +28,7 @@ Limbs = Sequence[Value]
 Pairs = Sequence[tuple[Limbs, Limbs]]
 
 
-@dataclass(frozen=True)
+@frozen
 class LimbShape:
     """`count` limbs of `bits` bits, each a u32, and columns of `column_type`."""
 

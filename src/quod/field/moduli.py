@@ -7,11 +7,12 @@ computes is the target's choice (see `quod.field.strategy`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from quod.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Modulus:
     """A prime modulus with the sizes that follow from it.
 

@@ -14,10 +14,10 @@ u*z another word up, less u.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from quod.field.carry_chains import CarryChains, Words
+from quod.frozen import frozen
 from quod.kernel.value import Value
 
 Pairs = Sequence[tuple[Words, Words]]
@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[Words, Words]]
 _WORD = 1 << 32
 
 
-@dataclass(frozen=True)
+@frozen
 class ReductionForm:
     """How the rows of a reduction go for one modulus.
 

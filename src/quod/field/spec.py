@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class FieldSpec:
     """Fq, or Fq2 = Fq[u]/(u^2 - non_residue).
 

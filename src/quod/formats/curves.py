@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from quod.field.moduli import (
@@ -16,9 +14,10 @@ from quod.field.moduli import (
     Modulus,
 )
 from quod.formats.iden3 import SectionReader, Words
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class FileCurve:
     """A curve as the formats see it: its two fields, and what snarkjs calls it.
 

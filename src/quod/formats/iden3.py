@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.formats.output import write_atomically
 from quod.formats.source import FileIdentity, Path, map_identified, read_file
+from quod.frozen import frozen
 
 Words = NDArray[np.uint32]
 Buffer = bytes | NDArray[Any]
@@ -104,7 +104,7 @@ class SectionReader:
             )
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """Where a section's bytes lie in the file."""
 
@@ -113,7 +113,7 @@ class Section:
     length: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Iden3File:
     """An open container: which sections it has and where.
 

@@ -12,7 +12,6 @@ https://github.com/iden3/r1csfile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -23,12 +22,13 @@ from quod.field.moduli import Modulus
 from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
 from quod.formats.source import Path
+from quod.frozen import frozen
 
 KIND = "r1cs"
 VERSION = 1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SparseMatrix:
     """A matrix over the scalar field by rows (CSR).
 
@@ -52,7 +52,7 @@ class SparseMatrix:
         return len(self.column)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class R1cs:
     """An open constraint system: its header, checked; its matrices, read when first asked for.
 

@@ -17,7 +17,6 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from quod.errors import InputError, MismatchError
@@ -34,6 +33,7 @@ from quod.formats.strict_json import (
     read_json,
     shown,
 )
+from quod.frozen import frozen
 
 Fq2 = tuple[int, int]
 G1 = tuple[int, int] | None
@@ -48,7 +48,7 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _MOST_DIGITS = 160
 
 
-@dataclass(frozen=True)
+@frozen
 class ProofJson:
     """A proof: Quod's name of the curve and three affine points."""
 
@@ -58,7 +58,7 @@ class ProofJson:
     c: G1
 
 
-@dataclass(frozen=True)
+@frozen
 class VerifyingKeyJson:
     """A verifying key. `ic` has one point more than there are public inputs.
 

@@ -14,19 +14,19 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 
 from quod.errors import InputError
+from quod.frozen import frozen
 
 Path = str | os.PathLike[str]
 
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class FileIdentity:
     """What changes when a file is written to or another takes its place; times in nanoseconds."""
 

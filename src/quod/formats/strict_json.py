@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from quod.errors import InputError
 from quod.formats.source import Path, read_small
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class JsonKind:
     """What a document is, for messages, and how much of it there may be.
 

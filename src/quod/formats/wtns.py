@@ -7,19 +7,18 @@ constant 1; then follow public outputs, public inputs, private inputs and inner 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from quod.formats.curves import CURVES, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
 from quod.formats.source import Path
+from quod.frozen import frozen
 
 KIND = "wtns"
 VERSION = 2
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Witness:
     """A checked witness.
 

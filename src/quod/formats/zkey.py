@@ -23,7 +23,6 @@ constant 1, which ties that variable to itself in A (Groth, EUROCRYPT 2016, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from quod.formats.iden3 import (
     Words,
 )
 from quod.formats.source import FileIdentity, Path
+from quod.frozen import frozen
 
 KIND = "zkey"
 VERSION = 1
@@ -63,7 +63,7 @@ def coefficient_dtype(words: int) -> np.dtype[Any]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class ZkeyHeader:
     """What sections 1 and 2 of a zkey of any protocol begin with.
 
@@ -78,7 +78,7 @@ class ZkeyHeader:
     domain_size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Place:
     """Where an array of points lies in the file; `group` is 1 for G1 and 2 for G2."""
 
@@ -87,7 +87,7 @@ class _Place:
     group: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Zkey:
     """An open Groth16 proving key; all arrays are read-only views of the file.
 
@@ -123,8 +123,8 @@ class Zkey:
     circuit_hash: bytes | None
     contributions: int
     size: int
-    _places: dict[str, _Place] = field(repr=False)
-    _identity: FileIdentity | None = field(default=None, repr=False)
+    _places: dict[str, _Place]
+    _identity: FileIdentity | None = None
 
     @classmethod
     def from_arrays(

@@ -7,7 +7,6 @@ random and every variable is in B, so that nothing about a proof is easier than 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +19,7 @@ from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.formats import SparseMatrix, Witness
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
 # Chains are computed beside one another.
@@ -60,7 +60,7 @@ def chain_products(
             loop.next((value, following))
 
 
-@dataclass(frozen=True)
+@frozen
 class ChainCircuit:
     """A circuit of `constraints` products over a curve's scalar field, with one public input.
 

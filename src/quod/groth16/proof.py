@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os import PathLike
 
 from quod.curve.affine import plain_point
 from quod.curve.parameters import G1Point, G2Point
 from quod.formats import ProofJson, proof_to_json, read_proof
 from quod.formats.snarkjs_json import parse_proof, parse_public
+from quod.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Proof:
     """Three affine points on `curve` as plain integers; None is the point at infinity.
 

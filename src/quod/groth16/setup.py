@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Protocol
 
@@ -40,6 +39,7 @@ from quod.field.array import Words, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.zkey import POINTS
+from quod.frozen import frozen
 from quod.groth16.gpu.rows import GpuRows
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
@@ -47,7 +47,7 @@ from quod.groth16.sparse import SparseRows, taken
 from quod.msm.fixed_base import FixedBase
 
 
-@dataclass(frozen=True)
+@frozen
 class _Secret:
     """The toxic waste."""
 

@@ -16,7 +16,6 @@ are for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -28,6 +27,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES, G1Point, G2Point
 from quod.errors import InsecureKeyError
 from quod.formats import VerifyingKeyJson, Zkey
+from quod.frozen import frozen
 from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
 
 _CEREMONY = (
@@ -44,7 +44,7 @@ _PHASE_2 = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Weakness:
     """Why proofs can be forged for a key, in a few words, and how to get a better one."""
 

@@ -15,7 +15,6 @@ entries are checked in memory that nobody else writes to: those of a mapped file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 
 Coefficients = NDArray[Any]
@@ -121,7 +121,7 @@ def taken(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
     return chosen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SparseRows:
     """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
 

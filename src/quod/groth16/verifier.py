@@ -17,7 +17,6 @@ What callers give is copied before it is looked at, so that nobody changes it in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from os import PathLike, fspath
@@ -48,6 +47,7 @@ from quod.formats import (
     verification_key_to_json,
 )
 from quod.formats.snarkjs_json import parse_verification_key
+from quod.frozen import frozen
 from quod.groth16.points import affine_group, sum_of_multiples
 from quod.groth16.proof import Proof
 from quod.groth16.soundness import key_points, weakness, weakness_of
@@ -90,7 +90,7 @@ class Verification:
         return miller_values(self._key.device, CURVES[self._key.curve], pairs)
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
+@frozen(eq=False)
 class VerifyingKey:
     """A checked verifying key: its points are on the curve and in their subgroups.
 
@@ -150,6 +150,12 @@ class VerifyingKey:
             )  # fmt: skip
             if found is not None:
                 raise found.error(path)
+
+    def __repr__(self) -> str:
+        inputs = len(self.ic) - 1
+        return (
+            f"VerifyingKey(curve={self.curve!r}, public inputs={inputs}, device={self.device.name})"
+        )
 
     @classmethod
     def from_json(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from types import CodeType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -16,10 +16,10 @@ from typing import (
     cast,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel import collector, types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import (
@@ -46,7 +46,7 @@ R = TypeVar("R")
 _OF_COMPILED = ("pack", "signature", "stored", "digest", "lanes", "static")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KernelDefinition:
     """A kernel's Python function with the types of its parameters.
 
@@ -155,37 +155,40 @@ def kernel(function: Callable[..., None]) -> KernelDefinition:
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
-    hints = get_type_hints(function, include_extras=True)
+    names = list(code.co_varnames)
+    rest = names[code.co_argcount + code.co_kwonlyargcount :]
+    for stars, flag in (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS)):
+        if code.co_flags & flag:
+            raise TraceError(
+                f"a kernel names each of its parameters; it cannot take {stars}{rest[0]}",
+                location,
+            )
     parameters: dict[str, Type] = {}
-    names = list(inspect.signature(function).parameters.values())
-    for parameter in names[1:]:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            continue
-        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+    for name in names[1 : code.co_argcount]:
+        if name not in function.__annotations__:
             raise TraceError(
-                f"a kernel names each of its parameters; it cannot take {stars}{parameter.name}",
-                location,
+                f"parameter {name} needs a kernel type, such as U32 or Pointer[U32]", location
             )
-        if parameter.name not in hints:
-            raise TraceError(
-                f"parameter {parameter.name} needs a kernel type, such as U32 or Pointer[U32]",
-                location,
-            )
-        parameters[parameter.name] = _annotated_type(
-            hints[parameter.name], parameter.name, location
-        )
+        hint = function.__annotations__[name]
+        if isinstance(hint, str):
+            hint = eval(_expression(hint), function.__globals__)
+        parameters[name] = _annotated_type(hint, name, location)
     return KernelDefinition(function.__name__, function, parameters, location)
+
+
+@functools.cache
+def _expression(hint: str) -> CodeType:
+    """An annotation that is kept as text; all kernels have a few between them."""
+    return compile(hint, "<annotation>", "eval")
 
 
 def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
     """TraceError for a body that a call would not run: nothing of it would be recorded."""
-    for word, is_such in (
-        ("yield", inspect.isgeneratorfunction),
-        ("async", inspect.iscoroutinefunction),
-        ("async", inspect.isasyncgenfunction),
+    for word, flags in (
+        ("yield", inspect.CO_GENERATOR),
+        ("async", inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR),
     ):
-        if is_such(body):
+        if body.__code__.co_flags & flags:
             raise TraceError(
                 f"`{word}` makes {body.__name__} something that is not run when it is called; "
                 "write a plain function",

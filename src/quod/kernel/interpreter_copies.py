@@ -6,10 +6,9 @@ refused as reading what was not set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.interpreter_memory import Buffer, Place, SharedBuffer
 from quod.kernel.semantics import Array
@@ -18,7 +17,7 @@ from quod.kernel.types import Type
 _BYTE = {1: types.u8, 2: types.u16, 4: types.u32, 8: types.u64}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Copy:
     """One copy a lane: `data` is its bytes, `group` the number of the group that it belongs to."""
 

@@ -8,10 +8,10 @@ what another wrote, or writes what another read, without a barrier between, is a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.errors import InterpreterError
 from quod.kernel.ir import Location
@@ -38,7 +38,7 @@ _SHARED_ALIGNMENT = 16
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Pointers:
     """One address a lane: the number of a buffer, for all or one for each, and a byte offset."""
 
@@ -60,7 +60,7 @@ class Pointers:
         return [(int(number), lanes[numbers == number]) for number in np.unique(numbers)]
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Where an access stands: for the messages."""
 

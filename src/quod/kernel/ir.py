@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from quod.frozen import frozen
 from quod.kernel.ops import OPS, OpDefinition
 from quod.kernel.types import Type
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quod.kernel.value import Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """The Python source line that made an op."""
 
@@ -24,28 +24,35 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(eq=False, slots=True)
 class Op:
     """One operation: its operands, results, attributes and regions."""
 
-    name: str
-    operands: tuple[Value, ...]
-    results: tuple[Value, ...]
-    attributes: dict[str, Any]
-    regions: tuple[Block, ...]
-    location: Location
+    __slots__ = ("attributes", "location", "name", "operands", "regions", "results")
+
+    def __init__(
+        self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
+        attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.operands = operands
+        self.results = results
+        self.attributes = attributes
+        self.regions = regions
+        self.location = location
 
     @property
     def definition(self) -> OpDefinition:
         return OPS[self.name]
 
 
-@dataclass(eq=False, slots=True)
 class Block:
     """A region: arguments, then ops, the last of which is a yield once the region is closed."""
 
-    arguments: tuple[Value, ...] = ()
-    ops: list[Op] = field(default_factory=list)
+    __slots__ = ("arguments", "ops")
+
+    def __init__(self, arguments: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.arguments = arguments
+        self.ops = [] if ops is None else ops
 
     @property
     def yielded(self) -> tuple[Value, ...]:
@@ -53,21 +60,24 @@ class Block:
         return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
 
 
-@dataclass(eq=False, slots=True)
 class Function:
     """A device function: traced once a set of argument types, then called."""
 
-    name: str
-    block: Block
-    location: Location
-    inline: bool = False
+    __slots__ = ("block", "inline", "location", "name")
+
+    def __init__(
+        self, name: str, block: Block, location: Location, inline: bool = False
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.block = block
+        self.location = location
+        self.inline = inline
 
     @property
     def result_types(self) -> list[Type]:
         return [value.type for value in self.block.yielded]
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
 class Kernel:
     """A traced kernel: one specialisation of one Python function for one target.
 
@@ -75,15 +85,20 @@ class Kernel:
     0 leaves the choice to the assembler.
     """
 
-    name: str
-    parameters: tuple[str, ...]
-    block: Block
-    workgroup_size: int
-    functions: list[Function]
-    location: Location
-    shared_bytes: int = 0
-    subgroup_size: int = 1
-    resident: int = 0
+    def __init__(
+        self, name: str, parameters: tuple[str, ...], block: Block, workgroup_size: int,
+        functions: list[Function], location: Location, shared_bytes: int = 0,
+        subgroup_size: int = 1, resident: int = 0,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.parameters = parameters
+        self.block = block
+        self.workgroup_size = workgroup_size
+        self.functions = functions
+        self.location = location
+        self.shared_bytes = shared_bytes
+        self.subgroup_size = subgroup_size
+        self.resident = resident
 
 
 def walk(block: Block) -> Iterator[Op]:

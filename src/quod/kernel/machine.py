@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from quod.frozen import frozen
 
 DEFAULT_SHARED_BYTES = 48 * 1024
 """Shared memory that every CUDA device gives a workgroup without asking."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """The target of one trace: a language, the instances a workgroup, and the features there.
 

@@ -8,11 +8,11 @@ for each op; a test compares the two tables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.semantics import (
     NUMPY_TYPES,
@@ -43,7 +43,7 @@ Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "contr
 Evaluate = Callable[..., "Array | tuple[Array, ...]"]
 
 
-@dataclass(frozen=True)
+@frozen
 class OpDefinition:
     """One row of the op table.
 

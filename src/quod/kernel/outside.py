@@ -18,12 +18,12 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel.errors import OWN_FILES, TraceError
 from quod.kernel.ir import Location
 
@@ -44,7 +44,7 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Read:
     """One variable: where it is read, how, and what it was."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
@@ -51,7 +51,7 @@ class ParseError(KernelError):
         super().__init__(f"{name}:{line}:{column}: {message}")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Token:
     kind: str
     text: str

@@ -11,12 +11,13 @@ import importlib
 import importlib.util
 import os
 import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import quod
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
@@ -24,20 +25,20 @@ from quod.kernel.machine import Machine
 Emitter = Callable[[Kernel, Machine], str]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RegisteredKernel:
     """A kernel with all that is static in it: it can be traced for any machine."""
 
     name: str
     definition: KernelDefinition
-    static: dict[str, Any] = field(default_factory=dict)
+    static: Mapping[str, Any] = MappingProxyType({})
 
     def trace(self, machine: Machine) -> Kernel:
         """The kernel's IR for one machine."""
         return self.definition.trace(machine, **self.static)
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelRow:
     """What a list of kernels shows: `parameters` as in ``n: u32``, `doc` one paragraph."""
 

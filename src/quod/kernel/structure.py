@@ -8,9 +8,9 @@ hashable key of everything else about it, and a function that rebuilds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
+from quod.frozen import field_names
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 
@@ -87,12 +87,10 @@ def exact(value: Any) -> Hashable:
         return type(value), tuple(map(exact, value))
     if isinstance(value, frozenset):
         return type(value), frozenset(map(exact, value))
-    if (
-        is_dataclass(value)
-        and not isinstance(value, type)
-        and type(value).__eq__ is not object.__eq__
-    ):
-        return value, tuple(exact(getattr(value, field.name)) for field in fields(value))
+    kind: Any = type(value)
+    names = field_names(kind)
+    if names is not None and kind.__eq__ is not object.__eq__:
+        return value, tuple(exact(getattr(value, name)) for name in names)
     return type(value), value
 
 

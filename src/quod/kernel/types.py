@@ -6,13 +6,14 @@ storage types only: a load widens them to `u32`, a store narrows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from quod.frozen import frozen
 
 Space = Literal["global", "shared", "private"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Type:
     """A scalar type: what one lane holds in one value."""
 
@@ -33,7 +34,7 @@ class Type:
         return max(1, self.bits // 8)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False)
 class PointerType(Type):
     """A pointer to elements of one type in one memory space."""
 

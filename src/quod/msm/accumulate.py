@@ -12,12 +12,12 @@ one by one; see `_Accumulator.forward_carefully`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quod.curve.groups import Group
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.field.extension import QuadraticElement, coordinate_field
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -75,7 +75,7 @@ def _bound(element: CoordinateElement) -> int:
     return int(element.bound)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Slice:
     """Where the entries of one instance's slice in one row are."""
 

@@ -8,7 +8,6 @@ Horner's rule over the windows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from quod.device.timeline import Stage, Timeline, or_null
 from quod.device.written import UNWRITTEN, check_written, mark, not_written
 from quod.errors import InputError
 from quod.field.cost import product_cost, square_cost
+from quod.frozen import replace
 from quod.msm import reduce
 from quod.msm.bases import Array, CpuBases, MsmBases
 from quod.msm.digits import (

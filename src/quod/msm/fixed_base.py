@@ -7,7 +7,6 @@ the additions in affine coordinates that an MSM's buckets use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, mark, unwritten
 from quod.field.array import Words
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -76,7 +76,7 @@ def list_table_entries(
     lengths[i] = loop.results - start
 
 
-@dataclass(frozen=True)
+@frozen
 class _Shape:
     """A table: its windows and the width of their signed digits."""
 

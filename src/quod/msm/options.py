@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quod.errors import InputError
+from quod.frozen import frozen
 
 MAX_WINDOW_BITS = 16
 """The widest digits on a CPU, where they are kept in 16 bits."""
@@ -13,7 +12,7 @@ MAX_GPU_WINDOW_BITS = 24
 """The widest digits on a device with memory of its own."""
 
 
-@dataclass(frozen=True)
+@frozen
 class MsmOptions:
     """Choices of a multi-scalar multiplication; None lets the plan choose.
 

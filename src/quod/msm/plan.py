@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quod.curve.groups import Group
 from quod.errors import InputError
+from quod.frozen import frozen
 from quod.msm.digits import window_count
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 
@@ -22,7 +21,7 @@ _SHARED_SORT = 4096
 _BATCH_ENTRIES = 1 << 22
 
 
-@dataclass(frozen=True)
+@frozen
 class MsmPlan:
     """The shape of one MSM of `count` scalars, or of one batch of `batch` such MSMs.
 

@@ -6,12 +6,12 @@ import functools
 import threading
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from quod.device.buffer import Buffer
 from quod.device.cpu import CpuDevice
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.ntt.twiddles import (
     Domain,
     build_column_table,
@@ -24,7 +24,7 @@ _MOST_TABLES = 8
 """Sets of tables that a device keeps: those used last."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Tables:
     """The twiddles of each pass of a transform, lowest first, and the factors of its passes."""
 

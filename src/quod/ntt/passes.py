@@ -11,12 +11,12 @@ Column q of a pass whose rows are S = 2**s apart begins at element
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 from quod.ntt.rows import (
@@ -42,7 +42,7 @@ _LINE_WORDS = 8
 """64-bit words of a cache line."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PassShape:
     """What is fixed in a compiled pass.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -20,11 +19,11 @@ from quod.device.written import check_written, mark
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
-from quod.ntt.in_place import bring_back, exchanged, multiplied
+from quod.frozen import frozen
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import SCALING_RUN, reverse_bits, scale_by_powers
+from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
@@ -45,7 +44,7 @@ _GROUPS_A_THREAD = 8
 """Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NttPlan:
     """Number-theoretic transforms of 2**log2_size points over the scalar field of a curve.
 
@@ -278,6 +277,8 @@ class NttPlan:
         )
         recording.finish().submit().wait()
         if isinstance(data, np.ndarray):
+            from quod.ntt.sums import bring_back
+
             runs = host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
             bring_back(
                 self.device, self.modulus, buffer, runs, inverse=way == "inverse",

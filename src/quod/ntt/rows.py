@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quod.device.cpu import CpuDevice
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
+from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 
-@dataclass(frozen=True)
+@frozen
 class RowForm:
     """What is known of every element of an array of limbs."""
 

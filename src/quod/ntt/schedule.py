@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from quod.frozen import frozen
 from quod.ntt.passes import Lanes
 
 _LEAST_COLUMNS = 3
@@ -25,7 +24,7 @@ def split(log_size: int, *, wide: bool) -> list[int]:
     return [log_size - sum(upper), *upper]
 
 
-@dataclass(frozen=True)
+@frozen
 class PassPlace:
     """A pass over 2**log_rows rows 2**log_stride apart; `number` counts from the lowest."""
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import not_written
+from quod.device.written import check_written, not_written, unwritten
 from quod.field.array import Words, words_to_integers
 from quod.field.moduli import Modulus
+from quod.ntt.ordering import Ordering
 
 Known = list[tuple[int, int]]
 """Two numbers of each run: see `known`."""
@@ -26,7 +30,7 @@ def known(modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool
         firsts = words_to_integers(modulus, runs[:, 0])
         return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
     parts = (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
-    even, odd = (part.sum(axis=1, dtype="u8").tolist() for part in parts)
+    even, odd = (part.sum(axis=1, dtype=np.uint64).tolist() for part in parts)
     return [(_carried(first), _carried(second)) for first, second in zip(even, odd, strict=True)]
 
 
@@ -50,3 +54,30 @@ def check_transform(
         whole = n == 1 or (even - odd - times * shift * middle) % p == 0
         if not whole or (even + odd - times * first) % p:
             raise not_written(device, "a transform")
+
+
+def bring_back(
+    device: AnyDevice, modulus: Modulus, buffer: Buffer, runs: Words, *,
+    inverse: bool, ordering: Ordering, coset: int | None, scaled: bool,
+) -> None:  # fmt: skip
+    """Downloads transforms over what they are of, an array of shape (batch, n, words).
+
+    DeviceError if they are what they were, and sums tell that they should not be. One element tells
+    that they are not, unless it is one of those that are the same on both sides.
+    """
+    last = unwritten(1, modulus.words)
+    device.download(buffer.slice(buffer.nbytes - last.nbytes, buffer.nbytes), last)
+    check_written(device, "a transform", last)
+    if (last == runs[-1, -1]).all():
+        after = unwritten(*runs.shape)
+        device.download(buffer, after)
+        sides = (
+            known(modulus, own, spectrum=spectrum, reversed_order=order == "R")
+            for own, spectrum, order in zip(
+                (runs, after), (inverse, not inverse), ordering, strict=True
+            )
+        )
+        check_transform(
+            device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
+        )
+    device.download(buffer, runs)

@@ -12,8 +12,6 @@ only: the others are squares of f times eighth roots of unity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +21,7 @@ from quod.field.array import from_integers
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
+from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
 from quod.ntt.rows import array_bytes, entry_offset, limb_count, store_limbs
 from quod.ntt.steps import records_before, steps_of
@@ -31,7 +30,7 @@ _RUN = 32
 """Rows of one multiplication each that follow a power found by squaring."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Domain:
     """The coset shift * <root> with 2**log_size points of a prime field."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.ops import ATOMICS
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
 
-@dataclass(frozen=True)
+@frozen
 class PointerUses:
     """Indices of parameters, in order: stored through in any way, and changed atomically."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 
 
 class AssemblerMissing(KernelError):
@@ -21,7 +21,7 @@ class AssemblyError(KernelError):
     """The assembler refused a PTX text; the message is its log."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Usage:
     """What the assembler says that an entry point needs."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
 
 DEFAULT_ARCH = "sm_90a"
@@ -16,7 +16,7 @@ SUBGROUP_SIZE = 32
 FEATURES = frozenset({"u64", "carry", "carry32", "subgroup"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Architecture:
     """One row of the table: `name` without the letter of architecture-specific instructions.
 

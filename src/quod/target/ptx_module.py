@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel.ir import Location
 from quod.kernel.types import Type
 
 
-@dataclass(frozen=True)
+@frozen
 class ParameterSlot:
     """Where a parameter lies in the bytes of a launch's arguments: in natural size and alignment.
 
@@ -31,7 +31,7 @@ def parameter_layout(parameters: Sequence[Type]) -> list[ParameterSlot]:
     return slots
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PtxModule:
     """The PTX of one kernel.
 

@@ -15,9 +15,9 @@ Device functions are lowered once for each choice of arrays that their pointers 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from quod.errors import KernelError
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
@@ -35,7 +35,7 @@ _REWRITTEN = frozenset({"mul_hi", *ATOMICS})
 """Ops on such types that are not lowered to themselves."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Place:
     """A pointer: the array it points into, a parameter or one declared, and an offset in it.
 
@@ -54,7 +54,7 @@ class Place:
 Lowered = Value | Wide | Place
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class LoweredKernel:
     """The kernel as WGSL can say it.
 

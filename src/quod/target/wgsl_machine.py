@@ -9,8 +9,7 @@ adapter offers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from quod.frozen import frozen
 from quod.kernel.machine import Machine
 
 DEFAULT_WORKGROUP_SIZE = 64
@@ -22,7 +21,7 @@ EMULATED_SUBGROUP_SIZE = 32
 _KIB = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class WgslLimits:
     """What an adapter allows; the defaults are those of the specification.
 
@@ -41,7 +40,7 @@ class WgslLimits:
     groups_a_dimension: int = 65535
 
 
-@dataclass(frozen=True)
+@frozen
 class WgslTarget:
     """What kernels are traced for: limits, and what there is beyond the portable.
 
@@ -51,7 +50,7 @@ class WgslTarget:
     notice and report.
     """
 
-    limits: WgslLimits = field(default_factory=WgslLimits)
+    limits: WgslLimits = WgslLimits()
     u64: bool = False
     subgroup_size: int = 0
     limbs: str = DEFAULT_LIMBS

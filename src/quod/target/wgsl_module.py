@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.ir import Location
 from quod.kernel.types import Type
@@ -21,7 +21,7 @@ Dialect = Literal["naga", "tint"]
 """Whose WGSL: naga's (wgpu) or Tint's (Chromium, Dawn). They differ in extensions."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Binding:
     """How one pointer parameter reaches its memory.
 
@@ -33,7 +33,7 @@ class Binding:
     offset: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Field:
     """Part of the block of parameters: the offset or the value of kernel parameter `parameter`.
 
@@ -46,7 +46,7 @@ class Field:
     type: Type
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class WgslModule:
     """The WGSL of one kernel.
 

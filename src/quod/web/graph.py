@@ -22,6 +22,7 @@ from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, St
 from quod.device.webgpu_binding import Place, plan_bindings
 from quod.errors import DeviceError
 from quod.formats.output import Content
+from quod.frozen import frozen
 from quod.target import wgsl
 from quod.target.wgsl_machine import WgslLimits
 from quod.target.wgsl_module import Binding, WgslModule
@@ -34,7 +35,7 @@ PART_BYTES = 16 << 20
 _ALIGNMENT = 256
 
 
-@dataclass(frozen=True)
+@frozen
 class Stage:
     """Recorded work under the name that progress shows."""
 
@@ -42,7 +43,7 @@ class Stage:
     recording: Recording
 
 
-@dataclass(frozen=True)
+@frozen
 class GraphFiles:
     """The files of a graph by name, ``graph.json`` among them.
 
@@ -283,7 +284,7 @@ def listed(content: bytes) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-@dataclass(frozen=True)
+@frozen
 class _Part:
     """Bytes `start` to `stop` of all data."""
 

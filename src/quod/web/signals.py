@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 from quod.errors import InputError
 from quod.formats.source import read_small
 from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, read_json
+from quod.frozen import frozen
 
 _MAIN = "main."
 # A place is -1 for a signal that is not in the witness.
@@ -27,7 +27,7 @@ _MOST_DIMENSIONS = 16
 _MOST_SYMBOLS_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Signal:
     """A signal of the main component: `dims` is empty for one number, else the sizes of its lists.
 
@@ -43,7 +43,7 @@ class Signal:
         return row if self.public is None else row | {"public": self.public}
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbols:
     """Signals that may be inputs, in their order, and the names of the public signals."""
 

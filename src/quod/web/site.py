@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
 from quod.formats.output import Content
+from quod.frozen import frozen
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
@@ -34,7 +34,7 @@ from quod.web.witness_wasm import read_calculator
 SCHEMA = "quod-site-1"
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """What was written: bytes of the runtime (with its page), of the kernels and the graph, and of
     the key's data; `memory` is what a proof takes on the GPU."""

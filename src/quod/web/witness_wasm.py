@@ -7,12 +7,12 @@ function that returns a number. (WebAssembly core specification 2.0, section 5, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from os import PathLike, fspath
 
 from quod.errors import InputError, MismatchError
 from quod.formats import Zkey
 from quod.formats.source import read_small
+from quod.frozen import frozen
 
 _MAGIC = b"\0asm\x01\0\0\0"
 _IMPORT, _EXPORT, _CODE = 2, 7, 10
@@ -27,7 +27,7 @@ _MOST_NAMES = 10_000
 _NEEDED = ("init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory")
 
 
-@dataclass(frozen=True)
+@frozen
 class Calculator:
     """A witness calculator of circom 2. `variables` is None where the module does not tell."""
 

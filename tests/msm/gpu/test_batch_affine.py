@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from quod.curve.groups import GROUPS, Group
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
+from quod.frozen import replace
 from quod.kernel.interpreter import interpret
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 from quod.msm.gpu import accumulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from quod.device.buffer import Buffer
 from quod.device.emulated import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
+from quod.frozen import replace
 from quod.msm.digits import window_count
 from quod.msm.gpu import units
 from quod.msm.gpu.digits import position_of_too_large

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.formats import Zkey
+from quod.frozen import frozen
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.pending import PendingMsm, PendingMsms
@@ -38,7 +38,7 @@ _WORKSPACES = (5, 2, 1)
 _ANY_BYTES = 1 << 62
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KeyBases:
     """The points of one MSM of a proof, of which `finite` are worth keeping.
 
@@ -75,7 +75,7 @@ def parts_of(zkey: Zkey, g1: Group, g2: Group) -> list[KeyBases]:
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class MsmMemory:
     """What the MSMs of a key take in device memory.
 

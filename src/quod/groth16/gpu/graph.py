@@ -8,7 +8,6 @@ constants, and nothing that the host is asked for between the witness and five p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
@@ -17,6 +16,7 @@ from quod.device.recording import Copy, Fill, Launch, Recording
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.formats import Zkey
+from quod.frozen import frozen
 from quod.groth16.gpu.bases import GpuBases, MsmMemory, parts_of
 from quod.groth16.gpu.quotient import Quotient
 
@@ -24,7 +24,7 @@ from quod.groth16.gpu.quotient import Quotient
 _ORDER = ("H", "A", "B1", "C", "B2")
 
 
-@dataclass(frozen=True)
+@frozen
 class GraphStage:
     """Work that a progress bar shows as one: launches, fills, and copies on the device."""
 
@@ -32,7 +32,7 @@ class GraphStage:
     recording: Recording
 
 
-@dataclass(frozen=True)
+@frozen
 class ProofGraph:
     """The way from a witness to the sums of a proof.
 

@@ -11,7 +11,6 @@ Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
+from quod.frozen import frozen
 from quod.groth16.sparse import (
     CONSTRAINT,
     HEAD_WORDS,
@@ -145,7 +145,7 @@ def _nothing(f: PrimeField) -> Any:
     return f.carried(f.raw_constant(0, f.memory_exponent))
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """Which entries each piece has, and where; host arrays, in the order of the pieces.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel.analysis.lanes import WARP, Lanes
 from quod.kernel.ir import Location
 from quod.kernel.semantics import Array
@@ -18,7 +18,7 @@ _BANKS, _WORD = 32, 4
 _WIDEST = 16  # bytes of the widest access of a lane
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Access:
     """One load, store, atomic or copy: the byte addresses of the lanes and who takes part."""
 
@@ -32,7 +32,7 @@ class Access:
     active: Array
 
 
-@dataclass(frozen=True)
+@frozen
 class Traffic:
     """What a warp moves in one access to device memory, the worst warp of the workgroup.
 
@@ -48,7 +48,7 @@ class Traffic:
     """Bytes between neighbouring lanes; None if they differ or are not known."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Conflicts:
     """Turns that a warp takes at the banks for one access, and as many as its bytes need."""
 

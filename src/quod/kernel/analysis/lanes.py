@@ -8,11 +8,11 @@ wherever it does not depend on data, be it affine in the lane's index or not (a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel.ir import Location, Op
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.semantics import Array, convert
@@ -26,7 +26,7 @@ MOST = 1 << 62
 """A power of two that any other divides: that of the base 0."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Reason:
     """Why a value varies: what it comes from, and where that stands."""
 
@@ -47,7 +47,7 @@ _REASONS: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Lanes:
     """A value over lanes. `base` is None where the offsets are the value itself.
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
@@ -18,7 +18,7 @@ from quod.kernel.value import Value
 _REREAD = frozenset({"const", "local_id", "workgroup_id", "num_workgroups", "shared", "private"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Pressure:
     """The most 32-bit words that are live at once, where that is, and the lines they come from."""
 

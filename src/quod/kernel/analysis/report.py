@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from quod.frozen import frozen
 from quod.kernel.analysis.access import Access, conflicts, traffic
 from quod.kernel.analysis.lanes import Reason
 from quod.kernel.analysis.mix import Mix
@@ -20,7 +20,7 @@ Topic = Literal["memory", "banks", "divergence"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One thing to know about a line; `good` if nothing is to be gained there.
 
@@ -34,7 +34,7 @@ class Finding:
     count: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Roofline:
     """What one instance takes of the two limits of a GPU.
 
@@ -59,7 +59,7 @@ class Roofline:
         return 1 / seconds if seconds else float("inf")
 
 
-@dataclass(frozen=True)
+@frozen
 class Analysis:
     """All that is found out about a traced kernel without running it."""
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel.analysis.access import SECTOR, Access, traffic
 from quod.kernel.analysis.lanes import WARP, Lanes, Reason, combine, known, shared_unknown, varying
 from quod.kernel.analysis.mix import Mix, computing
@@ -25,7 +26,7 @@ _BUFFER_ALIGNMENT = 256
 """Bytes that device memory begins at a multiple of."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Divergence:
     """A branch, or the end of a loop, that lanes of one warp take differently."""
 

@@ -7,13 +7,13 @@ complete additions in a second launch, which has nothing to do for ordinary base
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
@@ -31,7 +31,7 @@ from quod.msm.gpu.sums import PRODUCTS_OF_BASE, addition_cost, resident_workgrou
 _ALIGNMENT = 256
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuning:
     """What suits a processor: workgroups that a multiprocessor should hold at a time, whether
     a base is loaded while the one before it is added or only asked for, whether products in Fq2

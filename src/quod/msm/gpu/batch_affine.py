@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from quod.curve.groups import Group
 from quod.curve.point import CoordinateElement
 from quod.device.protocol import AnyDevice
 from quod.field.cost import product_cost, square_cost
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -58,7 +58,7 @@ def bytes_of_addition(group: Group) -> int:
     return (6 - 2 + 2 + 2) * 8 * group.coordinate_words
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """How many workgroups there are, and how many sums an instance of them keeps in memory."""
 

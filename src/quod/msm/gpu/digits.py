@@ -7,8 +7,8 @@ than their scalar, so the two steps of sorting that need them both read the scal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
@@ -26,7 +26,7 @@ def position_of_too_large(word: int) -> int:
     return (1 << 32) - 1 - word
 
 
-@dataclass(frozen=True)
+@frozen
 class DigitShape:
     """What is fixed about digits while a kernel is traced.
 
@@ -57,7 +57,7 @@ class DigitShape:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Digit:
     """One digit of one instance's scalar: whether there is one, its bucket and its entry."""
 
@@ -66,7 +66,7 @@ class Digit:
     entry: Value
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """The scalars of an MSM, as kernels get them.
 

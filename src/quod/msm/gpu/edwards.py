@@ -15,7 +15,6 @@ curves", theorem 8.3). So bases must be in the subgroup of prime order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from quod.curve.coordinates import FqCoordinates
@@ -24,6 +23,7 @@ from quod.curve.groups import Group
 from quod.curve.shared_inversion import share_inversion
 from quod.field.element import Element
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -32,7 +32,7 @@ from quod.msm.gpu.layout import SIGN_BIT
 from quod.msm.gpu.sums import Coordinates, SumArithmetic
 
 
-@dataclass(frozen=True)
+@frozen
 class EdwardsForm:
     """The map X = scale * (x - alpha) / y, Y = (s*(x - alpha) - 1)/(s*(x - alpha) + 1)."""
 
@@ -64,7 +64,7 @@ def edwards_form(group: Group) -> EdwardsForm | None:
     return EdwardsForm(alpha, s, scale, d)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Base:
     """Y - X, Y + X and 2*d*X*Y of an affine point."""
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.element import Element
 from quod.field.extension import QuadraticField
 from quod.field.lazy_limbs import LazyLimbs
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -29,7 +29,7 @@ NOTHING = "nothing"
 _SLOT_BITS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Factor:
     """first + second, first - second, or with `doubled` 2 * first in place of first."""
 
@@ -39,7 +39,7 @@ class Factor:
     doubled: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """target = left * right - less - 2 * twice."""
 

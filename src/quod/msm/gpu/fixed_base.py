@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from quod.curve.point import PointArithmetic
 from quod.device.protocol import AnyDevice
 from quod.device.written import UNWRITTEN, check_written
 from quod.field.array import Words
+from quod.frozen import replace
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 from quod.msm.gpu.normalise import normalise_sums

@@ -36,11 +36,11 @@ device memory: nothing waits for the host.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
+from quod.frozen import frozen, replace
 from quod.msm.gpu.processor import Processor, SortTuning
 
 INDEX_MASK = (1 << 31) - 1
@@ -52,7 +52,7 @@ SIGN_BIT = 1 << 31
 Form = Literal["weierstrass", "edwards"]
 
 
-@dataclass(frozen=True)
+@frozen
 class GpuMsmPlan:
     """The shape of one MSM of `count` scalars, or of `batch` such MSMs over the same bases.
 
@@ -74,7 +74,7 @@ class GpuMsmPlan:
     batch: int = 1
     form: Form = "weierstrass"
     part: int | None = None
-    processor: Processor = field(default_factory=Processor)
+    processor: Processor = Processor()
     on_device: bool = False
 
     @property
@@ -138,7 +138,7 @@ class GpuMsmPlan:
         return self.group.coordinate_words * 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Units:
     """The units of one MSM, arrays of u32 in device memory.
 

@@ -8,7 +8,6 @@ through shared memory, one addition a round.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -18,6 +17,7 @@ from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.frozen import frozen, replace
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -39,7 +39,7 @@ _FIELDS = 10
 _ALIGNMENT = 256
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """One cut of a launch: its first workgroup, and which point its sources and sums begin at."""
 
@@ -58,7 +58,7 @@ class Job:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Level:
     """One launch: `groups` workgroups of LANES, `lanes` to a line; it leaves `points` sums for the
     next one."""

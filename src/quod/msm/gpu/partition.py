@@ -9,8 +9,8 @@ scattered stores of four bytes would cost the second-level cache eight times the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.types import Type
@@ -24,7 +24,7 @@ _OTHER_BYTES = 1024
 _RANK_SHIFT = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Item:
     """Something that an instance has to move, if it exists. Its tag says to which part."""
 

@@ -7,11 +7,11 @@ bases need not lie together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.frozen import frozen, replace
 from quod.msm.gpu import merge
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.pending import (
@@ -25,7 +25,7 @@ from quod.msm.gpu.record import Scalars
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, take_carried
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """Some scalars of an MSM and the bases that their entries count.
 

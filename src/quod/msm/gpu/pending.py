@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.device.written import UNWRITTEN, check_written, mark
+from quod.frozen import frozen
 from quod.msm.digits import too_large
 from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.digits import NOT_TOO_LARGE, position_of_too_large
@@ -25,7 +25,7 @@ from quod.msm.gpu.workspace import Arrays
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Span:
     """The scalars of an MSM from number `start` on, with the word about those too large.
 

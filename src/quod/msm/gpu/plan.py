@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from quod.curve.groups import Group
 from quod.device.memory import UNLIMITED
 from quod.errors import DeviceError, InputError
+from quod.frozen import frozen, replace
 from quod.msm.digits import window_count
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import Form, GpuMsmPlan
@@ -40,7 +40,7 @@ _PART_STEP = 1024
 _MOST_HALVINGS = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class SortShape:
     """The bins and chunks of a sort: a bin has 2**low_bits buckets, a chunk 2**chunk_bits."""
 

@@ -7,7 +7,6 @@ ZZ = 0, which doublings keep.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.cost import product_cost
+from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer, Value
@@ -98,7 +98,7 @@ def _doubled(
     return tuple(f.carried_many([new_x, new_y, v * zz, w * zzz]))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Slice:
     """Points start to stop - 1, and the scratch memory in which they are worked on."""
 

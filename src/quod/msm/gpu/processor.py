@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quod.device.memory import UNLIMITED
 from quod.device.protocol import AnyDevice
+from quod.frozen import frozen
 
 _PORTABLE_LANES = 256
 """The largest workgroup of every implementation of WebGPU."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SortTuning:
     """What suits a processor in sorting.
 
@@ -45,7 +44,7 @@ class SortTuning:
         return 2 if self.narrow_keys else 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Processor:
     """A GPU as plans see it.
 

@@ -7,13 +7,13 @@ three steps. A workgroup is one subgroup, of eight quads, and all its lanes come
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 from quod.curve.groups import Group
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
@@ -29,7 +29,7 @@ LANES = 32
 """Instances a workgroup."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class QuadSum:
     """What one lane knows of a sum: its coordinate, and whether the sum is infinity.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.frozen import frozen
 from quod.msm.gpu import sort, units
 from quod.msm.gpu.digits import SCALAR_WORDS, DigitShape
 from quod.msm.gpu.layout import GpuMsmPlan
@@ -19,7 +19,7 @@ from quod.msm.gpu.workspace import Arrays
 _WAVES = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Scalars:
     """The scalars of an MSM in device memory, and which bases they belong to.
 

@@ -10,13 +10,13 @@ left for the host.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.frozen import frozen, replace
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -44,7 +44,7 @@ _QUADS_LENGTH = 32
 _LANE_LENGTH = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Vector:
     """2**(parts + bits) points a window, point part * 2**bits + i with the weight i * 2**place."""
 
@@ -64,7 +64,7 @@ class Vector:
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
 
 
-@dataclass(frozen=True)
+@frozen
 class Cut:
     """One launch: sums over the points of `source` that agree in the bits of `target`.
 
@@ -111,7 +111,7 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
     yield from cut(Vector(plan.window_bits - 1, 0))
 
 
-@dataclass(frozen=True)
+@frozen
 class Line:
     """The points of one line, `length` of them; none if there is no such line."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
+from quod.frozen import frozen, replace
 from quod.msm.gpu import precompute
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.edwards import edwards_form
@@ -60,7 +60,7 @@ def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -
     return scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Bases:
     """`count` bases from number `start` on with their multiples, and which of them are infinite."""
 

@@ -8,7 +8,6 @@ read, and the host waits for the end only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import InputError
+from quod.frozen import frozen, replace
 from quod.msm.gpu.digits import SCALAR_WORDS
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.marks import mark_bytes, record_marks
@@ -38,7 +38,7 @@ _LARGEST_SLICE = 1 << 23
 _SMALLEST_SLICE = 1 << 10
 
 
-@dataclass(frozen=True)
+@frozen
 class StreamPlan:
     """How `count` bases are streamed: `slice` is the plan of a full slice.
 

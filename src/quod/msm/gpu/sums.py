@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from quod.curve.groups import Group
 from quod.curve.point import AffinePoint, CoordinateElement, ExtendedPoint, PointArithmetic
 from quod.field.cost import product_cost, square_cost
+from quod.frozen import replace
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError

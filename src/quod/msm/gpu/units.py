@@ -10,8 +10,7 @@ into units of about equal length. Units are ranked by falling length, by countin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -30,7 +29,7 @@ LENGTHS = MOST_LONGEST + 1
 _MANY_UNITS = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class _Cut:
     """How one bucket is cut: `longer` units of short + 1 entries, then pieces - longer of short."""
 
@@ -165,7 +164,7 @@ class _Slots:
         return [field[slot] for field in self._fields]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Bucket:
     """A bucket whose units are to be written: its place, its cut, the ranks of its units."""
 

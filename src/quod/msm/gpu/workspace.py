@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
+from quod.frozen import frozen, replace
 from quod.kernel.types import Type, u32, u64
 from quod.msm.gpu import accumulate, levels, merge, reduce
 from quod.msm.gpu.layout import GpuMsmPlan, Units
@@ -77,7 +77,7 @@ class Carver:
         self.used = mark
 
 
-@dataclass(frozen=True)
+@frozen
 class Arrays:
     """Where the arrays of one MSM are. Arrays that are never in use together lie in one place.
 

@@ -18,13 +18,13 @@ decides on a factor of its rows, and so nearly all of that joins the factors abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import bit_reversal
@@ -33,7 +33,7 @@ _RUN = 32
 """Entries of one multiplication each that follow a power found by squaring."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Transform:
     """A transform of 2**log_size points: all that its tables depend on.
 
@@ -54,7 +54,7 @@ class Transform:
         return pow(self.root, 1 << (self.log_size - log_order), self.modulus.value)
 
 
-@dataclass(frozen=True)
+@frozen
 class PassFactors:
     """The factors of one pass.
 

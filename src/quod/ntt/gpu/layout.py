@@ -10,8 +10,8 @@ shared memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
@@ -19,7 +19,7 @@ _BANK_BITS = 3
 """Shared memory serves eight instances of 16 bytes each at a time, from banks of their own."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Tile:
     """The sizes of a tile: 2**log_rows rows in 2**log_columns columns, 2**log_elements of them
     an instance."""
@@ -46,7 +46,7 @@ class Tile:
         return range(self.log_columns, self.log_size)
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """Levels `first` to `first + levels` of a pass, in registers.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import Modulus
+from quod.frozen import frozen, replace
 from quod.ntt.gpu.layout import Tile, padded
 
 MOST_LOG_SIZE = 32
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuning:
     """Sizes to choose by measurement.
 

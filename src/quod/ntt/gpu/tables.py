@@ -6,10 +6,10 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
+from quod.frozen import frozen
 from quod.ntt.gpu.factors import (
     Transform,
     build_progressions,
@@ -27,7 +27,7 @@ _FULL_SHARE = 32
 factors come from two small tables, for a product more an element."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PassTables:
     """The tables of one pass as the kernel takes them; unused ones are `twiddles` again."""
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
@@ -47,7 +47,7 @@ Inner = Literal["none", "rows", "full", "split"]
 the low and the high bits of the column."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PassShape:
     """What is fixed in a compiled pass.
 
@@ -110,7 +110,7 @@ def transform_tiles(
     trace.run()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Side:
     """How tiles lie in memory on one side of a pass: row r, column c of a tile is element
     ``start + (r << row_shift) + (c << column_shift)``, r or c with its bits reversed."""

@@ -1,0 +1,145 @@
+"""Object files in executable memory, without a linker.
+
+What LLVM makes of a kernel for x86-64 calls nothing outside and names its own constants by their
+distance. Such code runs wherever its sections lie, as long as they lie as far apart as the linker
+assumed when it wrote down the distances: they are copied one behind the other, the distances are
+written down, and the memory is made executable (and no longer writable). Any other object file is
+left to LLVM's linker.
+
+The format: System V ABI, chapters 4 and 5 ("Object files"), and its supplement for AMD64, 4.4.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+_HEADER = struct.Struct("<4s12xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_DISTANCE = struct.Struct("<i")
+
+_AMD64 = 62
+_RELOCATABLE = 1
+_PROGBITS, _SYMTAB, _RELA, _REL = 1, 2, 4, 9
+_WRITE, _ALLOCATED, _THREAD_LOCAL = 1, 2, 1 << 10
+_LARGEST_ALIGNMENT = mmap.PAGESIZE
+_LARGEST_IMAGE = 1 << 26
+# Four bytes with the distance from where they are to a symbol, or to a function.
+_PC32, _PLT32 = 2, 4
+
+
+class NativeCode(NamedTuple):
+    """What an object file becomes in memory, and where in it the function begins."""
+
+    image: bytes
+    entry: int
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    item: int
+
+
+def arrange(code: bytes, symbol: str) -> NativeCode | None:
+    """The memory that an object file describes, with `symbol` in it.
+
+    None for what must be left to a linker: another processor's code, a name that is not defined
+    in the file, other ways to name than by distance, data that is written, or no sound file.
+    """
+    try:
+        return _arranged(code, symbol.encode())
+    except (struct.error, IndexError, OverflowError):
+        return None
+
+
+def _arranged(code: bytes, symbol: bytes) -> NativeCode | None:
+    magic, kind, machine, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+    if (magic, kind, machine, size) != (b"\x7fELF", _RELOCATABLE, _AMD64, _SECTION.size):
+        return None
+    sections = [_Section(*_SECTION.unpack_from(code, at + i * size)) for i in range(count)]
+    image = bytearray()
+    places: dict[int, int] = {}
+    for number, section in enumerate(sections):
+        if not section.flags & _ALLOCATED:
+            continue
+        data = code[section.offset : section.offset + section.size]
+        if (
+            section.kind != _PROGBITS
+            or section.flags & (_WRITE | _THREAD_LOCAL)
+            or section.alignment > _LARGEST_ALIGNMENT
+            or len(data) != section.size
+            or len(image) + section.size > _LARGEST_IMAGE
+        ):
+            return None
+        image += bytes(-len(image) % max(section.alignment, 1))
+        places[number] = len(image)
+        image += data
+    tables = [number for number, section in enumerate(sections) if section.kind == _SYMTAB]
+    if len(tables) != 1:
+        return None
+    names = sections[sections[tables[0]].link]
+    symbols = _items(code, sections[tables[0]], _SYMBOL)
+    entry = None
+    for name, _, _, number, value, _ in symbols:
+        start = names.offset + name
+        if number in places and code[start : start + len(symbol) + 1] == symbol + b"\0":
+            entry = places[number] + value
+    for section in sections:
+        if section.kind not in (_RELA, _REL) or section.info not in places:
+            continue
+        if section.kind == _REL or section.link != tables[0]:
+            return None
+        target = sections[section.info]
+        for offset, info, addend in _items(code, section, _RELOCATION):
+            _, _, _, number, value, _ = symbols[info >> 32]
+            if info & 0xFFFFFFFF not in (_PC32, _PLT32) or number not in places:
+                return None
+            if offset + _DISTANCE.size > target.size:
+                return None
+            place = places[section.info] + offset
+            _DISTANCE.pack_into(image, place, places[number] + value + addend - place)
+    if entry is None or not 0 <= entry < len(image):
+        return None
+    return NativeCode(bytes(image), entry)
+
+
+def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tuple[int, ...]]:
+    data = code[section.offset : section.offset + section.size]
+    return list(form.iter_unpack(data))
+
+
+@functools.cache
+def _mprotect() -> Callable[[int, int, int], int]:
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return protect
+
+
+class ExecutableMemory:
+    """Code that can be called, for as long as this object lives; OSError if there can be none."""
+
+    def __init__(self, code: NativeCode) -> None:
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        memory = mmap.mmap(-1, len(code.image), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, access)
+        memory[:] = code.image
+        # Keeps the memory mapped.
+        self._first_byte = ctypes.c_char.from_buffer(memory)
+        address = ctypes.addressof(self._first_byte)
+        if _mprotect()(address, len(code.image), mmap.PROT_READ | mmap.PROT_EXEC):
+            number = ctypes.get_errno()
+            raise OSError(number, "memory cannot be made executable")
+        self.entry = address + code.entry

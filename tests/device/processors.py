@@ -1,0 +1,16 @@
+"""Another processor than the one the tests run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.device import cpu, cpu_compiler, discovery, llvm_jit, processor
+from quod.device.processor import HostProcessor
+
+ARM = HostProcessor("generic", frozenset({"neon"}), "+neon", "aarch64-unknown-linux-gnu")
+
+
+def pretend_to_run_on(other: HostProcessor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code is compiled and found for another processor from now on, until the test ends."""
+    for module in (cpu, cpu_compiler, discovery, llvm_jit, processor):
+        monkeypatch.setattr(module, "host_processor", lambda: other)

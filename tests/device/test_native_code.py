@@ -1,0 +1,187 @@
+"""Object files placed in memory without a linker, against LLVM's linker and in pieces."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import random
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from quod.device import CpuDevice, cpu_compiler, llvm_jit
+from quod.device.native_code import ExecutableMemory, NativeCode, arrange
+from quod.errors import DeviceError
+from quod.field import kernels as field_kernels
+from quod.field.moduli import BLS12_381_FQ
+from quod.field.spec import FieldSpec
+from quod.kernel import KernelDefinition
+from quod.kernel.examples import histogram
+from tests.device.processors import ARM
+
+pytestmark = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="places code for x86-64"
+)
+
+CALLS = """
+declare void @outside(ptr)
+define void @main(ptr %a, ptr %b, i64 %c, i64 %d) nounwind {
+  call void @outside(ptr %a)
+  ret void
+}
+"""
+WRITES = """
+@state = internal global i64 7
+define void @main(ptr %a, ptr %b, i64 %c, i64 %d) nounwind {
+  %old = load i64, ptr @state
+  %new = add i64 %old, %c
+  store i64 %new, ptr @state
+  store i64 %new, ptr %a
+  ret void
+}
+"""
+# Two tables, of other alignments, so that distances lead over more than one section.
+READS = """
+@bytes = private constant [3 x i8] [i8 1, i8 2, i8 3], align 1
+@words = private constant [4 x i64] [i64 10, i64 20, i64 30, i64 40], align 32
+define i64 @helper(i64 %i) noinline nounwind {
+  %at = getelementptr [4 x i64], ptr @words, i64 0, i64 %i
+  %word = load i64, ptr %at
+  %at8 = getelementptr [3 x i8], ptr @bytes, i64 0, i64 %i
+  %byte = load i8, ptr %at8
+  %wide = zext i8 %byte to i64
+  %sum = add i64 %word, %wide
+  ret i64 %sum
+}
+define void @main(ptr %a, ptr %b, i64 %c, i64 %d) nounwind {
+  %sum = call i64 @helper(i64 %c)
+  store i64 %sum, ptr %a
+  ret void
+}
+"""
+CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def field_object() -> bytes:
+    _, text = emitted(field_kernels.field_inverse, spec=FieldSpec(BLS12_381_FQ))
+    return llvm_jit.compile_to_object(text)
+
+
+def emitted(definition: KernelDefinition, **static: object) -> tuple[object, str]:
+    device = CpuDevice(strategy="scalar", threads=1)
+    return cpu_compiler.emit(definition, device.machine(1), static)
+
+
+def called(entry: int, index: int) -> int:
+    out = ctypes.c_int64(-1)
+    CALL(entry)(ctypes.addressof(out), None, index, 0)
+    return out.value
+
+
+def test_tables_and_functions_are_found_from_each_other() -> None:
+    code = arrange(llvm_jit.compile_to_object(READS), "main")
+    assert code is not None
+    memory = ExecutableMemory(code)
+    assert [called(memory.entry, index) for index in range(3)] == [11, 22, 33]
+    helper = arrange(llvm_jit.compile_to_object(READS), "helper")
+    assert helper is not None
+    assert helper.image == code.image
+    assert helper.entry != code.entry
+
+
+def test_the_linker_places_the_same_code_to_the_same_effect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.arange(1, 1 + 12 * 64, dtype=np.uint32).reshape(64, 12)
+    results = []
+    for left_to_linker in (False, True):
+        if left_to_linker:
+            monkeypatch.setattr(llvm_jit, "arrange", lambda *_: None)
+        device = CpuDevice(strategy="scalar", threads=1)
+        kernel = device.compile(field_kernels.field_inverse, spec=FieldSpec(BLS12_381_FQ))
+        out = np.zeros_like(values)
+        device.launch(kernel, 64, 64, values, out)
+        results.append(out.tobytes())
+    assert results[0] == results[1]
+    assert any(results[0])
+
+
+@pytest.mark.parametrize(
+    ("definition", "static"),
+    [
+        (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ)}),
+        (field_kernels.field_inverse, {"spec": FieldSpec(BLS12_381_FQ)}),
+        (histogram, {}),
+    ],
+    ids=["product", "inverse", "histogram"],
+)
+def test_kernels_need_no_linker(definition: KernelDefinition, static: dict[str, object]) -> None:
+    _, text = emitted(definition, **static)
+    assert arrange(llvm_jit.compile_to_object(text), definition.name) is not None
+
+
+@pytest.mark.parametrize("text", [CALLS, WRITES], ids=["calls outside", "writes its own data"])
+def test_what_else_code_may_do_is_left_to_the_linker(text: str) -> None:
+    assert arrange(llvm_jit.compile_to_object(text), "main") is None
+
+
+def test_the_linker_loads_what_is_left_to_it() -> None:
+    code = llvm_jit.LoadedCode(llvm_jit.compile_to_object(WRITES), "main")
+    out = ctypes.c_int64(-1)
+    for expected in (12, 17):
+        code.entry(ctypes.addressof(out), 0, 5, 0)
+        assert out.value == expected
+
+
+def test_code_of_other_processors_and_absent_names_are_not_placed() -> None:
+    code = llvm_jit.compile_to_object(READS)
+    assert arrange(code, "mai") is None
+    assert arrange(code, "ain") is None
+    assert arrange(code, "outside") is None
+    assert arrange(llvm_jit.compile_to_object(READS, processor=ARM), "main") is None
+
+
+def test_damaged_files_are_not_placed_or_placed_as_they_say() -> None:
+    """Whatever bytes a file has: no exception, and no image beyond the file's own sections."""
+    code, choice = field_object(), random.Random(1)
+    for length in (0, 3, 4, 63, 64, len(code) // 2, len(code) - 1):
+        assert arrange(code[:length], "field_inverse") is None
+    placed = 0
+    sections = struct.unpack_from("<Q", code, 40)[0]
+    for _ in range(2000):
+        damaged = bytearray(code)
+        start, end = choice.choice([(0, 64), (sections, len(code))])
+        damaged[choice.randrange(start, end)] = choice.randrange(256)
+        found = arrange(bytes(damaged), "field_inverse")
+        if found is not None:
+            placed += 1
+            assert 0 <= found.entry < len(found.image) < 2 * len(code)
+    assert placed
+
+
+def test_memory_of_code_cannot_be_written() -> None:
+    source = (
+        "import ctypes\n"
+        "from quod.device.native_code import ExecutableMemory, NativeCode\n"
+        "memory = ExecutableMemory(NativeCode(bytes([0xC3]) * 16, 0))\n"
+        "ctypes.CFUNCTYPE(None)(memory.entry)()\n"
+        "print('ran', flush=True)\n"
+        "ctypes.memset(memory.entry, 0, 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert done.stdout == "ran\n"
+    assert done.returncode == -11
+
+
+def test_memory_that_may_not_be_executed_is_an_error_of_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: ExecutableMemory, code: NativeCode) -> None:
+        raise OSError(13, "memory cannot be made executable")
+
+    monkeypatch.setattr(ExecutableMemory, "__init__", refused)
+    with pytest.raises(DeviceError, match="kernel main cannot be loaded: memory cannot be made"):
+        llvm_jit.LoadedCode(llvm_jit.compile_to_object(READS), "main")
