@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from quod.device.written import check_written, unwritten
 from quod.errors import DeviceError, QuodError
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.moduli import BN254_FR
+from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.msm import MsmBases, MsmOptions, msm
 from quod.msm.fixed_base import FixedBase

@@ -9,7 +9,6 @@ import gc
 import os
 import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from types import FrameType
@@ -129,4 +128,6 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 def _show_traceback() -> None:
     if os.environ.get("QUOD_TRACEBACK", "") not in ("", "0"):
+        import traceback
+
         traceback.print_exc()

@@ -92,8 +92,19 @@ class Tower:
 
 
 @cache
+def _frobenius_step(tower: Tower, power: int) -> Fq2Element:
+    """xi^((q^power - 1)/6), each from the one before: g' = conj(g) * xi^((q - 1)/6)."""
+    if power == 0:
+        return 1, 0
+    if power == 1:
+        return tower.power(tower.fq6_non_residue, (tower.fq.value - 1) // 6)
+    real, imaginary = _frobenius_step(tower, power - 1)
+    return tower.multiply((real, -imaginary), _frobenius_step(tower, 1))
+
+
+@cache
 def _frobenius_coefficients(tower: Tower, power: int) -> tuple[Fq2Element, ...]:
-    step = tower.power(tower.fq6_non_residue, (tower.fq.value**power - 1) // 6)
+    step = _frobenius_step(tower, power)
     coefficients: list[Fq2Element] = [(1, 0)]
     for _ in range(5):
         coefficients.append(tower.multiply(coefficients[-1], step))

@@ -134,7 +134,7 @@ def _address(
         if space is not HOST:
             raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
         _check_array(argument, type_)
-        address, nbytes = argument.ctypes.data, argument.nbytes
+        address, nbytes = argument.__array_interface__["data"][0], argument.nbytes
         writeable = argument.flags.writeable
     else:
         raise _Unfit(

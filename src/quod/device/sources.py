@@ -11,6 +11,7 @@ from pathlib import Path
 import quod
 
 _ROOT = Path(__file__).resolve().parent.parent
+_OWN = f"{_ROOT}{os.sep}"
 # What is added to the package counts unless it is named here, so that no kernel is ever stale.
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
@@ -18,11 +19,11 @@ _NO_KERNELS = frozenset({"cli", "formats", "web"})
 @functools.cache
 def own_place(file: str) -> str | None:
     """A source file's path inside the package; None if `digest` does not see it."""
-    path = Path(file).resolve()
-    if not path.is_relative_to(_ROOT):
+    path = file if file.startswith(_OWN) else os.path.realpath(file)
+    parts = path.removeprefix(_OWN).split(os.sep)
+    if not path.startswith(_OWN) or ".." in parts or parts[0] in _NO_KERNELS:
         return None
-    place = path.relative_to(_ROOT)
-    return None if place.parts[0] in _NO_KERNELS else place.as_posix()
+    return "/".join(parts)
 
 
 @functools.cache

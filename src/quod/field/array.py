@@ -7,7 +7,7 @@ arrays are brought to and from Montgomery form by a device.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterable
 from typing import Literal
 
@@ -88,7 +88,7 @@ def random_elements(modulus: Modulus, count: int, seed: int | None = None) -> Wo
         missing = count - len(array)
         wanted = 2 * missing + 8  # at least one in two is below p
         size = wanted * modulus.bytes
-        raw = secrets.token_bytes(size) if generator is None else generator.bytes(size)
+        raw = os.urandom(size) if generator is None else generator.bytes(size)
         drawn = np.frombuffer(raw, "<u4").astype(np.uint32).reshape(wanted, modulus.words)
         words, bits = divmod(surplus, 32)
         if words:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
@@ -74,7 +73,7 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
                 if mode is not None and not stat.S_ISREG(mode):
                     streams.append((name, target, content))
                     continue
-                temporary = f"{os.path.dirname(target)}/.quod-{secrets.token_hex(8)}.tmp"
+                temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
                 staged.append((name, temporary, target))
                 _write_new(temporary, content, mode)
         for name, stream, content in streams:

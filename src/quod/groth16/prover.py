@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -202,7 +202,7 @@ def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple
     difference would confirm a guess at it. The number behind the name is that of this scheme.
     """
     if seed is None:
-        return secrets.randbelow(fr.value), secrets.randbelow(fr.value)
+        return _random(fr), _random(fr)
     digest = hashlib.blake2b(np.ascontiguousarray(witness).data).hexdigest()
 
     def draw(name: str) -> int:
@@ -210,6 +210,11 @@ def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple
         return int.from_bytes(hashlib.sha512(line.encode()).digest(), "big") % fr.value
 
     return draw("r"), draw("s")
+
+
+def _random(fr: Modulus) -> int:
+    """An integer below r from the system's randomness, as even as 128 bits more make it."""
+    return int.from_bytes(os.urandom(fr.bytes + 16), "little") % fr.value
 
 
 def _values(key: ProvingKey, witness: Witness) -> Words:
