@@ -23,7 +23,7 @@ VERIFY = {
     "point shared_inversion",
     "device": "arguments buffer cache cancellation compilations compiled_code cpu cpu_compiler "
     "discovery host kernel_table launched llvm_jit memory native_code own_folder processor "
-    "protocol sources timeline webgpu_names workers written",
+    "prologue protocol sources timeline webgpu_names workers written",
     "errors": "",
     "frozen": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "

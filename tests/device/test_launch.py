@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from quod.device import Cancellation, CpuDevice
+from quod.device import Cancellation, CpuDevice, open_device
 from quod.device.cancellation import current
 from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
@@ -41,6 +41,29 @@ def test_the_number_of_workgroups_is_checked(device: CpuDevice) -> None:
     for groups in (-1, 1 << 32):
         with pytest.raises(DeviceError, match=f"launched with {groups} workgroups"):
             device.launch(kernel, groups, 8, a)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated", "emulated:wgsl"])
+def test_every_device_begins_a_launch_alike(name: str) -> None:
+    """A grid that there is not, work that was stopped and bad arguments are told before any run."""
+    device = open_device(name)
+    kernel = device.compile(kernels.increment)
+    a = np.zeros(8, np.uint32)
+    most = "2\\*\\*32 - 1" if device.unified else "2\\*\\*31 - 1"
+    for groups in (-1, 1 << 32 if device.unified else 1 << 31):
+        with pytest.raises(DeviceError, match=f"launched with {groups} .* may be 0 to {most}$"):
+            device.launch(kernel, groups, 8, a)
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with cancellation, pytest.raises(DeviceError, match=r"launch of increment was stopped"):
+        device.launch(kernel, 1, 8, a)
+    with pytest.raises(DeviceError, match="takes 2 arguments"):
+        device.launch(kernel, 1, 8)
+    device.launch(kernel, 0, 8, a)
+    assert not a.any()
+    device.launch(kernel, -(-8 // device.lanes), 8, a)
+    assert (a == 1).all()
+    device.close()
 
 
 def test_threads_launch_at_the_same_time() -> None:

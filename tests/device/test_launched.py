@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device import CpuDevice
+from quod.device import CpuDevice, open_device
 from quod.device.cache import CompileCache
 from quod.device.compiled_code import text_digest
 from quod.device.launched import LaunchedKernels
@@ -40,6 +40,11 @@ def test_the_digest_is_of_the_set_of_texts(device: AnyDevice) -> None:
     both = raise_to(device, 1, 2)
     assert both == raise_to(device, 2, 1, 2)
     assert len({both, raise_to(device, 1), raise_to(device, 2)}) == 3
+
+
+def test_a_device_that_checks_kernels_says_which_they_were() -> None:
+    device = open_device("cpu", checked=True)
+    assert raise_to(device, 1) == raise_to(device, 1) != raise_to(device, 2)
 
 
 def test_replays_count_and_what_is_compiled_alone_does_not(gpu_device: AnyDevice) -> None:

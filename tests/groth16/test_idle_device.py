@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,17 @@ from quod.curve.groups import GROUPS
 from quod.curve.pairing import pairing_product
 from quod.curve.parameters import CURVES
 from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated import EmulatedDevice, EmulatedSubmission
+from quod.device.recording import Recording
 from quod.device.written import check_written, unwritten
 from quod.errors import DeviceError, QuodError
-from quod.field.array import random_elements
+from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.moduli import BN254_FR
+from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.msm import MsmBases, MsmOptions, msm
 from quod.msm.fixed_base import FixedBase
-from quod.ntt import Ordering, ntt
+from quod.ntt import NttPlan, Ordering, coset_quotient, ntt
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]
@@ -64,6 +67,16 @@ class IdleGpu(EmulatedDevice):
     def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
         if not self.idle:
             super().execute(kernel, groups, arguments)
+
+
+class StandingGpu(EmulatedDevice):
+    """An interpreter whose recordings do nothing at all, copies included, once it is told to."""
+
+    standing = False
+
+    def submit(self, recording: Recording, name: str, **rest: Any) -> EmulatedSubmission:
+        given = Recording(self.name, ()) if self.standing else recording
+        return super().submit(given, name, **rest)
 
 
 def each_left_out(device: Idle, work: Callable[[], Any]) -> list[Leaves]:
@@ -232,6 +245,97 @@ def test_transforms(ordering: Ordering, inverse: bool) -> None:
     assert not ntt(np.zeros_like(values[:32]), device=Idle()).any()
 
 
+@pytest.mark.parametrize("ordering", ["NN", "NR", "RN", "RR"])
+@pytest.mark.parametrize("coset", [None, 5])
+@pytest.mark.parametrize("log2_size", [2, 7, 13])
+def test_transforms_in_place(ordering: Ordering, coset: int | None, log2_size: int) -> None:
+    """Of zeros too, which are their own transform."""
+    device = Idle()
+    plan = NttPlan(device, BN254_FR, log2_size)
+    values = random_elements(BN254_FR, 2 * plan.size, seed=1)
+    for data in (values, np.zeros_like(values)):
+        for transform in (plan.forward, plan.inverse):
+            own = data.copy()
+
+            def work(own: Any = own, transform: Any = transform) -> None:
+                transform(own, batch=2, ordering=ordering, coset=coset)
+
+            # The tables are made once.
+            work()
+            kept = own.copy()
+            device.leave_out(lambda number: False)
+            work()
+            for left_out in range(device.launched):
+                own[:] = kept
+                device.leave_out(lambda number, left_out=left_out: number == left_out)  # type: ignore[misc]
+                with pytest.raises(DeviceError, match="has not computed a transform"):
+                    work()
+
+
+def test_a_part_of_a_transform_in_place() -> None:
+    device = Half()
+    plan = NttPlan(device, BN254_FR, 12)
+    values = random_elements(BN254_FR, plan.size, seed=1)
+    plan.forward(values)
+    device.kernel = "transform_pass"
+    with pytest.raises(DeviceError, match="has not computed a transform"):
+        plan.forward(values)
+
+
+def test_the_quotient_in_place() -> None:
+    device = Idle()
+    plan = NttPlan(device, BN254_FR, 6)
+    values = random_elements(BN254_FR, 3 * plan.size, seed=1)
+    outs = (values[: plan.size], np.empty_like(values[: plan.size]))
+    # The tables are made once.
+    coset_quotient(plan, values, outs[0])
+    for out in outs:
+        for leaves in each_left_out(device, partial(coset_quotient, plan, values, out)):
+            device.leave_out(leaves)
+            with pytest.raises(DeviceError, match="has not computed"):
+                coset_quotient(plan, values, out)
+
+
+@pytest.mark.parametrize("inverse", [False, True], ids=["forward", "inverse"])
+def test_transforms_of_arrays_on_a_gpu(inverse: bool) -> None:
+    """All launches are left out, and then the copies as well."""
+    values = random_elements(BN254_FR, 16, seed=1)
+    devices: list[Any] = [IdleGpu(), StandingGpu()]
+    for device in devices:
+        plan = NttPlan(device, BN254_FR, 3)
+        transform = plan.inverse if inverse else plan.forward
+        for coset in (None, 5):
+            sparse = np.zeros_like(values)
+            transform(sparse, batch=2, coset=coset)
+            assert not sparse.any()
+            transform(values.copy(), batch=2, coset=coset)
+            device.idle = device.standing = True
+            own = values.copy()
+            with pytest.raises(DeviceError, match="has not computed a transform"):
+                transform(own, batch=2, coset=coset)
+            transform(sparse, batch=2, coset=coset)
+            device.idle = device.standing = False
+        device.close()
+
+
+def test_a_transform_that_leaves_its_last_element() -> None:
+    """X[7] = a + b*w^7 is x[7] = 0 here."""
+    device = IdleGpu()
+    plan = NttPlan(device, BN254_FR, 3)
+    p = BN254_FR.value
+    values = from_integers(BN254_FR, [p - pow(plan.root, 7, p), 1, 0, 0, 0, 0, 0, 0])
+    own = values.copy()
+    plan.forward(own)
+    assert (own != values).any()
+    assert not own[7].any()
+    plan.inverse(own, scaled=False)
+    assert to_integers(BN254_FR, own)[:3] == [8 * (p - pow(plan.root, 7, p)) % p, 8, 0]
+    device.idle = True
+    with pytest.raises(DeviceError, match="has not computed a transform"):
+        plan.forward(values)
+    device.close()
+
+
 def test_a_point_that_looks_unwritten_is_finite() -> None:
     """The answer for a finite point may be any number but zero, the one before it as well."""
     group = GROUPS["bn254.g1"]
@@ -256,6 +360,26 @@ def test_a_gpu() -> None:
     device.idle = True
     with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
         msm(device, group, bases, scalars)
+    device.close()
+
+
+def test_sums_of_an_earlier_submission() -> None:
+    """They are on the host still where a GPU does nothing at all."""
+    group, device = GROUPS["bn254.g1"], StandingGpu()
+    points = from_points(group, [group.parameters.generator] * 2)
+    options = MsmOptions(window_bits=3, precompute_factor=1, scalar_bits=8)
+    scalars = np.zeros((2, 8), np.uint32)
+    for streamed in (False, True):
+        bases = MsmBases(device, group, points, replace(options, streamed=streamed))
+        for standing in (True, False, True, True):
+            scalars[:, 0] += 1
+            device.standing = standing
+            if standing:
+                with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+                    msm(device, group, bases, scalars)
+            else:
+                msm(device, group, bases, scalars)
+        device.standing = False
     device.close()
 
 

@@ -154,6 +154,11 @@ class Buffer:
         )  # fmt: skip
 
 
+def host_bytes(memory: Buffer | Array) -> Array:
+    """The bytes of host memory, in place; DeviceError for memory of a device."""
+    return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
+
+
 def check_same_size(source: Buffer, target: Buffer) -> None:
     """DeviceError unless all bytes of one buffer fit the other exactly."""
     if source.nbytes != target.nbytes:

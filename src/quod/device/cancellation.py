@@ -16,7 +16,6 @@ except BaseException:
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Protocol
 
 from quod.errors import DeviceError
@@ -72,12 +71,7 @@ class Cancellation:
         _local.cancellation = self
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _local.cancellation = self._outer.stack.pop()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cancellation, cpu_compiler, host
+from quod.device import cpu_compiler, host
 from quod.device.arguments import Argument, Slots
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
@@ -17,14 +17,16 @@ from quod.device.kernel_table import KernelTable
 from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.processor import host_processor
+from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.workers import Job, WorkerPool
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
+    from quod.device.cancellation import Cancellation
     from quod.device.cpu_stream import CpuSubmission
-    from quod.device.protocol import Device
+    from quod.device.protocol import CompiledKernel, Device
     from quod.device.recording import Recording
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
@@ -189,23 +191,23 @@ class CpuDevice:
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
+        slots = kernel.pack(arguments)
         note_launch(kernel)
-        self.execute(kernel, groups, kernel.pack(arguments), arguments)
+        self.execute(kernel, groups, slots, arguments)
 
     def execute(
-        self, kernel: CpuKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]
     ) -> None:
         """A launch with its arguments packed."""
-        if not 0 <= groups < 1 << 32:
-            raise DeviceError(
-                f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-                "2**32 - 1"
-            )
-        stop = cancellation.current()
-        if stop is not None:
-            stop.check(f"the launch of {kernel.name}")
-        if groups == 0:
-            return
+        stop = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
+        if groups:
+            self._run(kernel, groups, slots, arguments, stop)
+
+    def _run(
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
+        stop: Cancellation | None,
+    ) -> None:  # fmt: skip
+        assert isinstance(kernel, CpuKernel)
         workers = min(self.threads, groups)
         size = kernel.size_class(groups, arguments)
         expected = kernel.expected_seconds(size)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.device.buffer import Buffer
-from quod.device.cpu_compiler import CpuKernel
-from quod.device.recording import Copy, Fill, Launch, Memory, Recording
+from quod.device.buffer import host_bytes
+from quod.device.recording import Copy, Fill, Launch, Recording
 from quod.device.thread_stream import ThreadSubmission
 from quod.device.timeline import Stage, Timeline
 
@@ -31,16 +30,10 @@ class CpuSubmission(ThreadSubmission):
         super().__init__(recording, name, timeline, parent)
 
     def _launch(self, step: Launch) -> None:
-        assert isinstance(step.kernel, CpuKernel)
         self._device.execute(step.kernel, step.groups, step.packed, step.arguments)
 
     def _copy(self, step: Copy) -> None:
-        _bytes_of(step.target)[:] = _bytes_of(step.source)
+        host_bytes(step.target)[:] = host_bytes(step.source)
 
     def _fill(self, step: Fill) -> None:
-        _bytes_of(step.target).view(np.uint32)[:] = step.word
-
-
-def _bytes_of(memory: Memory) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
-    return buffer.view(np.uint8)
+        host_bytes(step.target).view(np.uint32)[:] = step.word

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device import cancellation, cuda_compiler, host
+from quod.device import cuda_compiler, host
 from quod.device.arguments import Argument
 from quod.device.background import Background
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cuda_driver import CudaError, open_driver
-from quod.device.cuda_graph import Program, build_program, check_groups, issue_launch, load_kernels
+from quod.device.cuda_graph import Program, build_program, issue_launch, load_kernels
 from quod.device.cuda_kernel import CudaKernel, LoadedCode
 from quod.device.cuda_memory import MemoryPool, PoolStatistics
 from quod.device.cuda_pinned import PinnedMemory
@@ -31,10 +31,9 @@ from quod.device.cuda_properties import properties_of
 from quod.device.cuda_stream import StreamPool, Work, wait_until
 from quod.device.cuda_submission import CudaSubmission
 from quod.device.kernel_table import KernelTable
-from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.recording import Recording
-from quod.device.staging import stage
+from quod.device.staging import begin_launch
 from quod.device.workers import GRACE_SECONDS
 from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
@@ -319,13 +318,7 @@ class CudaDevice:
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
         the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
         """
-        check_groups(kernel, groups)
-        stop = cancellation.current()
-        if stop is not None:
-            stop.check(f"the launch of {kernel.name}")
-        staged = stage(self, kernel.signature, arguments)
-        packed = kernel.pack(staged.arguments)
-        note_launch(kernel)
+        staged, packed = begin_launch(self, kernel, groups, arguments)
         if groups == 0:
             return
 

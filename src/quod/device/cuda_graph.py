@@ -14,6 +14,7 @@ from typing import Any
 from quod.device.buffer import HOST, Buffer
 from quod.device.cuda_driver import Driver
 from quod.device.cuda_kernel import CudaKernel
+from quod.device.prologue import check_groups
 from quod.device.recording import (
     Await,
     Copy,
@@ -25,12 +26,10 @@ from quod.device.recording import (
     Step,
     span,
 )
-from quod.errors import DeviceError
 from quod.frozen import frozen
 
 # The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
-_LARGEST_GRID = (1 << 31) - 1
 
 
 @frozen
@@ -208,15 +207,6 @@ def issue(driver: Driver, step: Step, stream: Any) -> None:
             driver.cuMemsetD32Async(
                 span(step.target)[0], step.word, step.target.nbytes // 4, stream
             )
-
-
-def check_groups(kernel: CudaKernel, groups: int) -> None:
-    """DeviceError for a number of workgroups that no grid has."""
-    if not 0 <= groups <= _LARGEST_GRID:
-        raise DeviceError(
-            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-            "2**31 - 1"
-        )
 
 
 def issue_launch(

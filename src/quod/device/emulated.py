@@ -10,33 +10,26 @@ from __future__ import annotations
 import functools
 import random
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from quod.device import cancellation
-from quod.device.arguments import Argument, Signature, Slots
-from quod.device.buffer import Array, Buffer, Space, check_same_size
-from quod.device.compiled_code import text_digest
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.emulated_memory import POISON, EmulatedMemory
+from quod.device.interpreted import InterpretedKernel
 from quod.device.kernel_table import KernelTable
-from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget, check_reach
+from quod.device.prologue import check_launch
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
-from quod.device.staging import stage
+from quod.device.staging import begin_launch
 from quod.device.thread_stream import ThreadSubmission
 from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Block, Kernel, walk
 from quod.kernel.machine import Machine
-from quod.kernel.semantics import NUMPY_TYPES
-from quod.kernel.text import to_text
-from quod.kernel.types import PointerType
 from quod.target import ptx_machine, wgsl_machine
-from quod.target.pointers import pointer_uses
 
 if TYPE_CHECKING:
     from quod.device.protocol import Device
@@ -52,44 +45,10 @@ EXECUTORS: tuple[str, ...] = get_args(Executor)
 for portable WGSL."""
 
 _ADDRESS_ALIGNMENT = 16
-_LANES_AT_ONCE = 512
-"""The interpreter is fastest, for each instance, with about so many."""
 
 
-def groups_at_once(kernel: Kernel) -> int:
-    """Workgroups that are interpreted in step.
-
-    Those that use fences may wait for one another, so they come one by one.
-    """
-    alone = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
-    return 1 if alone else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
-
-
-def _blocks(kernel: Kernel) -> Iterator[Block]:
-    yield kernel.block
-    for function in kernel.functions:
-        yield function.block
-
-
-class EmulatedKernel:
+class EmulatedKernel(InterpretedKernel):
     """A kernel as the emulated device runs it."""
-
-    def __init__(
-        self, definition: KernelDefinition, traced: Kernel, machine: Machine,
-        static: Mapping[str, Any], space: Space,
-    ) -> None:  # fmt: skip
-        uses = pointer_uses(traced)
-        self.name = definition.name
-        self.parameters = definition.parameters
-        self.lanes = machine.workgroup_size
-        self.static = dict(static)
-        self.stored = frozenset(uses.stored)
-        self.traced = traced
-        self.groups_at_once = groups_at_once(traced)
-        self.machine = machine
-        self.signature = Signature(
-            self.name, self.parameters, uses, space=space, alignment=_ADDRESS_ALIGNMENT
-        )
 
     @functools.cached_property
     def module(self) -> PtxModule:
@@ -97,15 +56,6 @@ class EmulatedKernel:
         from quod.target import ptx
 
         return ptx.translate(self.traced, self.machine)
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Which IR this is: that is what is run, or emitted and run."""
-        return text_digest(to_text(self.traced))
-
-    def pack(self, arguments: tuple[Argument, ...]) -> Slots:
-        """Checks the arguments of a launch; DeviceError for one that does not fit."""
-        return self.signature.pack(arguments)
 
 
 class EmulatedDevice:
@@ -180,7 +130,9 @@ class EmulatedDevice:
         def build() -> EmulatedKernel:
             machine = self.machine(width)
             traced = definition.trace(machine, **static)
-            return EmulatedKernel(definition, traced, machine, static, self.space)
+            return EmulatedKernel(
+                definition, traced, machine, static, space=self.space, alignment=_ADDRESS_ALIGNMENT
+            )
 
         return self._kernels.get(definition, width, static, build)
 
@@ -213,8 +165,7 @@ class EmulatedDevice:
         """What a copy reads or writes: the bytes of a buffer or of an array."""
         if isinstance(memory, Buffer) and memory.space is self.space:
             return self.memory.bytes_of(memory)
-        host = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
-        return host.view(np.uint8)
+        return host_bytes(memory)
 
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
@@ -226,34 +177,22 @@ class EmulatedDevice:
 
     def launch(self, kernel: EmulatedKernel, groups: int, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
-        staged = stage(self, kernel.signature, arguments)
-        kernel.pack(staged.arguments)
-        note_launch(kernel)
+        staged, _ = begin_launch(self, kernel, groups, arguments)
         self.execute(kernel, groups, staged.arguments)
         staged.bring_back(self)
 
     def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
         """A launch with its arguments checked and in memory of the device."""
-        if not 0 <= groups < 1 << 31:
-            raise DeviceError(
-                f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-                "2**31 - 1"
-            )
-        stop = cancellation.current()
-        if stop is not None:
-            stop.check(f"the launch of {kernel.name}")
-        given: list[Any] = []
-        for type_, argument in zip(kernel.parameters.values(), arguments, strict=True):
-            if isinstance(type_, PointerType):
-                assert isinstance(argument, Buffer)
-                check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
-                given.append(self.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
-            else:
-                given.append(argument)
+        check_launch(kernel, groups)
+        arrays = kernel.arrays(arguments, functools.partial(self._reached_bytes, kernel))
         if self.executor != "ptx":
-            interpret(kernel.traced, groups, given, groups_at_once=kernel.groups_at_once)
+            kernel.run(groups, arrays)
         else:
-            self._run_text(kernel, groups, given)
+            self._run_text(kernel, groups, arrays)
+
+    def _reached_bytes(self, kernel: EmulatedKernel, memory: Memory) -> Array:
+        check_reach(f"an argument of {kernel.name}", memory.nbytes, self.largest_buffer)
+        return self.bytes_of(memory)
 
     def _run_text(self, kernel: EmulatedKernel, groups: int, given: list[Any]) -> None:
         from quod.target.ptx_interpreter import interpret_ptx

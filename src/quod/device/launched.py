@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -36,12 +35,7 @@ class LaunchedKernels:
             _collectors = (*_collectors, self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         global _collectors
         with _lock:
             _collectors = tuple(one for one in _collectors if one is not self)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Array, Buffer
+from quod.device.launched import note_launch
+from quod.device.prologue import check_launch
+from quod.device.protocol import CompiledKernel
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.protocol import AnyDevice
+
+
+class StagedKernel(CompiledKernel, Protocol):
+    """A kernel of a device with memory of its own."""
+
+    @property
+    def signature(self) -> Signature: ...
 
 
 @frozen
@@ -28,6 +38,20 @@ class Staged:
         """Copies what the kernel stored to the arrays."""
         for buffer, array in self.stored:
             device.download(buffer, array)
+
+
+def begin_launch(
+    device: AnyDevice, kernel: StagedKernel, groups: int, arguments: tuple[Argument, ...]
+) -> tuple[Staged, Any]:
+    """The arguments of a launch in memory of the device, and as the kernel packs those.
+
+    DeviceError as `check_launch` has it, and for an argument that does not fit.
+    """
+    check_launch(kernel, groups)
+    staged = stage(device, kernel.signature, arguments)
+    packed = kernel.pack(staged.arguments)
+    note_launch(kernel)
+    return staged, packed
 
 
 def stage(device: AnyDevice, signature: Signature, arguments: Sequence[Argument]) -> Staged:

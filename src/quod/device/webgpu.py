@@ -21,10 +21,9 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.kernel_table import KernelTable
-from quod.device.launched import note_launch
 from quod.device.memory import check_budget
 from quod.device.recording import Recording
-from quod.device.staging import stage
+from quod.device.staging import begin_launch
 from quod.device.webgpu_adapter import (
     adapter_limits,
     check_portable,
@@ -35,7 +34,7 @@ from quod.device.webgpu_adapter import (
 from quod.device.webgpu_choice import default_limbs, store_limbs, stored_limbs
 from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu_encoding import Encoding, Parameters, bind_group
-from quod.device.webgpu_kernel import WebGpuKernel, check_groups, grid
+from quod.device.webgpu_kernel import WebGpuKernel, grid
 from quod.device.webgpu_memory import ALIGNMENT, WebGpuMemory
 from quod.device.webgpu_names import Strength
 from quod.device.webgpu_native import Native, WebGpuError, open_native
@@ -403,13 +402,7 @@ class WebGpuDevice:
         ends the wait; the GPU finishes what it has begun, and what it stores until then is
         undefined.
         """
-        check_groups(kernel, groups)
-        stop = cancellation.current()
-        if stop is not None:
-            stop.check(f"the launch of {kernel.name}")
-        staged = stage(self, kernel.signature, arguments)
-        packed = kernel.pack(staged.arguments)
-        note_launch(kernel)
+        staged, packed = begin_launch(self, kernel, groups, arguments)
         if groups == 0:
             return
 

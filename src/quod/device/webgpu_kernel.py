@@ -10,6 +10,7 @@ from typing import Any
 from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Buffer, Space
 from quod.device.compiled_code import text_digest
+from quod.device.prologue import LOG2_GROUPS
 from quod.device.webgpu_binding import WORD_BYTES, Place, plan_bindings
 from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu_memory import Allocation, place_of
@@ -18,8 +19,6 @@ from quod.frozen import frozen
 from quod.kernel.types import PointerType
 from quod.target.wgsl_machine import WgslLimits
 from quod.target.wgsl_module import Binding, WgslModule
-
-MOST_GROUPS = (1 << 31) - 1
 
 
 @frozen(eq=False)
@@ -175,15 +174,6 @@ def grid(groups: int, most: int) -> tuple[int, int]:
     DeviceError if there are more than a launch may have.
     """
     rows = max(1, -(-groups // most))
-    if rows > most or groups > MOST_GROUPS:
+    if rows > most or groups >= 1 << LOG2_GROUPS:
         raise DeviceError(f"a launch of {groups} workgroups is more than the adapter takes")
     return -(-groups // rows), rows
-
-
-def check_groups(kernel: WebGpuKernel, groups: int) -> None:
-    """DeviceError if there may not be so many workgroups."""
-    if not 0 <= groups <= MOST_GROUPS:
-        raise DeviceError(
-            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-            "2**31 - 1"
-        )

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quod.device.buffer import Buffer
+from quod.device.prologue import check_groups
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording
 from quod.device.webgpu_encoding import Parameters, bind_group
-from quod.device.webgpu_kernel import (
-    PackedLaunch,
-    StorageRange,
-    WebGpuKernel,
-    check_groups,
-    grid,
-)
+from quod.device.webgpu_kernel import PackedLaunch, StorageRange, WebGpuKernel, grid
 from quod.device.webgpu_memory import Allocation, place_of
 from quod.device.webgpu_shaders import FILL_LANES
 from quod.errors import DeviceError

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from quod.device.buffer import Array, Buffer
+from quod.device.buffer import Array, Buffer, host_bytes
 from quod.device.event import Completion
-from quod.device.recording import Await, Copy, Launch, Mark, Memory, Recording, span
+from quod.device.recording import Await, Copy, Launch, Mark, Recording, span
 from quod.device.thread_stream import BackgroundSubmission
 from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.device.webgpu_encoding import Encoding, Times
@@ -162,7 +160,7 @@ class WebGpuSubmission(BackgroundSubmission):
 
     def _upload(self, step: int, recorded: Copy) -> None:
         assert isinstance(recorded.target, Buffer)
-        source = _host_bytes(recorded.source)
+        source = host_bytes(recorded.source)
         if not source.nbytes:
             return
         begin, end = span(recorded.source)
@@ -183,7 +181,7 @@ class WebGpuSubmission(BackgroundSubmission):
 
     def _download(self, step: int, recorded: Copy) -> None:
         assert isinstance(recorded.source, Buffer)
-        target = _host_bytes(recorded.target)
+        target = host_bytes(recorded.target)
         if not target.nbytes:
             return
         source, begin, extra = readable_words(recorded.source)
@@ -305,10 +303,6 @@ class WebGpuSubmission(BackgroundSubmission):
                 step.label, begin, end, track=self._name, bytes=step.bytes, modmuls=step.modmuls,
                 multiply_adds=step.multiply_adds, parent=self._parent,
             )  # fmt: skip
-
-
-def _host_bytes(memory: Memory) -> Array:
-    return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
 
 
 def _overlap(array: Array, begin: int, end: int) -> bool:

@@ -15,7 +15,8 @@ entries are checked in memory that nobody else writes to: those of a mapped file
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,22 +123,50 @@ def taken(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
 
 
 @frozen(eq=False)
-class SparseRows:
-    """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
+class RowEntries:
+    """The entries of matrices row by row: those of row[i] are entries start[i] to stop[i] - 1.
 
-    Row t of the result is ``sum(value * vector[index])`` over the entries of the row, where
-    `index` is word `index_word` of an entry. The result has `height` rows; those without entries
-    are zero.
+    Of `height` rows those without entries are left out. Word `index_word` of an entry is the place
+    of its factor in a vector.
     """
 
-    device: AnyDevice
-    modulus: Modulus
     height: int
-    entries: Words
+    entries: Coefficients
     index_word: int
-    target: Words
-    start: Words
-    stop: Words
+    row: NDArray[Any]
+    start: NDArray[Any]
+    stop: NDArray[Any]
+
+    @classmethod
+    def of(
+        cls,
+        coefficients: Coefficients,
+        order: NDArray[Any],
+        row: NDArray[Any],
+        height: int,
+        index_word: int,
+    ) -> RowEntries:
+        """Brings entries into their order; those of one row, of the number `row`, have one."""
+        if np.any(order[1:] < order[:-1]):
+            permutation = np.argsort(order, kind="stable")
+            coefficients = taken(coefficients, permutation)
+            order, row = order[permutation], row[permutation]
+        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
+        start = np.concatenate(([0], heads)) if len(order) else heads
+        stop = np.append(start[1:], len(order)) if len(order) else heads
+        return cls(height, coefficients, index_word, row[start], start, stop)
+
+
+class MatrixRows(ABC):
+    """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
+
+    Row t of the result is ``sum(value * vector[index])`` over the entries of the row. The result
+    has `height` rows; those without entries are zero.
+    """
+
+    @abstractmethod
+    def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
+        """Brings the entries to where the device multiplies them."""
 
     @classmethod
     def from_coefficients(
@@ -149,7 +178,7 @@ class SparseRows:
         variables: int,
         *,
         owned: bool = False,
-    ) -> SparseRows:
+    ) -> Self:
         """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
 
         `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are `owned`,
@@ -157,7 +186,8 @@ class SparseRows:
         """
         coefficients = safe_entries(coefficients, domain_size, variables, owned=owned)
         row, order = row_and_order(coefficients, domain_size)
-        return cls._of(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
+        entries = RowEntries.of(coefficients, order, row, 2 * domain_size, SIGNAL)
+        return cls(device, modulus, entries)
 
     @classmethod
     def transposed(
@@ -167,43 +197,34 @@ class SparseRows:
         coefficients: Coefficients,
         matrices: int,
         variables: int,
-    ) -> SparseRows:
+    ) -> Self:
         """Row ``variables * matrix + signal``, for a vector over the constraints."""
         row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
-        return cls._of(device, modulus, coefficients, row, row, matrices * variables, CONSTRAINT)
+        entries = RowEntries.of(coefficients, row, row, matrices * variables, CONSTRAINT)
+        return cls(device, modulus, entries)
 
-    @classmethod
-    def _of(
-        cls,
-        device: AnyDevice,
-        modulus: Modulus,
-        coefficients: Coefficients,
-        order: NDArray[Any],
-        row: NDArray[Any],
-        height: int,
-        index_word: int,
-    ) -> SparseRows:
-        if np.any(order[1:] < order[:-1]):
-            permutation = np.argsort(order, kind="stable")
-            coefficients = taken(coefficients, permutation)
-            order, row = order[permutation], row[permutation]
-        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
-        start = np.concatenate(([0], heads)) if len(order) else heads
-        stop = np.append(start[1:], len(order)) if len(order) else heads
-        by_rank = _by_length(stop - start) if device.lanes > 1 else slice(None)
+    @abstractmethod
+    def multiply(self, vector: Words, out: Words) -> None:
+        """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
+
+        `vector` holds canonical integers, shape (n, words) with n above every index.
+        """
+
+
+class SparseRows(MatrixRows):
+    """Rows for a processor, which reads the entries where they are."""
+
+    def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
+        self.device, self.modulus, self.height = device, modulus, rows.height
+        by_rank = _by_length(rows.stop - rows.start) if device.lanes > 1 else slice(None)
         flat = np.require(
-            np.ascontiguousarray(coefficients).view(np.uint32), requirements=("C", "A")
+            np.ascontiguousarray(rows.entries).view(np.uint32), requirements=("C", "A")
         )
-        return cls(
-            device,
-            modulus,
-            height,
-            flat.reshape(-1),
-            index_word,
-            *(
-                np.ascontiguousarray(array[by_rank], dtype=np.uint32)
-                for array in (row[start], start, stop)
-            ),
+        self.entries: Words = flat.reshape(-1)
+        self.index_word = rows.index_word
+        self.target, self.start, self.stop = (
+            np.ascontiguousarray(array[by_rank], dtype=np.uint32)
+            for array in (rows.row, rows.start, rows.stop)
         )
 
     @property
@@ -212,10 +233,7 @@ class SparseRows:
         return len(self.entries) // (HEAD_WORDS + self.modulus.words)
 
     def multiply(self, vector: Words, out: Words) -> None:
-        """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
-
-        `vector` holds canonical integers, shape (n, words) with n above every index.
-        """
+        """See `MatrixRows`."""
         device, rows = self.device, len(self.target)
         last = out[self.target[-1] :][:1] if rows else out[:0]
         mark(last)

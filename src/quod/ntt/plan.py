@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
-from quod.device.buffer import Buffer
+from quod.device.buffer import Buffer, host_bytes
 from quod.device.cpu import CpuDevice
 from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, mark
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
@@ -21,7 +23,7 @@ from quod.frozen import frozen
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import SCALING_RUN, reverse_bits, scale_by_powers
+from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
@@ -94,7 +96,9 @@ class NttPlan:
         `data` holds `batch` arrays of `size` elements one after another, in Montgomery form (uint32
         of shape (batch * size, words) or any shape of as many words); they are replaced.
         InputError for a wrong length or ordering, or for a coset of zero; DeviceError if
-        `peak_bytes` are more than the device's memory budget.
+        `peak_bytes` are more than the device's memory budget, or if a processor leaves out one of
+        the launches, or a device with memory of its own all of them. Buffers in such memory are not
+        looked at, nor what `record` adds to a recording: their results are the caller's to check.
         """
         self._check(data, batch, ordering)
         shift = self._shift(coset)
@@ -273,7 +277,13 @@ class NttPlan:
         )
         recording.finish().submit().wait()
         if isinstance(data, np.ndarray):
-            self.device.download(buffer, data)
+            from quod.ntt.sums import bring_back
+
+            runs = host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
+            bring_back(
+                self.device, self.modulus, buffer, runs, inverse=way == "inverse",
+                ordering=ordering, coset=coset, scaled=scaled,
+            )  # fmt: skip
 
     # --- passes on a processor
 
@@ -323,16 +333,28 @@ class NttPlan:
             scaled=last and tables.scale != 1,
             log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
         )
+        groups = self._groups(place.log_rows, batch)
         scratch = memory_of(self._cpu).scratch(self._scratch_bytes(place.log_rows, batch))
+        # What a pass does in place tells nothing, but rows that it leaves here do: none of their
+        # limbs has all bits set. This is the first of the last workgroup.
+        start, words = ((groups - 1) << place.log_rows) * self._row_words, self._row_words
+        row = scratch.view(np.uint64)[start : start + words]
+        mark(row)
         self.device.launch(
             self.device.compile(transform_pass, modulus=self.modulus, shape=shape),
-            self._groups(place.log_rows, batch), data, tables.twiddles[place.number],
+            groups, data, tables.twiddles[place.number],
             tables.factors, scratch, columns, place.log_rows, place.log_stride,
         )  # fmt: skip
+        check_written(self.device, "a transform", row)
 
     def _groups(self, log_rows: int, batch: int) -> int:
         columns = (batch * self.size) >> log_rows
         return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self._cpu.threads)
+
+    @property
+    def _row_words(self) -> int:
+        """64-bit words of a row of scratch memory: an element of each lane."""
+        return array_bytes(self._cpu, self.modulus, self.device.lanes) // 8
 
     def _scratch_bytes(self, log_rows: int, batch: int) -> int:
         rows = self._groups(log_rows, batch) * self.device.lanes << log_rows
@@ -342,16 +364,18 @@ class NttPlan:
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
         p, lanes = self.modulus.value, self.device.lanes
+        at, factor = (0, first) if first != 1 else (1, base)
         integers, total = [first, pow(base, lanes, p)], batch * self.size
         for _ in range(self.log2_size):
             integers.append(base)
             base = base * base % p
         run = max(1, min(SCALING_RUN, self.size // lanes))
         compiled = self.device.compile(scale_by_powers, modulus=self.modulus)
-        self.device.launch(
-            compiled, -(-total // (run * lanes)), data, from_integers(self.modulus, integers),
-            total, self.log2_size, run,
-        )  # fmt: skip
+        with multiplied(self.device, self.modulus, self._last_run(data)[at], factor):
+            self.device.launch(
+                compiled, -(-total // (run * lanes)), data, from_integers(self.modulus, integers),
+                total, self.log2_size, run,
+            )  # fmt: skip
 
     def _reverse_bits(self, data: Data, batch: int) -> None:
         lanes = self.device.lanes
@@ -359,9 +383,18 @@ class NttPlan:
             lanes = 1
         middle = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words // 2)
-        self.device.launch(
-            compiled, batch << middle, data, _reversed_halves(middle), self.log2_size, 1 << middle
-        )
+        groups, halves = batch << middle, _reversed_halves(middle)
+        run = self._last_run(data)
+        # Of two points neither moves.
+        moves = self.size > 2
+        with exchanged(self.device, run[1], run[self.size // 2]) if moves else nullcontext():
+            self.device.launch(compiled, groups, data, halves, self.log2_size, 1 << middle)
+
+    def _last_run(self, data: Data) -> NDArray[np.uint64]:
+        """The elements of the last transform, in place."""
+        words = host_bytes(data).view(np.uint64)
+        run: NDArray[np.uint64] = words.reshape(-1, self.size, self.modulus.words // 2)[-1]
+        return run
 
 
 def curve_of(modulus: Modulus) -> PairingCurve:

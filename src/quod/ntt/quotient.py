@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quod.curve.parameters import quotient_coset_shift
-from quod.device.buffer import Buffer
-from quod.field.array import from_integers
+from quod.device.buffer import Buffer, host_bytes
+from quod.device.written import not_written
+from quod.field.array import from_integers, to_integers
 from quod.ntt.plan import Data, NttPlan, check_data, curve_of, part_of
 from quod.ntt.reorder import quotient_scalars
 
@@ -71,10 +72,17 @@ def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
     plan.forward(evaluations, batch=3, ordering="RN", coset=_shift(plan))
     scale, plain = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
-    weights = from_integers(modulus, [scale * scale * plain, -scale * plain])
+    factors = scale * scale * plain, -scale * plain
+    weights = from_integers(modulus, factors)
     each = size * modulus.bytes
     parts = [part_of(evaluations, index * each, (index + 1) * each) for index in range(3)]
+    # `out` may be one of the parts, so that the last scalar has to be the right one.
+    last = [host_bytes(own).view(np.uint32)[-modulus.words :] for own in (*parts, out)]
+    a, b, c = to_integers(modulus, np.stack(last[:3]))
     plan.device.launch(
         plan.device.compile(quotient_scalars, modulus=modulus), -(-size // plan.device.lanes),
         *parts, out, weights, size,
     )  # fmt: skip
+    (found,) = to_integers(modulus, last[3][None])
+    if found != (factors[0] * a * b + factors[1] * c) % p:
+        raise not_written(plan.device, "the scalars of a quotient")

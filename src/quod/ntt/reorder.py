@@ -1,11 +1,28 @@
-"""Kernels that go over the data once: bit reversal, scaling by powers, and Groth16's quotient."""
+"""Kernels that go over the data once: bit reversal, scaling by powers, and Groth16's quotient.
+
+In place, what never ran looks like a result. What such a kernel does to an element or two says that
+it ran; their own values may be zero, or equal, and be left as they are, so that others take their
+places meanwhile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.protocol import AnyDevice
+from quod.device.written import not_written
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
+
+Element = np.ndarray[Any, Any]
+"""The words of an element, where they are."""
 
 SCALING_RUN = 32
 """Multiplications, of one step each, that follow a power found by squaring."""
@@ -114,3 +131,32 @@ def quotient_scalars(
     terms = [(product, f.load(weights, 0)), (f.load(c, i), f.load(weights, 1))]
     first, second = f.multiply_many(terms)
     f.store(out, i, first + second)
+
+
+@contextmanager
+def multiplied(
+    device: AnyDevice, modulus: Modulus, element: Element, factor: int
+) -> Iterator[None]:
+    """An element that is multiplied inside, by no 1; DeviceError if it was not."""
+    was = int.from_bytes(element.tobytes(), "little")
+    # Numbers as they are in memory: factors are in Montgomery form, so that these need not be.
+    element.view(np.uint8)[:] = _bytes_of(modulus, 1)
+    yield
+    if element.tobytes() != _bytes_of(modulus, factor).tobytes():
+        raise not_written(device, "a transform")
+    element.view(np.uint8)[:] = _bytes_of(modulus, was * factor)
+
+
+@contextmanager
+def exchanged(device: AnyDevice, a: Element, b: Element) -> Iterator[None]:
+    """Two elements that are exchanged inside; DeviceError if they were not."""
+    first, second = a.copy(), b.copy()
+    a[:], b[:] = 0, np.iinfo(b.dtype).max
+    yield
+    if not a.all() or b.any():
+        raise not_written(device, "a transform")
+    a[:], b[:] = second, first
+
+
+def _bytes_of(modulus: Modulus, number: int) -> NDArray[np.uint8]:
+    return np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint8)

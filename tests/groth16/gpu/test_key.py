@@ -16,6 +16,7 @@ from quod.curve.groups import GROUPS
 from quod.device.cpu import CpuDevice
 from quod.device.emulated import EmulatedDevice
 from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, KernelError, MismatchError, VerificationError
 from quod.formats import Witness, Zkey
@@ -259,6 +260,20 @@ def test_no_proof_leaves_unchecked(
     monkeypatch.setattr(bases.PendingPoints, "finish", wrong)
     with pytest.raises(VerificationError):
         key.prove(own.wtns)
+
+
+def test_sums_of_an_earlier_proof(
+    made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are on the host still where a GPU does nothing at all."""
+    own, device = made("bn254"), key.device
+    if device.kind != "emulated":
+        pytest.skip("a GPU does what it is told")
+    key.prove(own.wtns, self_check=False)
+    submit, nothing = device.submit, Recording(device.name, ())
+    monkeypatch.setattr(device, "submit", lambda _, *rest, **named: submit(nothing, *rest, **named))
+    with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+        key.prove(own.wtns, self_check=False)
 
 
 class Faulty(EmulatedDevice):

@@ -274,6 +274,11 @@ class PendingPoints:
                 kinds.setdefault(own.kind, {})[name] = own
         self._together = [(list(own), PendingMsms(list(own.values()))) for own in kinds.values()]
 
+    def expect(self) -> None:
+        """See `PendingMsm.expect`."""
+        for _, pending in self._together:
+            pending.expect()
+
     def finish(self) -> dict[str, Point]:
         """The points, after a submission of the recording."""
         points: dict[str, Point] = dict.fromkeys(self._names)

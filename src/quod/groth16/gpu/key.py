@@ -127,6 +127,9 @@ class _Slot:
 
     def run(self, first: Future[None], timeline: Timeline, stage: Stage) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""
+        # A proof that was given up may have left sums of its own.
+        self.early.expect()
+        self.late.expect()
         # Steps that are timed run one after the other.
         followed = None if isinstance(timeline, NullTimeline) else timeline
         running: list[SubmittedStream] = []

@@ -26,15 +26,7 @@ from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field
 from quod.frozen import frozen
-from quod.groth16.sparse import (
-    CONSTRAINT,
-    HEAD_WORDS,
-    SIGNAL,
-    Coefficients,
-    row_and_order,
-    safe_entries,
-    taken,
-)
+from quod.groth16.sparse import HEAD_WORDS, Coefficients, MatrixRows, RowEntries, taken
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -266,77 +258,28 @@ class _Run:
         return sum(buffer.nbytes for buffer in buffers)
 
 
-class GpuRows:
-    """Rows of one or more matrices over the same columns on a GPU, to be multiplied by a vector.
+class GpuRows(MatrixRows):
+    """Rows in the memory of a GPU.
 
-    `height` is how many rows there are, `elements` how many elements the products need room for:
-    the rows, and sums of pieces behind them.
+    `elements` is how many elements the products need room for: the rows, and sums of pieces behind
+    them.
     """
 
-    def __init__(
-        self,
-        device: AnyDevice,
-        modulus: Modulus,
-        coefficients: Coefficients,
-        order: Array,
-        row: Array,
-        height: int,
-        index_word: int,
-    ) -> None:
-        """Entries of one row have one number in `order`; see the class methods."""
+    def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
         self._device, self._modulus = device, modulus
-        self.nonzeros, self.height = len(coefficients), height
-        if np.any(order[1:] < order[:-1]):
-            permutation = np.argsort(order, kind="stable")
-            coefficients = taken(coefficients, permutation)
-            order, row = order[permutation], row[permutation]
-        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
-        start = np.concatenate(([0], heads)) if len(order) else heads
-        length = np.diff(start, append=len(order)) if len(order) else heads
-        layout = Layout.of_rows(height, row[start], start, length)
+        self.nonzeros, self.height = len(rows.entries), rows.height
+        layout = Layout.of_rows(rows.height, rows.row, rows.start, rows.stop - rows.start)
         self.elements = layout.elements
         self._pieces, self._cut = len(layout.lengths), len(layout.cut)
         self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
         # What a kernel reaches of the entries as they are in the file.
         most = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
         self._runs = [
-            _Run(device, modulus, coefficients, layout, run, index_word)
+            _Run(device, modulus, rows.entries, layout, run, rows.index_word)
             for run in layout.runs(most)
         ]
         self._multiply = device.compile(multiply_pieces, modulus=modulus)
         self._add = device.compile(add_pieces, modulus=modulus)
-
-    @classmethod
-    def from_coefficients(
-        cls,
-        device: AnyDevice,
-        modulus: Modulus,
-        coefficients: Coefficients,
-        domain_size: int,
-        variables: int,
-        *,
-        owned: bool = False,
-    ) -> GpuRows:
-        """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
-
-        `coefficients` is what `quod.formats.Zkey` has; `owned` see `safe_entries`.
-        """
-        coefficients = safe_entries(coefficients, domain_size, variables, owned=owned)
-        row, order = row_and_order(coefficients, domain_size)
-        return cls(device, modulus, coefficients, order, row, 2 * domain_size, SIGNAL)
-
-    @classmethod
-    def transposed(
-        cls,
-        device: AnyDevice,
-        modulus: Modulus,
-        coefficients: Coefficients,
-        matrices: int,
-        variables: int,
-    ) -> GpuRows:
-        """Row ``variables * matrix + signal``, for a vector over the constraints."""
-        row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
-        return cls(device, modulus, coefficients, row, row, matrices * variables, CONSTRAINT)
 
     @staticmethod
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
@@ -353,11 +296,7 @@ class GpuRows:
         return kept + self._cut_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
-        """Put the products with a host array into another, shape (height, words), and wait.
-
-        `vector` holds canonical integers, shape (n, words) with n above every index; `out` is in
-        Montgomery form.
-        """
+        """See `MatrixRows`; it waits for them, and `out` may hold anything."""
         device = self._device
         products = device.allocate(self.elements * self._modulus.bytes, zero=False)
         recording = device.stream("sparse").record()

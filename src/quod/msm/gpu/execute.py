@@ -79,6 +79,7 @@ class Session:
         with self._lock:
             if scalars.ctypes.data != self.scalars.ctypes.data:
                 np.copyto(self.scalars, scalars)
+            self._pending.expect()
             stream = self._device.stream("msm").replay(self._recording)
             stream.submit(timeline).wait()
             return self._pending.finish()

@@ -12,7 +12,7 @@ from quod.curve.groups import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN, check_written
+from quod.device.written import UNWRITTEN, check_written, mark
 from quod.frozen import frozen
 from quod.msm.digits import too_large
 from quod.msm.gpu import accumulate, levels, merge, reduce
@@ -38,7 +38,11 @@ class Span:
 
 
 class PendingMsm:
-    """An MSM in a recording. `finish` gives its results after each submission of that."""
+    """An MSM in a recording. `finish` gives its results after each submission of that.
+
+    `expect` before each submission but the first, so that what an earlier one brought to the host
+    is not taken for its results.
+    """
 
     def __init__(
         self, device: AnyDevice, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]
@@ -46,13 +50,18 @@ class PendingMsm:
         """`spans` are one for each part of the MSM, one after the other."""
         self.plan = plan
         self._device = device
-        self._lines = lines
+        self._lines = lines.view(np.uint64).reshape(-1, plan.sum_words)
         self._spans = spans
+        self.expect()
 
     @property
     def kind(self) -> tuple[Group, Form]:
         """MSMs of one kind can be finished together."""
         return self.plan.group, self.plan.form
+
+    def expect(self) -> None:
+        """Marks the lines on the host, which a submission that is to come has to bring anew."""
+        mark(self._lines)
 
     def finish(self) -> Array:
         """uint64 words of an affine point a vector, shape (batch, group.point_words).
@@ -72,14 +81,13 @@ class PendingMsm:
         DeviceError if nothing was left there: no scalar was looked at then either.
         """
         plan = self.plan
-        lines = self._lines.view(np.uint64)
-        check_written(self._device, "the sums of an MSM", lines.reshape(-1, plan.sum_words))
+        check_written(self._device, "the sums of an MSM", self._lines)
         for span in self._spans:
             word = int(span.word.view(np.uint32)[0])
             if word != NOT_TOO_LARGE:
                 position = span.start + position_of_too_large(word) % span.stride
                 raise too_large(plan.group, plan.maximum, position)
-        return lines
+        return self._lines.reshape(-1)
 
 
 class PendingMsms:
@@ -89,6 +97,11 @@ class PendingMsms:
         self.group = pending[0].plan.group
         self._pending = pending
         self._finisher = Finisher([own.plan for own in pending])
+
+    def expect(self) -> None:
+        """See `PendingMsm.expect`."""
+        for own in self._pending:
+            own.expect()
 
     def finish(self) -> list[Array]:
         """What `PendingMsm.finish` gives, of each."""

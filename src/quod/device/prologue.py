@@ -1,0 +1,40 @@
+"""What every launch begins with, whatever device it is on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.device import cancellation
+from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from quod.device.cancellation import Cancellation
+    from quod.device.protocol import CompiledKernel
+
+LOG2_GROUPS = 31
+"""A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""
+
+LOG2_GROUPS_OF_PROCESSOR = 32
+
+
+def check_groups(kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GROUPS) -> None:
+    """DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
+    if not 0 <= groups < 1 << log2_groups:
+        raise DeviceError(
+            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
+            f"2**{log2_groups} - 1"
+        )
+
+
+def check_launch(
+    kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GROUPS
+) -> Cancellation | None:
+    """The cancellation that a launch is inside of, if any.
+
+    DeviceError if that was asked for already, and as `check_groups` has it.
+    """
+    check_groups(kernel, groups, log2_groups)
+    stop = cancellation.current()
+    if stop is not None:
+        stop.check(f"the launch of {kernel.name}")
+    return stop

@@ -1,0 +1,83 @@
+"""Two sums that both sides of a transform have in common: what came in and went out is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, not_written, unwritten
+from quod.field.array import Words, words_to_integers
+from quod.field.moduli import Modulus
+from quod.ntt.ordering import Ordering
+
+Known = list[tuple[int, int]]
+"""Two numbers of each run: see `known`."""
+
+
+def known(modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool) -> Known:
+    """What both sides of a transform have in common, of each run; `runs` has (batch, n, words).
+
+    Of coefficients x[0] and x[n/2], of a spectrum the sums over even and over odd k of X[k].
+    """
+    half = runs.shape[1] // 2
+    if not half:
+        return [(value, 0) for value in words_to_integers(modulus, runs[:, 0])]
+    # Even places come first in bit-reversed order, and n/2 comes second.
+    if not spectrum:
+        firsts = words_to_integers(modulus, runs[:, 0])
+        return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
+    parts = (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
+    even, odd = (part.sum(axis=1, dtype=np.uint64).tolist() for part in parts)
+    return [(_carried(first), _carried(second)) for first, second in zip(even, odd, strict=True)]
+
+
+def _carried(words: Sequence[int]) -> int:
+    return sum(word << (32 * place) for place, word in enumerate(words))
+
+
+def check_transform(
+    device: AnyDevice, modulus: Modulus, size: int, before: Known, after: Known, *,
+    inverse: bool, coset: int | None, scaled: bool = True,
+) -> None:  # fmt: skip
+    """DeviceError unless sum X[k] = n*x[0] and sum (-1)^k*X[k] = n*g^(n/2)*x[n/2].
+
+    What was not `scaled` is n times too large already.
+    """
+    p, n = modulus.value, size
+    shift = pow(1 if coset is None else coset, n // 2, p)
+    times = n if scaled else 1
+    coefficients, spectra = (after, before) if inverse else (before, after)
+    for (first, middle), (even, odd) in zip(coefficients, spectra, strict=True):
+        whole = n == 1 or (even - odd - times * shift * middle) % p == 0
+        if not whole or (even + odd - times * first) % p:
+            raise not_written(device, "a transform")
+
+
+def bring_back(
+    device: AnyDevice, modulus: Modulus, buffer: Buffer, runs: Words, *,
+    inverse: bool, ordering: Ordering, coset: int | None, scaled: bool,
+) -> None:  # fmt: skip
+    """Downloads transforms over what they are of, an array of shape (batch, n, words).
+
+    DeviceError if they are what they were, and sums tell that they should not be. One element tells
+    that they are not, unless it is one of those that are the same on both sides.
+    """
+    last = unwritten(1, modulus.words)
+    device.download(buffer.slice(buffer.nbytes - last.nbytes, buffer.nbytes), last)
+    check_written(device, "a transform", last)
+    if (last == runs[-1, -1]).all():
+        after = unwritten(*runs.shape)
+        device.download(buffer, after)
+        sides = (
+            known(modulus, own, spectrum=spectrum, reversed_order=order == "R")
+            for own, spectrum, order in zip(
+                (runs, after), (inverse, not inverse), ordering, strict=True
+            )
+        )
+        check_transform(
+            device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
+        )
+    device.download(buffer, runs)
