@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import platform
 import random
 import struct
@@ -134,6 +135,29 @@ def test_the_linker_loads_what_is_left_to_it() -> None:
     for expected in (12, 17):
         code.entry(ctypes.addressof(out), 0, 5, 0)
         assert out.value == expected
+
+
+@pytest.mark.parametrize("text", [READS, WRITES], ids=["placed", "linked"])
+def test_an_entry_keeps_its_code(text: str) -> None:
+    entry = llvm_jit.LoadedCode(llvm_jit.compile_to_object(text), "main").entry
+    gc.collect()
+    out = ctypes.c_int64(-1)
+    entry(ctypes.addressof(out), 0, 1, 0)
+    assert out.value in (8, 22)
+
+
+def test_memory_is_given_back() -> None:
+    def mapped() -> int:
+        with open("/proc/self/maps") as maps:
+            return len(maps.readlines())
+
+    code = arrange(llvm_jit.compile_to_object(READS), "main")
+    assert code is not None
+    before = mapped()
+    kept = [ExecutableMemory(code) for _ in range(50)]
+    assert mapped() > before
+    del kept
+    assert mapped() < before + 10
 
 
 def test_code_of_other_processors_and_absent_names_are_not_placed() -> None:

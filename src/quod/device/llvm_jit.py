@@ -105,7 +105,7 @@ def _jit(processor: HostProcessor) -> Any:
 
 
 class LoadedCode:
-    """One object file in executable memory, alive as long as this object is.
+    """One object file in executable memory, alive as long as this object or its `entry` is.
 
     Raises KernelError if it cannot be linked, DeviceError if memory cannot be made executable.
     """
@@ -114,15 +114,19 @@ class LoadedCode:
 
     def __init__(self, code: bytes, symbol: str) -> None:
         native = arrange(code, symbol)
+        memory: Any
         if native is None:
-            self._memory, address = _linked(code, symbol, f"quod{next(self._numbers)}")
+            memory, address = _linked(code, symbol, f"quod{next(self._numbers)}")
         else:
             try:
-                self._memory = ExecutableMemory(native)
+                memory = ExecutableMemory(native)
             except OSError as error:
                 raise DeviceError(f"kernel {symbol} cannot be loaded: {error.strerror}") from error
-            address = self._memory.entry
-        self.entry: EntryPoint = _SIGNATURE(address)
+            address = memory.entry
+        entry: Any = _SIGNATURE(address)
+        # Workers that were left behind hold the entry alone.
+        entry.memory = memory
+        self.entry: EntryPoint = entry
 
 
 def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:

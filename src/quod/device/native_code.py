@@ -15,7 +15,8 @@ import ctypes
 import functools
 import mmap
 import struct
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _HEADER = struct.Struct("<4s12xHHIQQQIHHHHHH")
@@ -32,6 +33,7 @@ _LARGEST_ALIGNMENT = mmap.PAGESIZE
 _LARGEST_IMAGE = 1 << 26
 # Four bytes with the distance from where they are to a symbol, or to a function.
 _PC32, _PLT32 = 2, 4
+_FAILED = ctypes.c_void_p(-1).value
 
 
 class NativeCode(NamedTuple):
@@ -122,24 +124,36 @@ def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tupl
     return list(form.iter_unpack(data))
 
 
-@functools.cache
-def _mprotect() -> Callable[[int, int, int], int]:
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return protect
-
-
 class ExecutableMemory:
-    """Code that can be called, for as long as this object lives; OSError if there can be none."""
+    """Code that can be called, for as long as this object lives; OSError if there can be none.
+
+    A process that ends leaves it mapped: workers may still run in it.
+    """
 
     def __init__(self, code: NativeCode) -> None:
-        access = mmap.PROT_READ | mmap.PROT_WRITE
-        memory = mmap.mmap(-1, len(code.image), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, access)
-        memory[:] = code.image
-        # Keeps the memory mapped.
-        self._first_byte = ctypes.c_char.from_buffer(memory)
-        address = ctypes.addressof(self._first_byte)
-        if _mprotect()(address, len(code.image), mmap.PROT_READ | mmap.PROT_EXEC):
-            number = ctypes.get_errno()
-            raise OSError(number, "memory cannot be made executable")
+        system, size = _system(), len(code.image)
+        address = system.mmap(
+            None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+            -1, 0,
+        )  # fmt: skip
+        if address == _FAILED:
+            raise OSError(ctypes.get_errno(), "there is no memory for code")
+        finalizer = weakref.finalize(self, system.munmap, address, size)
+        finalizer.atexit = False
+        ctypes.memmove(address, code.image, size)
+        if system.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC):
+            raise OSError(ctypes.get_errno(), "memory cannot be made executable")
         self.entry = address + code.entry
+
+
+@functools.cache
+def _system() -> ctypes.CDLL:
+    """The C library that the process runs on. (Python's `mmap` gives memory back too early.)"""
+    system = ctypes.CDLL(None, use_errno=True)
+    system.mmap.restype = ctypes.c_void_p
+    system.mmap.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+    )  # fmt: skip
+    system.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    system.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return system
