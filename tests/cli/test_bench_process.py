@@ -67,6 +67,13 @@ def test_the_budget_is_of_what_was_measured_before(
     assert budget.run() == pytest.approx(0.16 + 1.5 * 0.10 + 0.060)
 
 
+def test_the_budget_measures_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --only-stale the rows that it is made of may be kept."""
+    clock = iter([0, 100, 0, 0.2, 0, 0.3, 0, 0.4])
+    monkeypatch.setattr(process, "perf_counter", lambda: next(clock))
+    assert process.Timed(lambda: None).median == 0.3
+
+
 _BUDGET = "prove, budget of a whole process"
 
 

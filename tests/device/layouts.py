@@ -18,7 +18,7 @@ from quod.device import webgpu_kernel
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.compiled_code import KernelFacts
-from quod.device.cuda_graph import check_groups
+from quod.device.prologue import check_groups
 from quod.device.cuda_kernel import CudaKernel
 from quod.device.kernel_table import KernelTable
 from quod.device.memory import UNLIMITED, bytes_text, check_budget
@@ -175,10 +175,8 @@ class LayoutDevice:
     def check_launch(self, kernel: Any, groups: int) -> None:
         """DeviceError for more workgroups than a grid has."""
         self.launches += 1
-        if self._target is None:
-            check_groups(kernel, groups)
-        else:
-            webgpu_kernel.check_groups(kernel, groups)
+        check_groups(kernel, groups)
+        if self._target is not None:
             webgpu_kernel.grid(groups, self._target.limits.groups_a_dimension)
 
     def stream(self, name: str = "stream") -> IdleStream:

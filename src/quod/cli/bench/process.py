@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _LIBRARIES = "import numpy, llvmlite.binding"
 
 
+_LEAST_RUNS = 3
 _BUDGET_OF_START = 0.060
 _BUDGET_OF_PROOF = 1.5
 """What a whole process may take: Python, NumPy and llvmlite starting, so many seconds more, and so
@@ -122,7 +123,12 @@ class Timed:
 
     @property
     def median(self) -> float:
-        """Seconds; the first run, which may have compiled, does not count."""
+        """Seconds; the first run, which may have compiled, does not count.
+
+        Measured now if it was not, since its own row was kept.
+        """
+        while len(self._seconds) < 1 + _LEAST_RUNS:
+            self()
         return median(self._seconds[1:])
 
 
