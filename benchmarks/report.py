@@ -14,7 +14,7 @@ import checkout  # noqa: F401
 
 from quod.cli.bench.report import shown_number, shown_parameters
 from quod.cli.bench.results import load_results
-from quod.device.webgpu_names import is_webgpu_name
+from quod.device.webgpu.names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"

@@ -39,7 +39,7 @@ from quod.cli.bench.peers import find_snarkjs
 from quod.cli.bench.report import shown_parameters
 from quod.cli.bench.results import State, load_results, machine, state_of
 from quod.device.discovery import why_no_gpu
-from quod.device.webgpu_names import is_webgpu_name
+from quod.device.webgpu.names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
 

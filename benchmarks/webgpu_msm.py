@@ -23,7 +23,7 @@ from quod.cli.bench.harness import warm_up, warm_up_of
 from quod.curve.groups import GROUPS, Group
 from quod.device.cache import CompileCache
 from quod.device.timeline import Timeline
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import QuodError
 from quod.field.array import random_elements
 from quod.field.calibration import CANDIDATES, U64_CANDIDATES

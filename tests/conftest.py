@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device, why_no_gpu, why_no_webgpu
-from quod.device.processor import host_processor
 from quod.device.protocol import AnyDevice
 from tests.browser import Browser, why_no_browser
 from tests.tint import Tint, naga_errors, why_no_naga, why_no_tint
 from tests.webgpu_quick import REASON, is_left_out
 
 if TYPE_CHECKING:
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
 # A kernel may be compiled within an example, and the machine may be busy.
 settings.register_profile("quod", deadline=None)
@@ -102,7 +102,7 @@ def open_for_test(name: str) -> AnyDevice:
 def _webgpu(name: str = "webgpu") -> WebGpuDevice:
     reason = why_no_webgpu()
     need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
     found = open_device(name)
     assert isinstance(found, WebGpuDevice)

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.interpreter import interpret_ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.wgsl.lower import lower
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.device.cache import CompileCache
-from quod.device.cpu import CpuDevice
-from quod.device.processor import host_processor
+from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.errors import KernelError
 from quod.kernel import KernelDefinition, Machine, types
 from quod.kernel.interpreter import interpret
-from quod.target import ptx
-from quod.target.ptx_interpreter import interpret_ptx
-from quod.target.ptx_machine import ptx_machine
-from quod.target.wgsl_lower import lower
-from quod.target.wgsl_machine import PORTABLE
 from tests.conftest import REPOSITORY
 
 Array = np.ndarray[Any, Any]

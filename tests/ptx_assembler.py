@@ -11,7 +11,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from quod.target.ptx_assembler import AssemblyError, Usage, assemble, usage
+from quod.codegen.ptx.assembler import AssemblyError, Usage, assemble, usage
 
 __all__ = [
     "ARCHITECTURES", "AssemblyError", "Usage", "assemble", "disassembler", "opcodes", "sass",

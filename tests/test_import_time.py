@@ -21,9 +21,10 @@ VERIFY = {
     "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",
-    "device": "arguments buffer cache cancellation compilations compiled_code cpu cpu_compiler "
-    "discovery host kernel_table launched llvm_jit memory native_code own_folder processor "
-    "prologue protocol sources timeline webgpu_names workers written",
+    "device": "arguments buffer cache cancellation compiled_code discovery host kernel_table "
+    "launched memory own_folder prologue protocol sources timeline written",
+    "device.cpu": "compilations compiler device llvm native_code processor workers",
+    "device.webgpu": "names",
     "errors": "",
     "frozen": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
@@ -34,7 +35,7 @@ VERIFY = {
     "semantics simplify structure types value",
     "lazy": "",
     "msm": "accumulate bases digits execute options plan precompute reduce slices sums",
-    "target": "pointers",
+    "codegen": "pointers",
 }
 PROVE = {
     "cli": "progress",

@@ -49,8 +49,8 @@ def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
 @functools.cache
 def is_software() -> bool:
     """Whether the adapter that tests take is in software; what is not there is not."""
-    from quod.device.webgpu_adapter import list_adapters
-    from quod.device.webgpu_native import open_native
+    from quod.device.webgpu.adapter import list_adapters
+    from quod.device.webgpu.native import open_native
     from quod.errors import DeviceError
 
     try:

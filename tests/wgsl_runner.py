@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import wgpu
 
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
+from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.kernel import Machine
 from quod.kernel.ir import Kernel
-from quod.target import wgsl
-from quod.target.wgsl_machine import PORTABLE, WgslTarget
-from quod.target.wgsl_module import Binding, WgslModule
 
 Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool

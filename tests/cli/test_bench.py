@@ -20,7 +20,7 @@ from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
 
 if TYPE_CHECKING:
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
 PLAN = harness.Plan(repeats=3, seconds=0.0)
 

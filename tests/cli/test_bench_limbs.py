@@ -11,7 +11,7 @@ from quod.cli.bench.field import cases as cases_of
 from quod.errors import InputError
 
 if TYPE_CHECKING:
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
 
 def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> None:

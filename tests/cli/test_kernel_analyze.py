@@ -7,7 +7,7 @@ import json
 import pytest
 
 from quod.cli import entry, kernel_report
-from quod.target.ptx_assembler import AssemblerMissing
+from quod.codegen.ptx.assembler import AssemblerMissing
 
 
 def test_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,7 +92,7 @@ def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) ->
 COMPILING = """
 import time
 from quod.cli.progress import followed_timeline
-from quod.device.compilations import compilations
+from quod.device.cpu.compilations import compilations
 with followed_timeline(quiet={quiet}) as timeline, timeline.stage("prove"):
     for _ in range(4):
         with compilations.one():

@@ -15,7 +15,7 @@ from quod.cli.bench.ceilings import cpu_limits
 from quod.cli.bench.plot import check_plot, draw
 from quod.cli.bench.roofline import Roofline, roofline
 from quod.cli.terminal import show_timings
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.limits import Limits
 from quod.device.timeline import Timeline
 from quod.errors import OutputError, QuodError

@@ -17,7 +17,7 @@ from quod.curve.edwards import bls12_377_g1_edwards
 from quod.curve.edwards_model import model_of
 from quod.curve.edwards_point import EdwardsArithmetic
 from quod.curve.parameters import EDWARDS_BLS12
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.kernel import TraceError
 from quod.kernel.builder import Builder

@@ -13,7 +13,7 @@ from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.pairing import pairing_product_is_one
 from quod.curve.parameters import BLS12_381, G1Point, G2Point
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.msm import MsmOptions, msm
 from tests.msm.inputs import scalar_words
 from tests.reference.eip2537 import FAILURES, SUCCESSES, check_vectors, load_vectors

@@ -32,9 +32,9 @@ from quod.curve.parameters import (
     G2Point,
     PairingCurve,
 )
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError
 from tests.executors import run_everywhere
 from tests.reference import pairing as reference

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quod.device.cache import CompileCache
-from quod.device.cuda import CudaDevice
+from quod.device.cuda.device import CudaDevice
 from quod.device.discovery import why_no_gpu
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import cuda.bindings.driver as real
 import numpy as np
 
+from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.kernel.errors import InterpreterError
-from quod.target.ptx_interpreter import interpret_ptx
 
 CONTEXT = 0x1234
 _PARAMETER = re.compile(r"\.param\s+\.(\w+)([^,\n)]*)")

@@ -14,29 +14,29 @@ from typing import Any, cast
 
 import numpy as np
 
-from quod.device import webgpu_kernel
+from quod.codegen.pointers import PointerUses
+from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.compiled_code import KernelFacts
-from quod.device.prologue import check_groups
-from quod.device.cuda_kernel import CudaKernel
+from quod.device.cuda.kernel import CudaKernel
 from quod.device.kernel_table import KernelTable
 from quod.device.memory import UNLIMITED, bytes_text, check_budget
+from quod.device.prologue import check_groups
 from quod.device.protocol import CompiledKernel
 from quod.device.recording import Recording
 from quod.device.staging import stage
 from quod.device.stream import IdleStream, RecordingStream
 from quod.device.timeline import Stage, Timeline
-from quod.device.webgpu_compiler import KernelSource, PipelineCompiler
-from quod.device.webgpu_kernel import WebGpuKernel
-from quod.device.webgpu_memory import Allocation
+from quod.device.webgpu import kernel as webgpu_kernel
+from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
+from quod.device.webgpu.kernel import WebGpuKernel
+from quod.device.webgpu.memory import Allocation
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.kernel.types import PointerType
-from quod.target.pointers import PointerUses
-from quod.target.ptx_machine import ptx_machine
-from quod.target.wgsl_machine import WgslTarget
 
 _ALIGNMENT = 256
 

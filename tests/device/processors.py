@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quod.device import cpu, cpu_compiler, discovery, llvm_jit, processor
-from quod.device.processor import HostProcessor
+from quod.device import discovery
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu import device as cpu
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu import processor
+from quod.device.cpu.processor import HostProcessor
 
 ARM = HostProcessor("generic", frozenset({"neon"}), "+neon", "aarch64-unknown-linux-gnu")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quod.codegen.pointers import PointerUses
 from quod.device import Buffer, CpuDevice
 from quod.device.arguments import Signature
 from quod.errors import DeviceError
 from quod.kernel import types
-from quod.target.pointers import PointerUses
 from tests.device import kernels
 
 NUMBERS = ("a", "b", "c", "d", "e", "f")

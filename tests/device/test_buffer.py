@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from quod.codegen.pointers import PointerUses
 from quod.device.arguments import Signature
 from quod.device.buffer import HOST, Array, Buffer, Space, check_same_size
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError
 from quod.kernel import types
-from quod.target.pointers import PointerUses
 
 POINTER = {"a": types.pointer(types.u32)}
 

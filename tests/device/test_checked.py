@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.device import open_device
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError
 from quod.field.moduli import BN254_FR
 from quod.field.strategy import prime_field

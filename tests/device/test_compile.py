@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import CpuDevice, cpu_compiler, llvm_jit, sources
+from quod.device import CpuDevice, sources
 from quod.device.cache import CompileCache
 from quod.device.compiled_code import trace_key
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.kernel_table import KernelTable
-from quod.device.processor import host_processor, toolchain
 from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -158,7 +160,7 @@ def test_a_kernel_that_fails_leaves_nothing(
         with pytest.raises(KernelError, match=r"test_compile\.py"):
             device.compile(wrong)
     assert entries(tmp_path) == []
-    monkeypatch.setattr("quod.target.llvm.emit", lambda *_, **__: "define void @scale( {")
+    monkeypatch.setattr("quod.codegen.llvm.emitter.emit", lambda *_, **__: "define void @scale( {")
     for _ in range(2):
         with pytest.raises(KernelError) as caught:
             device.compile(kernels.scale)

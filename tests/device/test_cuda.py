@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from quod.device import Buffer
-from quod.device.cuda import CudaDevice
+from quod.device.cuda.device import CudaDevice
 from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
 from quod.device.timeline import NullTimeline, Timeline
@@ -362,7 +362,7 @@ def test_streams_wait_for_events_of_others(gpu: CudaDevice) -> None:
 
 
 def test_events_of_other_devices_are_refused(gpu: CudaDevice) -> None:
-    from quod.device.cpu import CpuDevice
+    from quod.device.cpu.device import CpuDevice
 
     with_event = CpuDevice(strategy="scalar").stream().record()
     event = with_event.event("elsewhere")

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import cuda_compiler, host
+from quod.device import host
 from quod.device.cache import CompileCache
-from quod.device.cuda import CudaDevice
+from quod.device.cuda import compiler as cuda_compiler
+from quod.device.cuda.device import CudaDevice
 from quod.errors import DeviceError, KernelError
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import cuda_driver, discovery, open_device
+from quod.device import discovery, open_device
 from quod.device.cache import CompileCache
-from quod.device.cuda import CudaDevice
-from quod.device.cuda_driver import open_driver
+from quod.device.cuda import driver as cuda_driver
+from quod.device.cuda.device import CudaDevice
+from quod.device.cuda.driver import open_driver
 from quod.errors import DeviceError, KernelError
 from tests.device import kernels
 
@@ -506,7 +507,7 @@ def test_an_interrupted_launch_keeps_its_memory_until_it_is_done(
             raise KeyboardInterrupt
         raise Refusal("CUDA_ERROR_NOT_READY")
 
-    monkeypatch.setattr("quod.device.cuda.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("quod.device.cuda.device.GRACE_SECONDS", 0.05)
     monkeypatch.setattr(FakeCuda, "_cuStreamQuery", hangs)
     with pytest.raises(KeyboardInterrupt):
         device.launch(increment, 1, COUNT, buffer)

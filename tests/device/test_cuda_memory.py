@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.device.buffer import Buffer, Space
-from quod.device.cuda_driver import CudaError
-from quod.device.cuda_memory import MemoryPool
+from quod.device.cuda.driver import CudaError
+from quod.device.cuda.memory import MemoryPool
 from quod.errors import DeviceError
 
 KIB, MIB = 1 << 10, 1 << 20

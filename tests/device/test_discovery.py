@@ -15,7 +15,7 @@ import pytest
 
 import quod.device
 from quod.device import devices, discovery, host, open_device
-from quod.device.processor import host_processor
+from quod.device.cpu.processor import host_processor
 from quod.errors import DeviceError
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from quod.device.buffer import Buffer
 from quod.device.discovery import devices, open_device
-from quod.device.emulated import EmulatedDevice
-from quod.device.emulated_memory import POISON
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.emulated.memory import POISON
 from quod.errors import DeviceError, InputError, KernelError
 from quod.frozen import replace
 from quod.kernel import U32, Builder, Pointer, kernel, u32

@@ -17,7 +17,7 @@ import pytest
 
 from quod.device import Cancellation, CpuDevice, open_device
 from quod.device.cancellation import current
-from quod.device.workers import Job, WorkerPool
+from quod.device.cpu.workers import Job, WorkerPool
 from quod.errors import DeviceError
 from tests.device import kernels
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quod.device import limits
-from quod.device.cpu import CpuDevice
-from quod.device.cuda_properties import CudaProperties
-from quod.device.emulated import EmulatedDevice
+from quod.device.cpu.device import CpuDevice
+from quod.device.cuda.properties import CudaProperties
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.limits import Limits, limits_of, limits_of_device
 
 

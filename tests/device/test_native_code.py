@@ -13,8 +13,10 @@ import sys
 import numpy as np
 import pytest
 
-from quod.device import CpuDevice, cpu_compiler, llvm_jit
-from quod.device.native_code import ExecutableMemory, NativeCode, arrange
+from quod.device import CpuDevice
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.native_code import ExecutableMemory, NativeCode, arrange
 from quod.errors import DeviceError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BLS12_381_FQ
@@ -189,7 +191,7 @@ def test_damaged_files_are_not_placed_or_placed_as_they_say() -> None:
 def test_memory_of_code_cannot_be_written() -> None:
     source = (
         "import ctypes\n"
-        "from quod.device.native_code import ExecutableMemory, NativeCode\n"
+        "from quod.device.cpu.native_code import ExecutableMemory, NativeCode\n"
         "memory = ExecutableMemory(NativeCode(bytes([0xC3]) * 16, 0))\n"
         "ctypes.CFUNCTYPE(None)(memory.entry)()\n"
         "print('ran', flush=True)\n"

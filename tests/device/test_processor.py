@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from quod.device import llvm_jit, processor
 from quod.device.cache import CompileCache
-from quod.device.processor import HostProcessor, processor_through
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu import processor
+from quod.device.cpu.processor import HostProcessor, processor_through
 
 CPUINFO = """processor\t: 0
 vendor_id\t: AuthenticAMD

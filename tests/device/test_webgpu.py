@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.device.cache import CompileCache
 from quod.device.discovery import open_device
 from quod.device.timeline import Timeline
-from quod.device.webgpu import WebGpuDevice
-from quod.device.webgpu_compiler import KernelSource
-from quod.device.webgpu_kernel import grid
-from quod.device.webgpu_memory import ALIGNMENT
+from quod.device.webgpu.compiler import KernelSource
+from quod.device.webgpu.device import WebGpuDevice
+from quod.device.webgpu.kernel import grid
+from quod.device.webgpu.memory import ALIGNMENT
 from quod.errors import DeviceError, KernelError
 from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel, types
 from quod.kernel.definition import KernelDefinition
-from quod.target import wgsl
-from quod.target.wgsl_machine import PORTABLE, WgslTarget
 from tests.device import kernels
 
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
@@ -439,7 +439,7 @@ def test_texts_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 SMOKE = """
 import sys
 import numpy as np
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from tests.device import kernels, test_webgpu
 device = WebGpuDevice("SwiftShader", strength=sys.argv[1])
 assert device.properties.is_software and not device.drops_long_loops

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.device.webgpu_binding import BindingPlan, Place, Range, plan_bindings
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.codegen.wgsl.module import Binding
+from quod.device.webgpu.binding import BindingPlan, Place, Range, plan_bindings
 from quod.errors import DeviceError
-from quod.target.wgsl_machine import WgslLimits
-from quod.target.wgsl_module import Binding
 
 PORTABLE = WgslLimits()
 

@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import discovery, webgpu_native
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.codegen.wgsl.module import WgslModule
+from quod.device import discovery
 from quod.device.discovery import resolve_device
-from quod.device.webgpu import WebGpuDevice, _number_of
-from quod.device.webgpu_adapter import (
+from quod.device.webgpu import native as webgpu_native
+from quod.device.webgpu.adapter import (
     AdapterProperties,
     adapter_limits,
     check_portable,
     list_adapters,
     select,
 )
-from quod.device.webgpu_compiler import KernelSource, KernelText
-from quod.device.webgpu_names import is_webgpu_name, parse_name
-from quod.device.webgpu_native import Native, WebGpuError, open_native, shortened
+from quod.device.webgpu.compiler import KernelSource, KernelText
+from quod.device.webgpu.device import WebGpuDevice, _number_of
+from quod.device.webgpu.names import is_webgpu_name, parse_name
+from quod.device.webgpu.native import Native, WebGpuError, open_native, shortened
 from quod.errors import DeviceError, KernelError
-from quod.target.wgsl_machine import WgslLimits
-from quod.target.wgsl_module import WgslModule
 from tests.device import kernels
 
 WORDS = np.arange(64, dtype=np.uint32)
@@ -292,7 +293,7 @@ def test_memory_of_another_device_is_refused(
 
 HUNG = """
 import numpy as np, sys, time
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError
 from tests.device import kernels
 device = WebGpuDevice(strength="portable", watchdog=0.2, synchronous=sys.argv[1] == "synchronous")

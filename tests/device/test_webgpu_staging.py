@@ -13,8 +13,8 @@ import pytest
 
 from quod.device.buffer import Array, Buffer
 from quod.device.timeline import Timeline
-from quod.device.webgpu import WebGpuDevice
-from quod.device.webgpu_staging import CHUNK_BYTES, RING_BYTES
+from quod.device.webgpu.device import WebGpuDevice
+from quod.device.webgpu.staging import CHUNK_BYTES, RING_BYTES
 from quod.errors import DeviceError
 
 WORDS = np.arange(3 * CHUNK_BYTES // 4 + 5, dtype=np.uint32)

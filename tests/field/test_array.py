@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field import array
 from quod.field.moduli import MODULI, Modulus

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
 from quod.device.discovery import open_device
@@ -21,7 +22,6 @@ from quod.kernel import KernelDefinition, Machine
 from quod.kernel.interpreter import interpret
 from quod.msm import bases
 from quod.ntt import plan
-from quod.target.wgsl_machine import WgslTarget
 
 
 class Interpreter:

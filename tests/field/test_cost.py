@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 
+from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS
 from quod.field.cost import product_cost, square_cost
 from quod.field.extension import coordinate_field
@@ -13,7 +14,6 @@ from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.kernel import U64, Builder, Pointer, kernel, types
 from quod.kernel.ir import Block, walk
-from quod.target.ptx_machine import ptx_machine
 
 MACHINE = ptx_machine(32)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.extension import coordinate_field
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice, Executor
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.extension import coordinate_field
 from quod.field.inversion import Inversion32, Inversion52, Inversion64

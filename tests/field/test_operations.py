@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.element import AnyElement
 from quod.field.extension import coordinate_field
 from quod.field.spec import FieldSpec

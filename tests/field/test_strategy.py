@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.extension import QuadraticField, coordinate_field
 from quod.field.ifma52 import Ifma52
 from quod.field.limbs64 import Limbs64

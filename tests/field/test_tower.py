@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import CURVES, PairingCurve
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers, to_integers
 from quod.field.spec import FieldSpec
 from quod.field.tower import TowerField, frobenius_factors, signed_digits

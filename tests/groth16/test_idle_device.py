@@ -14,8 +14,8 @@ from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.pairing import pairing_product
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice, EmulatedSubmission
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.device import EmulatedDevice, EmulatedSubmission
 from quod.device.recording import Recording
 from quod.device.written import check_written, unwritten
 from quod.errors import DeviceError, QuodError

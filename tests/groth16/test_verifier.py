@@ -18,7 +18,7 @@ from quod.curve.affine import AffineGroup
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey

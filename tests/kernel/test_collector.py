@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.collector import paused
-from quod.target.wgsl_machine import PORTABLE
 
 
 @pytest.fixture(autouse=True)

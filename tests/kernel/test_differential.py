@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from quod.device import cpu_compiler
 from quod.device.cache import CompileCache
-from quod.device.cpu import CpuDevice
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu.device import CpuDevice
 from quod.kernel import Builder, KernelDefinition, Machine, Value, examples, types
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type

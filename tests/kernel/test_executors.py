@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.module import PtxModule
 from quod.frozen import replace
 from quod.kernel import U32, Builder, KernelDefinition, Machine, Pointer, examples, kernel
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
 from quod.kernel.ir import Kernel
-from quod.target import ptx
-from quod.target.ptx_module import PtxModule
 from tests import executors as harness
 from tests.executors import Executor, assert_same_bits, run_everywhere
 from tests.kernel.machines import EIGHT, ONE

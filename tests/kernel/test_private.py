@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.lower import lower
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.kernel import (
     U32,
     U64,
@@ -26,9 +29,6 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.parse import parse
 from quod.kernel.text import to_text
 from quod.kernel.verify import verify
-from quod.target import wgsl
-from quod.target.wgsl_lower import lower
-from quod.target.wgsl_machine import PORTABLE
 from tests.conftest import need
 from tests.kernel.refusals import refuses
 from tests.tint import Tint

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.rules import rule_of
+from quod.codegen.wgsl.emitter import emit as emit_wgsl
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
 from quod.curve.point import PointArithmetic
 from quod.device import open_device
@@ -33,9 +36,6 @@ from quod.kernel import (
 )  # fmt: skip
 from quod.kernel.interpreter import interpret
 from quod.kernel.registry import emit
-from quod.target.rules import rule_of
-from quod.target.wgsl import emit as emit_wgsl
-from quod.target.wgsl_machine import PORTABLE
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 

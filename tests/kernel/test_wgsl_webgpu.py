@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
+from quod.codegen.wgsl.module import WgslModule
 from quod.errors import KernelError
 from quod.frozen import replace
 from quod.kernel import Builder, KernelDefinition, Value, examples, types
 from quod.kernel.interpreter import interpret
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
-from quod.target import wgsl
-from quod.target.wgsl_machine import PORTABLE, WgslTarget
-from quod.target.wgsl_module import WgslModule
 from tests.conftest import need
 from tests.executors import assert_same_bits
 from tests.kernel.control_kernels import CASES, Case

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from quod.device.cpu import CpuDevice
-from quod.device.processor import host_processor
+from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 
 
 @pytest.fixture(scope="session", params=["ifma", "scalar"])

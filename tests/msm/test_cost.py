@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.device.cpu import CpuDevice, CpuKernel
+from quod.device.cpu.device import CpuDevice, CpuKernel
 from quod.errors import DeviceError
 from quod.msm import MsmBases, MsmOptions, msm_words, plan_msm
 from tests.msm.inputs import bases, scalar_words, uniform

@@ -11,7 +11,7 @@ import pytest
 from quod.curve.edwards_operations import from_edwards_points
 from quod.curve.groups import GROUPS
 from quod.curve.parameters import EDWARDS_BLS12
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.msm import MsmBases, MsmOptions
 from quod.msm.edwards import edwards_bases, edwards_msm

@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS, Group
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import FixedBase, _shape_for, multiply_generator

@@ -12,7 +12,7 @@ import pytest
 from quod.curve.affine import phi
 from quod.curve.array import Point, from_points
 from quod.curve.groups import GROUPS, Group
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_words
 from tests.msm.inputs import (

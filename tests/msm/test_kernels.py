@@ -14,7 +14,7 @@ from quod.curve.array import from_points
 from quod.curve.edwards_model import model_of
 from quod.curve.groups import GROUPS, Group
 from quod.curve.parameters import EDWARDS_BLS12
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.kernel.interpreter import interpret
 from quod.msm import digits, reduce, slices
 from quod.msm.accumulate import accumulate

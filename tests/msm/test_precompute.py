@@ -7,7 +7,7 @@ import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_many, plan_msm
 from tests.msm.inputs import (

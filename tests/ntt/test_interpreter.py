@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import BN254, root_of_unity
-from quod.device.cpu import CpuDevice
-from quod.device.processor import host_processor
+from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.kernel.interpreter import Argument, interpret
 from quod.ntt.memory import memory_of

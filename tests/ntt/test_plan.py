@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import BLS12_381, CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import random_elements
 from quod.field.moduli import BN254_FQ, BN254_FR

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from quod.curve.parameters import BN254, CURVES, PairingCurve
-from quod.device.cpu import CpuDevice
-from quod.device.processor import host_processor
+from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.field.array import random_elements
 from quod.ntt import NttPlan, ntt

@@ -14,7 +14,7 @@ import numpy as np
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.planning import PlanningDevice
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey

@@ -10,11 +10,14 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from quod.codegen.pointers import PointerUses
+from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
+from quod.codegen.wgsl.module import Binding, Field, WgslModule
 from quod.curve import encoding
 from quod.curve.parameters import CURVES
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
-from quod.device.webgpu_compiler import KernelText
+from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.formats import (
     R1cs,
@@ -29,9 +32,6 @@ from quod.formats.inspect import describe_bytes
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
-from quod.target.pointers import PointerUses
-from quod.target.ptx_interpreter.parse import parse as parse_ptx
-from quod.target.wgsl_module import Binding, Field, WgslModule
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text

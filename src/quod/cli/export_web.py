@@ -57,8 +57,8 @@ def export_web(
     The site needs no server but one for files, and nothing of what is entered leaves the page.
     """
     from quod.cli.progress import followed_timeline
+    from quod.codegen.wgsl.machine import DEFAULT_LIMBS
     from quod.field.lazy_limbs import LimbChoice
-    from quod.target.wgsl_machine import DEFAULT_LIMBS
     from quod.web.site import export_site
 
     if memory < 1:

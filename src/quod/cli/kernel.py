@@ -57,8 +57,8 @@ def emit(
     PTX is for sm_90a and workgroups of 128 unless told otherwise, WGSL for browsers. With --arch or
     --workgroup, `ir` is the representation that the PTX is made from.
     """
+    from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
     from quod.kernel.registry import emit as emit_text
-    from quod.target.ptx_machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
 
     if arch is None and workgroup is None:
         show(emit_text(name, target.value))
@@ -86,7 +86,7 @@ def analyze(
     representation; registers and spills are the assembler's. No GPU is needed.
     """
     from quod.cli import kernel_report
-    from quod.target.ptx_machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE
+    from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE
 
     found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup or DEFAULT_WORKGROUP_SIZE)
     if as_json:

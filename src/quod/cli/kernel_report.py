@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from quod.cli.terminal import show, show_json, show_table
+from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
+from quod.codegen.ptx.emitter import emit
+from quod.codegen.ptx.machine import ptx_machine
 from quod.device.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK, Limits
 from quod.frozen import frozen
 from quod.kernel.analysis import Analysis, Finding, analyze, short
 from quod.kernel.registry import find
-from quod.target.ptx import emit
-from quod.target.ptx_assembler import AssemblerMissing, Usage, assemble, usage
-from quod.target.ptx_machine import ptx_machine
 
 H200 = Limits(
     MEASURED_BANDWIDTH["NVIDIA H200"], MULTIPLY_ADDS_A_CLOCK * 132 * 1.98e9,

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from quod.cli.terminal import note
-from quod.device.compilations import compilations
+from quod.device.cpu.compilations import compilations
 from quod.device.timeline import Stage, Timeline
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.device.buffer import Buffer as Buffer
     from quod.device.cancellation import Cancellation as Cancellation
-    from quod.device.cpu import CpuDevice as CpuDevice
-    from quod.device.cuda import CudaDevice as CudaDevice
+    from quod.device.cpu.device import CpuDevice as CpuDevice
+    from quod.device.cuda.device import CudaDevice as CudaDevice
     from quod.device.discovery import DeviceInfo as DeviceInfo
     from quod.device.discovery import devices as devices
     from quod.device.discovery import open_device as open_device
@@ -53,8 +53,8 @@ _HOME = {
     "open_device": "quod.device.discovery",
     "DeviceInfo": "quod.device.discovery",
     "Cancellation": "quod.device.cancellation",
-    "CpuDevice": "quod.device.cpu",
-    "CudaDevice": "quod.device.cuda",
+    "CpuDevice": "quod.device.cpu.device",
+    "CudaDevice": "quod.device.cuda.device",
     "Buffer": "quod.device.buffer",
     "Device": "quod.device.protocol",
     "IdleStream": "quod.device.stream",

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from quod.codegen.pointers import PointerUses
 from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
-from quod.target.pointers import PointerUses
 
 Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
 

@@ -9,12 +9,12 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from quod.codegen.pointers import PointerUses
 from quod.device import sources
 from quod.device.cache import CompileCache, key_of
 from quod.frozen import fields_of, frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.target.pointers import PointerUses
 
 _LENGTH = struct.Struct("<I")
 _KEY = re.compile(rb"[0-9a-f]{64}")

@@ -20,15 +20,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from quod.device import host
-from quod.device.cpu import STRATEGIES, CpuDevice
-from quod.device.processor import host_processor
+from quod.device.cpu.device import STRATEGIES, CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice
-from quod.device.webgpu_names import is_webgpu_name, parse_name
+from quod.device.webgpu.names import is_webgpu_name, parse_name
 from quod.errors import DeviceError, KernelError
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
-    from quod.device.emulated import Executor
+    from quod.device.emulated.device import Executor
 
 _EMULATED: dict[str, Executor] = {
     "emulated": "ir", "emulated:ptx": "ptx", "emulated:wgsl": "wgsl",
@@ -88,8 +88,8 @@ def why_no_webgpu() -> str | None:
 
 
 def _adapters() -> tuple[list[DeviceInfo], str | None]:
-    from quod.device.webgpu_adapter import list_adapters
-    from quod.device.webgpu_native import open_native
+    from quod.device.webgpu.adapter import list_adapters
+    from quod.device.webgpu.native import open_native
 
     try:
         found = list_adapters(open_native())
@@ -110,8 +110,8 @@ def _adapters() -> tuple[list[DeviceInfo], str | None]:
 
 
 def _gpus() -> tuple[list[DeviceInfo], str | None]:
-    from quod.device.cuda_driver import open_driver
-    from quod.device.cuda_properties import count_gpus, properties_of
+    from quod.device.cuda.driver import open_driver
+    from quod.device.cuda.properties import count_gpus, properties_of
 
     rows = []
     try:
@@ -171,8 +171,9 @@ def open_device(
     `threads` is how many threads of a processor compute, by default all that the process may run
     on. `strategy` says the same as the part of its name behind the colon, `memory_budget` how many
     bytes plans may count on, by default what is free now. With `checked` a processor interprets
-    kernels and refuses, with the line, what the language leaves undefined (`quod.device.checked`);
-    so does the name ``cpu:checked``. Raises DeviceError if there is no such device on this machine.
+    kernels and refuses, with the line, what the language leaves undefined
+    (`quod.device.emulated.checked`); so does the name ``cpu:checked``. Raises DeviceError if there
+    is no such device on this machine.
     """
     if name == "cpu:checked":
         name, checked = "cpu", True
@@ -181,7 +182,7 @@ def open_device(
         if way and strategy not in (None, way):
             raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
         if checked:
-            from quod.device.checked import CheckedCpuDevice
+            from quod.device.emulated.checked import CheckedCpuDevice
 
             return CheckedCpuDevice(
                 strategy=way or strategy, threads=threads, memory_budget=memory_budget
@@ -204,15 +205,15 @@ def open_device(
     if threads is not None or strategy is not None:
         raise DeviceError(f"threads and strategies are a processor's; {name} takes neither")
     if is_cuda:
-        from quod.device.cuda import CudaDevice
+        from quod.device.cuda.device import CudaDevice
 
         return CudaDevice(int(way or 0), memory_budget=memory_budget)
     if is_webgpu:
-        from quod.device.webgpu import WebGpuDevice
+        from quod.device.webgpu.device import WebGpuDevice
 
         adapter, strength = parse_name(name)
         return WebGpuDevice(adapter, strength=strength or "extended", memory_budget=memory_budget)
-    from quod.device.emulated import EmulatedDevice
+    from quod.device.emulated.device import EmulatedDevice
 
     return EmulatedDevice(executor=_EMULATED[name], memory_budget=memory_budget)
 

@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
-    from quod.device.cuda_properties import CudaProperties
+    from quod.device.cuda.properties import CudaProperties
 
 MULTIPLY_ADDS_A_CLOCK = 32
 """Of one multiprocessor."""
@@ -76,7 +76,7 @@ def limits_of_device(device: AnyDevice) -> Limits | None:
     """The limits of a device of any kind; None where they are not known, as on CPUs."""
     if device.kind != "cuda":
         return None
-    from quod.device.cuda import CudaDevice
+    from quod.device.cuda.device import CudaDevice
 
     assert isinstance(device, CudaDevice)
     return limits_of(device.properties)

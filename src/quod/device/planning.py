@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from quod.codegen.wgsl.machine import DEFAULT_LIMBS, WgslTarget
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer
-from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice, EmulatedKernel
-from quod.device.emulated_memory import whole
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
+from quod.device.emulated.memory import whole
 from quod.device.memory import check_reach
 from quod.device.recording import Memory
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel, Op, walk
 from quod.kernel.ops import TOGETHER
-from quod.target.wgsl_machine import DEFAULT_LIMBS, WgslTarget
 
 DEFAULT_RESIDENT_LANES = 1 << 15
 """Instances that most GPUs are filled by; browsers do not say which one they have."""

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from quod.device.cancellation import Cancellation
+from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.timeline import Stage, Timeline, or_null
-from quod.device.workers import GRACE_SECONDS
 from quod.errors import DeviceError
 
 

@@ -27,7 +27,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
 
 if TYPE_CHECKING:
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
 MODULI = (BLS12_381_FQ, BLS12_381_FR)
 """381 and 255 bits: coordinates and scalars."""

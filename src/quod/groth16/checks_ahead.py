@@ -11,7 +11,7 @@ from quod.curve.kernels import curve_multiply, curve_normalise
 from quod.curve.membership import curve_check
 from quod.curve.pairing import miller_loops, pairing_final
 from quod.device.background import Background
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 
 _AT_ONCE = 2
 

@@ -15,7 +15,7 @@ from quod.curve.array import Point
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.cancellation import Cancellation
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.timeline import Stage, Timeline
 from quod.field.array import Words
 from quod.field.cost import product_cost

@@ -13,7 +13,7 @@ from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
 from quod.device.background import Background
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.curve.array import Point
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, check_seed, words_to_integers

@@ -2,7 +2,7 @@
 
 A package keeps the kernels that it registers in a module `kernels`, which is imported when someone
 asks for the list. The text of a kernel for a target comes from `emitters`; a target that is not
-there yet is the module of that name in `quod.target`, which has a function `emit`.
+there yet is the package of that name in `quod.codegen`, whose `emitter` has a function `emit`.
 """
 
 from __future__ import annotations
@@ -134,12 +134,11 @@ def _traces(kernel: RegisteredKernel, target: str) -> bool:
 
 def _emitter(target: str) -> Emitter:
     if target not in emitters:
-        module = f"quod.target.{target}"
-        known = target.isidentifier() and importlib.util.find_spec(module) is not None
-        emitter = getattr(importlib.import_module(module), "emit", None) if known else None
-        if emitter is None:
+        package = f"quod.codegen.{target}"
+        found = importlib.util.find_spec(package) if target.isidentifier() else None
+        if found is None or found.submodule_search_locations is None:
             raise InputError(f"there is no target {target}; take one of ir, llvm, ptx, wgsl")
-        emitters[target] = emitter
+        emitters[target] = importlib.import_module(f"{package}.emitter").emit
     return emitters[target]
 
 

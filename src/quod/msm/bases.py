@@ -9,7 +9,7 @@ import numpy as np
 from quod.curve.array import check_points_array
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, mark
 from quod.errors import InputError

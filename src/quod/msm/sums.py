@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.written import check_written, mark, unwritten
 from quod.msm import slices
 from quod.msm.accumulate import CHAINS, accumulate, most_rows

@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 
 from quod.device.buffer import Buffer
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.frozen import frozen

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer, host_bytes
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, mark

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import PrimeField, prime_field

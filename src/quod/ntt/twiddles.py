@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers
 from quod.field.element import Element
 from quod.field.moduli import Modulus

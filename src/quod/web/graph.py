@@ -15,17 +15,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.device.buffer import Buffer
-from quod.device.emulated import EmulatedKernel
+from quod.device.emulated.device import EmulatedKernel
 from quod.device.planning import PlanningDevice
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
-from quod.device.webgpu_binding import Place, plan_bindings
+from quod.device.webgpu.binding import Place, plan_bindings
 from quod.errors import DeviceError
 from quod.formats.output import Content
 from quod.frozen import frozen
-from quod.target import wgsl
-from quod.target.wgsl_machine import WgslLimits
-from quod.target.wgsl_module import Binding, WgslModule
 from quod.web.fill import FILL, fill_words
 
 SCHEMA = "quod-graph-1"

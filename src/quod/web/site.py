@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from quod import __version__
+from quod.codegen.wgsl.machine import DEFAULT_LIMBS
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
 from quod.device.planning import DEFAULT_MEMORY_BUDGET, PlanningDevice
@@ -25,7 +26,6 @@ from quod.frozen import frozen
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.target.wgsl_machine import DEFAULT_LIMBS
 from quod.web.graph import GraphFiles, Stage, graph_files, listed
 from quod.web.runtime_text import runtime_files
 from quod.web.signals import merged, read_example, read_symbols

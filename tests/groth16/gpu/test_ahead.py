@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from quod.device import cpu_compiler
-from quod.device.cpu import CpuDevice
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.ahead import prepare_host

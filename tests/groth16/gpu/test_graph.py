@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.emulated import EmulatedKernel
+from quod.device.emulated.device import EmulatedKernel
 from quod.device.planning import PlanningDevice
 from quod.device.recording import Copy, Fill, Launch, Step
 from quod.device.timeline import Timeline
@@ -26,7 +27,6 @@ from quod.kernel.ir import Kernel
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType
 from quod.msm.gpu.finish_on_device import finish_lines
-from quod.target.ptx_machine import ptx_machine
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
 from tests.msm.gpu.sums import bases_of, points_of

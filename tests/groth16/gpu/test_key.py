@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.device.cpu import CpuDevice
-from quod.device.emulated import EmulatedDevice
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.timeline import Timeline

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer
-from quod.device.emulated import EmulatedDevice, EmulatedKernel
+from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
 from quod.device.memory import check_reach
 from quod.device.recording import Launch
 from quod.errors import DeviceError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory
-from quod.target.wgsl_machine import WgslTarget
 from tests.groth16.conftest import Made
 
 MIB = 1 << 20

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from quod.curve.parameters import CURVES
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words, to_integers

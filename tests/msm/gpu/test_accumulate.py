@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu.accumulate import accumulate, accumulate_again
-from quod.target.wgsl_machine import PORTABLE
 from tests.msm.gpu.sums import bases_of, machine, points_of
 from tests.msm.inputs import points, reference
 

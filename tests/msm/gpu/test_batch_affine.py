@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx.emitter import emit
+from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS, Group
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
@@ -18,8 +20,6 @@ from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 from quod.msm.gpu import accumulate
 from quod.msm.gpu.accumulate import accumulate_again
 from quod.msm.gpu.batch_affine import accumulate_affine
-from quod.target.ptx import emit
-from quod.target.ptx_machine import ptx_machine
 from tests.msm.gpu.sums import bases_of, machine, points_of
 from tests.msm.inputs import (
     bases,

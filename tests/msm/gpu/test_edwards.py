@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.field.array import from_integers, to_integers
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu import merge, precompute

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.curve.groups import GROUPS, Group
 from quod.field.array import from_integers, to_integers
 from quod.field.extension import coordinate_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, u32
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu.element_machine import ElementMachine, Step, factor, step
-from quod.target.wgsl_machine import PORTABLE, WgslTarget
 from tests.msm.gpu.sums import wide
 from tests.reference.field import fields_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from quod.curve.array import Point, from_points
 from quod.curve.groups import GROUPS, Group
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS, Group
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.interpreter import interpret
 from quod.msm.gpu.forms import sum_arithmetic
 from quod.msm.gpu.layout import SIGN_BIT, Form
 from quod.msm.gpu.packed_sums import PackedSums
-from quod.target.wgsl_machine import WgslTarget
 from tests.msm.gpu.sums import bases_of, points_of, sums_of
 from tests.msm.gpu.test_edwards import affine, edwards_bases, edwards_sums, mapped
 from tests.msm.inputs import points, reference

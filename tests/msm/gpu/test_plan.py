@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmOptions
 from quod.msm.gpu.execute import first_part

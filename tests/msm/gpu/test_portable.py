@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel.interpreter import interpret
 from quod.kernel.types import Type, u8, u32
@@ -23,7 +24,6 @@ from quod.msm.gpu.plan import SortShape, fits, plan_gpu_msm
 from quod.msm.gpu.processor import Processor
 from quod.msm.gpu.resident import ResidentMsm
 from quod.msm.gpu.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
-from quod.target.wgsl_machine import PORTABLE
 from tests.msm.gpu.sums import bases_of, sums_of
 from tests.msm.gpu.test_reduce import line_of, lines_of, results_of
 from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words

@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
-from quod.device.emulated import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.msm.gpu import precompute
 from quod.msm.gpu.layout import GpuMsmPlan
 from tests.msm.inputs import points, reference

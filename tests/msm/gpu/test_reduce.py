@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx.emitter import emit
+from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS
 from quod.kernel.errors import TraceError
 from quod.kernel.interpreter import interpret
@@ -17,8 +19,6 @@ from quod.msm.gpu import reduce
 from quod.msm.gpu.finish import Finisher
 from quod.msm.gpu.layout import Form, GpuMsmPlan
 from quod.msm.gpu.quads import LANES
-from quod.target.ptx import emit
-from quod.target.ptx_machine import ptx_machine
 from tests.msm.gpu.sums import bases_of, machine, points_of, sums_of
 from tests.msm.gpu.test_edwards import affine, edwards_sums, mapped
 from tests.msm.inputs import points, reference

@@ -13,7 +13,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.emulated import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.frozen import replace

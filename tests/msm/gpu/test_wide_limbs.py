@@ -17,9 +17,9 @@ from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words
 def test_wide_limbs(limbs: str) -> None:
     reason = why_no_webgpu()
     need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
-    from quod.device.webgpu import WebGpuDevice
-    from quod.device.webgpu_adapter import list_adapters
-    from quod.device.webgpu_native import open_native
+    from quod.device.webgpu.adapter import list_adapters
+    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.native import open_native
 
     found = [one for one, _ in list_adapters(open_native()) if "shader-int64" in one.features]
     if not found:

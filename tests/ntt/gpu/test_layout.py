@@ -6,16 +6,16 @@ import itertools
 
 import pytest
 
+from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.parameters import CURVES, PairingCurve, root_of_unity
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
 from quod.kernel.ir import walk
 from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning, tuning_of
 from quod.ntt.gpu.transform import PassShape, transform_tiles
-from quod.target.ptx_machine import ptx_machine
-from quod.target.wgsl_machine import WgslTarget
 
 TUNINGS = [
     DEFAULT_TUNING, Tuning(9, 2, 8), Tuning(11, 3, 10), Tuning(5, 1, 3),

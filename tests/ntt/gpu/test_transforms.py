@@ -11,9 +11,9 @@ import pytest
 
 from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
 from quod.device.buffer import Buffer
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
-from quod.device.emulated import EmulatedDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field.array import from_integers, random_elements, to_integers

@@ -173,7 +173,7 @@ def field(
 
     On WebGPU it is a study: sizes of limbs, forms of products, reductions.
     """
-    from quod.device.webgpu_names import is_webgpu_name
+    from quod.device.webgpu.names import is_webgpu_name
 
     if chosen and limbs:
         raise typer.BadParameter("--chosen and --limbs name limbs both: give one of them")

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from quod.cli.bench.field import cpu_products
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import resolve_device
 from quod.device.limits import Limits, limits_of_device
 from quod.field.moduli import MODULI

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, TypedDict
 
 from quod.cli.bench.harness import Case
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
@@ -87,7 +87,7 @@ def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
 
     InputError for what is no choice, or none of this device.
     """
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
     if not isinstance(device, WebGpuDevice):
         if given:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Literal
 
 from quod.device.discovery import open_device
-from quod.device.webgpu import WebGpuDevice
+from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import InputError, KernelError, QuodError
 from quod.field.array import random_elements, words_to_integers
 from quod.field.calibration import Chain

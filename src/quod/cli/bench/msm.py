@@ -17,7 +17,7 @@ from quod.cli.bench.harness import Case, Parameter
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS, Group
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline

@@ -14,7 +14,7 @@ import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.curve.parameters import CURVES
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from quod.cli.bench.code import sources_digest
 from quod.cli.bench.harness import Identity, Measurement, identity
-from quod.device.webgpu_names import is_webgpu_name
+from quod.device.webgpu.names import is_webgpu_name
 from quod.errors import InputError, OutputError
 
 
@@ -35,8 +35,8 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
         "llvmlite": llvmlite.__version__,
     }
     if device.startswith("cuda"):
-        from quod.device.cuda import CudaDevice
-        from quod.device.cuda_driver import version_text
+        from quod.device.cuda.device import CudaDevice
+        from quod.device.cuda.driver import version_text
         from quod.device.discovery import open_device
 
         opened = open_device(device)
@@ -51,7 +51,7 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
 def _adapter(device: str) -> dict[str, str | int]:
     """An adapter of WebGPU, and by the device's name what makes the figures what they are."""
     from quod.device.discovery import resolve_device
-    from quod.device.webgpu import WebGpuDevice
+    from quod.device.webgpu.device import WebGpuDevice
 
     opened = resolve_device(device)
     assert isinstance(opened, WebGpuDevice)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.device.cpu import CpuDevice
+from quod.device.cpu.device import CpuDevice
 from quod.device.written import check_written, mark
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel

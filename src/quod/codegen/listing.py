@@ -1,0 +1,62 @@
+"""A kernel three times, side by side: each Python line with the IR and the PTX that it became.
+
+`python -m quod.codegen.listing NAME` prints the table that docs/ptx.md shows.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+
+from quod.codegen.ptx.emitter import translate
+from quod.codegen.ptx.machine import ptx_machine
+from quod.kernel.ir import Kernel, Location
+from quod.kernel.machine import Machine
+from quod.kernel.registry import find
+from quod.kernel.text import to_text
+
+_LOCATION = re.compile(r'(.*) at "(.*)":(\d+)( \{)?$')
+
+
+def side_by_side(kernel: Kernel, machine: Machine) -> str:
+    """A Markdown table with a row for each Python line that made something, in their order."""
+    module = translate(kernel, machine)
+    rows: dict[Location, tuple[list[str], list[str]]] = {}
+    for text, location in _ir_lines(kernel):
+        rows.setdefault(location, ([], []))[0].append(text)
+    for text, where in zip(module.text.splitlines(), module.lines, strict=True):
+        if where is not None and not text.endswith(":"):
+            rows.setdefault(where, ([], []))[1].append(text.strip())
+    table = ["| Python | IR | PTX |", "|---|---|---|"]
+    for location in sorted(rows, key=lambda one: (one.file, one.line)):
+        source = linecache.getline(location.file, location.line).strip()
+        cells = [_cell([source]), *map(_cell, rows[location])]
+        table.append(f"| {' | '.join(cells)} |")
+    return "\n".join(table) + "\n"
+
+
+def _ir_lines(kernel: Kernel) -> Iterator[tuple[str, Location]]:
+    """What the text form says of each op, with its Python line; an op's regions tell for them."""
+    open_ops: list[str] = []
+    for line in to_text(kernel, locations=True).splitlines():
+        match = _LOCATION.match(line)
+        if match is None:
+            if line.endswith("{") and not line.lstrip().startswith("}"):
+                open_ops.append(line.removesuffix("{").strip())
+            continue
+        text, location = match.group(1).strip(), Location(match.group(2), int(match.group(3)))
+        if text == "}":
+            yield open_ops.pop(), location
+        elif text != "yield":
+            yield text, location
+
+
+def _cell(lines: list[str]) -> str:
+    return "<br>".join(f"`{line}`" for line in lines)
+
+
+if __name__ == "__main__":
+    machine = ptx_machine()
+    sys.stdout.write(side_by_side(find(sys.argv[1]).trace(machine), machine))

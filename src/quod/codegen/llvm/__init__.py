@@ -1,0 +1,1 @@
+"""LLVM IR, for processors."""

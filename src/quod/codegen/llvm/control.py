@@ -1,0 +1,212 @@
+"""LLVM control flow: branches where all lanes agree, masks where they may not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.kernel.ir import Block, Op
+from quod.kernel.value import Value
+
+if TYPE_CHECKING:
+    from quod.codegen.llvm.emitter import BodyEmitter
+
+
+def emit_control(body: BodyEmitter, op: Op) -> None:
+    """Emits an `if`, `for` or `while`."""
+    {"if": _emit_if, "for": _emit_for, "while": _emit_while}[op.name](body, op)
+
+
+def _masks(body: BodyEmitter) -> str:
+    return f"<{body.lanes} x i1>"
+
+
+def _combine(body: BodyEmitter, mask: str | None, condition: str) -> str:
+    if mask is None:
+        return condition
+    return body.fresh(f"and {_masks(body)} {mask}, {condition}")
+
+
+def _any(body: BodyEmitter, mask: str) -> str:
+    bits = body.fresh(f"bitcast {_masks(body)} {mask} to i{body.lanes}")
+    return body.fresh(f"icmp ne i{body.lanes} {bits}, 0")
+
+
+def _emit_if(body: BodyEmitter, op: Op) -> None:
+    (condition,) = op.operands
+    if body.is_varying(condition):
+        _emit_divergent_if(body, op, body.get(condition))
+        return
+    sides = [(body.new_label("then"), op.regions[0]), (body.new_label("else"), op.regions[1])]
+    merge = body.new_label("merge")
+    (then_label, _), (else_label, _) = sides
+    body.line(f"br i1 {body.get(condition)}, label %{then_label}, label %{else_label}")
+    incoming = []
+    for label, region in sides:
+        body.start(label)
+        values = body.emit_block(region, list(map(body.is_varying, op.results)))
+        incoming.append((values, body.label))
+        body.line(f"br label %{merge}")
+    body.start(merge)
+    for index, result in enumerate(op.results):
+        choices = ", ".join(f"[ {values[index]}, %{label} ]" for values, label in incoming)
+        body.names[result] = body.fresh(f"phi {body.type_of(result)} {choices}")
+
+
+def _emit_divergent_if(body: BodyEmitter, op: Op, condition: str) -> None:
+    outer = body.mask
+    then_region, else_region = op.regions
+    negated = body.fresh(f"xor {_masks(body)} {condition}, splat (i1 true)")
+    then_values = _emit_side(body, op, then_region, _combine(body, outer, condition))
+    else_values = None
+    if len(else_region.ops) > 1 or op.results:
+        else_values = _emit_side(body, op, else_region, _combine(body, outer, negated))
+    body.mask = outer
+    if else_values is None:
+        return
+    for result, a, b in zip(op.results, then_values, else_values, strict=True):
+        kind = body.type_of(result)
+        text = f"select {_masks(body)} {condition}, {kind} {a}, {kind} {b}"
+        body.names[result] = body.fresh(text)
+
+
+def _emit_side(body: BodyEmitter, op: Op, region: Block, mask: str) -> list[str]:
+    """One side of a divergent branch: skipped when no lane needs it."""
+    if len(region.ops) == 1:
+        return [body.get(value, varying=True) for value in region.yielded]
+    run, after = body.new_label("run"), body.new_label("after")
+    skipped_from = body.label
+    body.line(f"br i1 {_any(body, mask)}, label %{run}, label %{after}")
+    body.start(run)
+    body.mask = mask
+    values = body.emit_block(region, [True] * len(op.results))
+    ran_from = body.label
+    body.line(f"br label %{after}")
+    body.start(after)
+    merged = []
+    for result, value in zip(op.results, values, strict=True):
+        choices = f"[ {value}, %{ran_from} ], [ zeroinitializer, %{skipped_from} ]"
+        merged.append(body.fresh(f"phi {body.type_of(result, varying=True)} {choices}"))
+    return merged
+
+
+class _Phis:
+    """The carried values of a loop, whose next values are known only after its body."""
+
+    def __init__(
+        self, body: BodyEmitter, carried: tuple[Value, ...], initial: list[str], before: str
+    ) -> None:
+        self._body = body
+        self._carried = carried
+        self._initial = initial
+        self._before = before
+        self._lines = []
+        for value in carried:
+            body.names[value] = body.reserve()
+            self._lines.append(body.line(""))
+
+    def close(self, following: list[str], latch: str) -> None:
+        for line, value, first, then in zip(
+            self._lines, self._carried, self._initial, following, strict=True
+        ):
+            body = self._body
+            text = (
+                f"{body.names[value]} = phi {body.type_of(value)} "
+                f"[ {first}, %{self._before} ], [ {then}, %{latch} ]"
+            )
+            body.patch(line, text)
+
+
+def _following(
+    body: BodyEmitter, carried: tuple[Value, ...], region: Block, active: str | None
+) -> list[str]:
+    """The next carried values; a lane that has left the loop keeps the ones it left with."""
+    values = []
+    yielded = body.emit_block(region, list(map(body.is_varying, carried)))
+    for value, name in zip(carried, yielded, strict=True):
+        if active is not None:
+            kind = body.type_of(value)
+            old = body.names[value]
+            name = body.fresh(f"select {_masks(body)} {active}, {kind} {name}, {kind} {old}")
+        values.append(name)
+    return values
+
+
+def _emit_for(body: BodyEmitter, op: Op) -> None:
+    start, stop, step = op.operands[:3]
+    (region,) = op.regions
+    index, carried = region.arguments[0], region.arguments[1:]
+    divergent = body.is_varying(index)
+    initial = [
+        body.get(value, varying=body.is_varying(argument))
+        for value, argument in zip((start, *op.operands[3:]), region.arguments, strict=True)
+    ]
+    bound = body.get(stop, varying=divergent)
+    by = body.get(step, varying=divergent)
+    outer = body.mask
+    header, inside, leave = (body.new_label(hint) for hint in ("head", "body", "done"))
+    before = body.label
+    body.line(f"br label %{header}")
+    body.start(header)
+    phis = _Phis(body, region.arguments, initial, before)
+    code = "slt" if index.type.kind == "signed" else "ult"
+    kind = body.type_of(index)
+    active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
+    below = body.fresh(f"icmp {code} {kind} {body.names[index]}, {bound}")
+    if active is None:
+        running, now = below, None
+    else:
+        now = body.fresh(f"and {_masks(body)} {active}, {below}")
+        running = _any(body, now)
+        body.mask = now
+    body.line(f"br i1 {running}, label %{inside}, label %{leave}")
+    body.start(inside)
+    following = _following(body, carried, region, now)
+    advanced = body.fresh(f"add {kind} {body.names[index]}, {by}")
+    phis.close([advanced, *following], body.label)
+    if active is not None:
+        first = outer or "splat (i1 true)"
+        text = f"{active} = phi {_masks(body)} [ {first}, %{before} ], [ {now}, %{body.label} ]"
+        body.patch(active_line, text)
+    body.line(f"br label %{header}")
+    body.start(leave)
+    body.mask = outer
+    for result, argument in zip(op.results, carried, strict=True):
+        body.names[result] = body.names[argument]
+
+
+def _emit_while(body: BodyEmitter, op: Op) -> None:
+    head, region = op.regions
+    divergent = body.is_varying(head.yielded[0])
+    initial = [
+        body.get(value, varying=body.is_varying(argument))
+        for value, argument in zip(op.operands, head.arguments, strict=True)
+    ]
+    outer = body.mask
+    header, inside, leave = (body.new_label(hint) for hint in ("head", "body", "done"))
+    before = body.label
+    body.line(f"br label %{header}")
+    body.start(header)
+    phis = _Phis(body, head.arguments, initial, before)
+    active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
+    if active is not None:
+        body.mask = active
+    (condition,) = body.emit_block(head, [divergent])
+    now = None
+    if active is None:
+        body.line(f"br i1 {condition}, label %{inside}, label %{leave}")
+    else:
+        now = body.fresh(f"and {_masks(body)} {active}, {condition}")
+        body.line(f"br i1 {_any(body, now)}, label %{inside}, label %{leave}")
+        body.mask = now
+    body.start(inside)
+    following = _following(body, head.arguments, region, now)
+    phis.close(following, body.label)
+    if active is not None:
+        first = outer or "splat (i1 true)"
+        text = f"{active} = phi {_masks(body)} [ {first}, %{before} ], [ {now}, %{body.label} ]"
+        body.patch(active_line, text)
+    body.line(f"br label %{header}")
+    body.start(leave)
+    body.mask = outer
+    for result, argument in zip(op.results, head.arguments, strict=True):
+        body.names[result] = body.names[argument]

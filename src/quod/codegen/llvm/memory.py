@@ -1,0 +1,456 @@
+"""LLVM rules of the ops that touch memory.
+
+Lanes that read consecutive places use one vector load. A lane that reads several consecutive
+64-bit words (a field element) loads them as one short vector, and the lanes' vectors are
+transposed in registers. Everything else is a gather or a scatter. Inactive lanes are masked, or
+sent to scratch memory where the access has no mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import PointerType, Type
+from quod.kernel.uniformity import Uniformity
+from quod.kernel.value import Value
+
+if TYPE_CHECKING:
+    from quod.codegen.llvm.emitter import BodyEmitter
+
+
+class LaneStrides:
+    """How much an index grows from one lane to the next, where that is a known constant."""
+
+    def __init__(self, uniformity: Uniformity) -> None:
+        self._uniformity = uniformity
+        self._known: dict[Value, int | None] = {}
+
+    def of(self, value: Value) -> int | None:
+        if not self._uniformity.is_varying(value):
+            return 0
+        if value not in self._known:
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def _find(self, value: Value) -> int | None:
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "local_id":
+            return 1
+        if op.name == "convert" and value.type.bits >= op.operands[0].type.bits:
+            return self.of(op.operands[0])
+        if op.name in ("add", "sub", "mul", "shl"):
+            a, b = (self.of(operand) for operand in op.operands)
+            if a is None or b is None:
+                return None
+            if op.name in ("add", "sub"):
+                return a + b if op.name == "add" else a - b
+            x, y = (operand.constant for operand in op.operands)
+            if op.name == "mul" and isinstance(y, int):
+                return a * y
+            if op.name == "mul" and isinstance(x, int):
+                return b * x
+            if op.name == "shl" and isinstance(y, int):
+                return a << y
+        return None
+
+
+def element_of(pointer: Value) -> Type:
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type.element
+
+
+def alignment(element: Type) -> int:
+    """What an address is sure to be a multiple of: arrays of words may begin at any word."""
+    return min(4, element.bytes)
+
+
+def memory_name(element: Type) -> str:
+    from quod.codegen.llvm.emitter import scalar_name
+
+    return "i8" if element is types.bool_ else scalar_name(element)
+
+
+def _index64(body: BodyEmitter, index: Value, *, varying: bool) -> str:
+    operand = body.get(index, varying=varying)
+    if index.type.bits == 64 or index.constant is not None:
+        if index.constant is not None and index.type.bits != 64:
+            return f"splat (i64 {index.constant})" if varying else str(index.constant)
+        return operand
+    wide = body.vector("i64") if varying else "i64"
+    return body.fresh(f"zext {body.type_of(index, varying=varying)} {operand} to {wide}")
+
+
+def scalar_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
+    element = memory_name(element_of(pointer))
+    at = _index64(body, index, varying=False)
+    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {at}")
+
+
+def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
+    element = memory_name(element_of(pointer))
+    base = f"{body.type_of(pointer)} {body.get(pointer)}"
+    at = _index64(body, index, varying=True)
+    return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {at}")
+
+
+def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
+    """One address of `count` elements a lane; an inactive lane's is scratch memory."""
+    element = memory_name(element_of(pointer))
+    stride = body.strides.of(index)
+    if body.mask is None and stride is not None and not body.is_varying(pointer):
+        lane0 = _index64_of_lane0(body, index)
+        base = body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {lane0}")
+        return [
+            body.fresh(f"getelementptr {element}, ptr {base}, i64 {lane * stride}")
+            for lane in range(body.lanes)
+        ]
+    addresses = _vector_addresses(body, pointer, index)
+    kind = body.vector("ptr")
+    if body.mask is not None:
+        elsewhere = body.splat_text(body.scratch(count * element_of(pointer).bytes), "ptr")
+        masks = body.vector("i1")
+        addresses = body.fresh(
+            f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
+        )
+    return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
+
+
+def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
+    kind = body.type_of(index, varying=True)
+    first = body.fresh(f"extractelement {kind} {body.get(index, varying=True)}, i64 0")
+    if index.type.bits == 64:
+        return first
+    return body.fresh(f"zext i32 {first} to i64")
+
+
+def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
+    """The address of lane 0 where lanes follow one another, from the first active lane's index.
+
+    An inactive lane's index may have wrapped around, so lane 0's own is not to be trusted.
+    """
+    element = memory_name(element_of(pointer))
+    kind = body.type_of(index, varying=True)
+    vector = body.get(index, varying=True)
+    if body.mask is None:
+        at = _index64_of_lane0(body, index)
+    else:
+        bits = f"i{body.lanes}"
+        mask = body.fresh(f"bitcast {body.vector('i1')} {body.mask} to {bits}")
+        body.module.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
+        narrow = body.fresh(f"call {bits} @llvm.cttz.{bits}({bits} {mask}, i1 true)")
+        lane = narrow if body.lanes == 64 else body.fresh(f"zext {bits} {narrow} to i64")
+        at = body.fresh(f"extractelement {kind} {vector}, i64 {lane}")
+        if index.type.bits != 64:
+            at = body.fresh(f"zext i32 {at} to i64")
+        at = body.fresh(f"sub i64 {at}, {lane}")
+    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {at}")
+
+
+def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying: bool) -> str:
+    """A stored value as the value that a load gives."""
+    if element in types.STORAGE:
+        target = body.vector("i32") if varying else "i32"
+        return body.fresh(f"zext {kind} {operand} to {target}")
+    if element is types.bool_:
+        target = body.vector("i1") if varying else "i1"
+        return body.fresh(f"trunc {kind} {operand} to {target}")
+    return operand
+
+
+def _narrow(body: BodyEmitter, value: Value, element: Type, *, varying: bool) -> str:
+    operand = body.get(value, varying=varying)
+    name = memory_name(element)
+    target = body.vector(name) if varying else name
+    if element in types.STORAGE:
+        return body.fresh(f"trunc {body.type_of(value, varying=varying)} {operand} to {target}")
+    if element is types.bool_:
+        return body.fresh(f"zext {body.type_of(value, varying=varying)} {operand} to {target}")
+    return operand
+
+
+def offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> str:
+    if offset == 0:
+        return base
+    return body.fresh(f"getelementptr {element}, ptr {base}, i64 {offset}")
+
+
+def _load(body: BodyEmitter, op: Op) -> None:
+    pointer, index = op.operands
+    element = element_of(pointer)
+    name, align = memory_name(element), alignment(element)
+    if not (body.is_varying(pointer) or body.is_varying(index)):
+        address = scalar_address(body, pointer, index)
+        for offset, result in enumerate(op.results):
+            place = offset_address(body, address, name, offset)
+            loaded = body.fresh(f"load {name}, ptr {place}, align {align}")
+            body.names[result] = _widen(body, element, name, loaded, varying=False)
+        return
+    kind = body.vector(name)
+    if len(op.results) > 1 and element.bits == 64 and body.lanes == 8:
+        _load_rows(body, op, name)
+        return
+    consecutive = body.strides.of(index) == 1 and not body.is_varying(pointer)
+    if consecutive and len(op.results) == 1:
+        address = _consecutive_address(body, pointer, index)
+        if body.mask is None:
+            loaded = body.fresh(f"load {kind}, ptr {address}, align {align}")
+        else:
+            loaded = _masked_load(body, kind, address, align)
+        body.names[op.results[0]] = _widen(body, element, kind, loaded, varying=True)
+        return
+    addresses = _vector_addresses(body, pointer, index)
+    for offset, result in enumerate(op.results):
+        places = offset_addresses(body, addresses, name, offset)
+        loaded = gather(body, kind, name, places, align)
+        body.names[result] = _widen(body, element, kind, loaded, varying=True)
+
+
+def offset_addresses(body: BodyEmitter, addresses: str, element: str, offset: int) -> str:
+    if offset == 0:
+        return addresses
+    return body.fresh(f"getelementptr {element}, {body.vector('ptr')} {addresses}, i64 {offset}")
+
+
+def _suffix(body: BodyEmitter, name: str) -> str:
+    return f"v{body.lanes}{ {'float': 'f32', 'double': 'f64'}.get(name, name) }"
+
+
+def mask_text(body: BodyEmitter) -> str:
+    return f"{body.vector('i1')} {body.mask or 'splat (i1 true)'}"
+
+
+def _masked_load(body: BodyEmitter, kind: str, address: str, align: int) -> str:
+    name = f"@llvm.masked.load.{_suffix(body, kind[1:-1].partition(' x ')[2])}.p0"
+    body.module.declare(f"{kind} {name}(ptr, i32, {body.vector('i1')}, {kind})")
+    return body.fresh(
+        f"call {kind} {name}(ptr {address}, i32 {align}, {mask_text(body)}, {kind} zeroinitializer)"
+    )
+
+
+def gather(body: BodyEmitter, kind: str, name: str, addresses: str, align: int) -> str:
+    """Loads a value from the address of each active lane."""
+    function = f"@llvm.masked.gather.{_suffix(body, name)}.v{body.lanes}p0"
+    pointers = body.vector("ptr")
+    body.module.declare(f"{kind} {function}({pointers}, i32, {body.vector('i1')}, {kind})")
+    return body.fresh(
+        f"call {kind} {function}({pointers} {addresses}, i32 {align}, {mask_text(body)}, "
+        f"{kind} zeroinitializer)"
+    )
+
+
+def scatter(body: BodyEmitter, name: str, values: str, addresses: str, align: int) -> None:
+    """Stores a value of each active lane at its address."""
+    kind, pointers = body.vector(name), body.vector("ptr")
+    function = f"@llvm.masked.scatter.{_suffix(body, name)}.v{body.lanes}p0"
+    body.module.declare(f"void {function}({kind}, {pointers}, i32, {body.vector('i1')})")
+    body.line(
+        f"call void {function}({kind} {values}, {pointers} {addresses}, i32 {align}, "
+        f"{mask_text(body)})"
+    )
+
+
+def _chunks(count: int) -> list[tuple[int, int]]:
+    """(start, size) of the 4-, 2- and 1-word pieces of a run of words."""
+    pieces, start = [], 0
+    while start < count:
+        size = next(size for size in (4, 2, 1) if start + size <= count)
+        pieces.append((start, size))
+        start += size
+    return pieces
+
+
+def _shuffle(body: BodyEmitter, kind: str, a: str, b: str, indices: list[int]) -> str:
+    mask = ", ".join(f"i32 {index}" for index in indices)
+    return body.fresh(f"shufflevector {kind} {a}, {kind} {b}, <{len(indices)} x i32> <{mask}>")
+
+
+_LOW_PAIRS = [0, 8, 2, 10, 4, 12, 6, 14]
+_HIGH_PAIRS = [1, 9, 3, 11, 5, 13, 7, 15]
+_LOW_QUADS = [0, 1, 8, 9, 4, 5, 12, 13]
+_HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
+
+
+def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
+    """Each lane's consecutive words as short vectors, transposed to one vector a word."""
+    pointer, index = op.operands
+    addresses = _lane_addresses(body, pointer, index, len(op.results))
+    full = f"<8 x {name}>"
+    for start, size in _chunks(len(op.results)):
+        results = op.results[start : start + size]
+        rows = []
+        for address in addresses:
+            place = offset_address(body, address, name, start)
+            kind = f"<{size} x {name}>"
+            rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
+        if size == 4:
+            words = _transpose_4(body, full, f"<4 x {name}>", rows)
+        elif size == 2:
+            words = _transpose_2(body, full, f"<2 x {name}>", rows)
+        else:
+            words = [_join(body, f"<1 x {name}>", rows)]
+        for result, word in zip(results, words, strict=True):
+            body.names[result] = word
+
+
+def _join(body: BodyEmitter, kind: str, parts: list[str]) -> str:
+    """Concatenates equal vectors."""
+    size = int(kind[1:].split()[0])
+    element = kind[1:-1].partition(" x ")[2]
+    while len(parts) > 1:
+        indices = list(range(2 * size))
+        vector = f"<{size} x {element}>"
+        parts = [
+            _shuffle(body, vector, parts[i], parts[i + 1], indices) for i in range(0, len(parts), 2)
+        ]
+        size *= 2
+    return parts[0]
+
+
+def _transpose_4(body: BodyEmitter, full: str, row: str, rows: list[str]) -> list[str]:
+    c = [_join(body, row, [rows[i], rows[i + 4]]) for i in range(4)]
+    low01, high01 = (_shuffle(body, full, c[0], c[1], m) for m in (_LOW_PAIRS, _HIGH_PAIRS))
+    low23, high23 = (_shuffle(body, full, c[2], c[3], m) for m in (_LOW_PAIRS, _HIGH_PAIRS))
+    return [
+        _shuffle(body, full, low01, low23, _LOW_QUADS),
+        _shuffle(body, full, high01, high23, _LOW_QUADS),
+        _shuffle(body, full, low01, low23, _HIGH_QUADS),
+        _shuffle(body, full, high01, high23, _HIGH_QUADS),
+    ]
+
+
+def _transpose_2(body: BodyEmitter, full: str, row: str, rows: list[str]) -> list[str]:
+    even = _join(body, row, rows[0::2])
+    odd = _join(body, row, rows[1::2])
+    return [_shuffle(body, full, even, odd, m) for m in (_LOW_PAIRS, _HIGH_PAIRS)]
+
+
+def _store(body: BodyEmitter, op: Op) -> None:
+    pointer, index, *values = op.operands
+    element = element_of(pointer)
+    name, align = memory_name(element), alignment(element)
+    address_varies = body.is_varying(pointer) or body.is_varying(index)
+    if not address_varies and not any(map(body.is_varying, values)):
+        address = scalar_address(body, pointer, index)
+        for offset, value in enumerate(values):
+            place = offset_address(body, address, name, offset)
+            stored = _narrow(body, value, element, varying=False)
+            body.line(f"store {name} {stored}, ptr {place}, align {align}")
+        return
+    kind = body.vector(name)
+    if len(values) > 1 and element.bits == 64 and body.lanes == 8 and address_varies:
+        _store_rows(body, pointer, index, values, name)
+        return
+    if len(values) == 1 and body.strides.of(index) == 1 and not body.is_varying(pointer):
+        address = _consecutive_address(body, pointer, index)
+        stored = _narrow(body, values[0], element, varying=True)
+        if body.mask is None:
+            body.line(f"store {kind} {stored}, ptr {address}, align {align}")
+        else:
+            function = f"@llvm.masked.store.{_suffix(body, name)}.p0"
+            body.module.declare(f"void {function}({kind}, ptr, i32, {body.vector('i1')})")
+            body.line(
+                f"call void {function}({kind} {stored}, ptr {address}, i32 {align}, "
+                f"{mask_text(body)})"
+            )
+        return
+    addresses = varying_addresses(body, pointer, index)
+    for offset, value in enumerate(values):
+        places = offset_addresses(body, addresses, name, offset)
+        scatter(body, name, _narrow(body, value, element, varying=True), places, align)
+
+
+def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
+    """A vector of addresses even where every lane's is the same."""
+    if body.is_varying(pointer) or body.is_varying(index):
+        return _vector_addresses(body, pointer, index)
+    return body.splat_text(scalar_address(body, pointer, index), "ptr")
+
+
+def _store_rows(
+    body: BodyEmitter, pointer: Value, index: Value, values: list[Value], name: str
+) -> None:
+    addresses = _lane_addresses(body, pointer, index, len(values))
+    full = f"<8 x {name}>"
+    for start, size in _chunks(len(values)):
+        words = [body.get(value, varying=True) for value in values[start : start + size]]
+        if size == 4:
+            rows = _rows_of_4(body, full, words)
+        elif size == 2:
+            rows = _rows_of_2(body, full, words)
+        else:
+            rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(8)]
+        for address, row in zip(addresses, rows, strict=True):
+            place = offset_address(body, address, name, start)
+            body.line(f"store <{size} x {name}> {row}, ptr {place}, align 4")
+
+
+def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
+    rows = [""] * 8
+    for parity, pairs in enumerate((_LOW_PAIRS, _HIGH_PAIRS)):
+        first = _shuffle(body, full, words[0], words[1], pairs)
+        second = _shuffle(body, full, words[2], words[3], pairs)
+        for half, quads in enumerate((_LOW_QUADS, _HIGH_QUADS)):
+            both = _shuffle(body, full, first, second, quads)
+            lane = parity + 2 * half
+            rows[lane] = _shuffle(body, full, both, "poison", [0, 1, 2, 3])
+            rows[lane + 4] = _shuffle(body, full, both, "poison", [4, 5, 6, 7])
+    return rows
+
+
+def _rows_of_2(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
+    rows = [""] * 8
+    for parity, pairs in enumerate((_LOW_PAIRS, _HIGH_PAIRS)):
+        both = _shuffle(body, full, words[0], words[1], pairs)
+        for pair in range(4):
+            rows[parity + 2 * pair] = _shuffle(body, full, both, "poison", [2 * pair, 2 * pair + 1])
+    return rows
+
+
+def _prefetch(body: BodyEmitter, op: Op) -> None:
+    pointer, index = op.operands
+    body.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    if body.is_varying(pointer) or body.is_varying(index):
+        addresses = _lane_addresses(body, pointer, index, 1)
+    else:
+        addresses = [scalar_address(body, pointer, index)]
+    element = memory_name(element_of(pointer))
+    size, count = element_of(pointer).bytes, op.attributes["count"]
+    # The first element of each line, and the last element, which may begin one more.
+    places = sorted({*range(0, count, max(1, 64 // size)), count - 1})
+    for address in addresses:
+        for place in places:
+            line = offset_address(body, address, element, place)
+            body.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+
+
+def _pointer_cast(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = body.get(op.operands[0])
+
+
+def _pointer_add(body: BodyEmitter, op: Op) -> None:
+    pointer, index = op.operands
+    if body.is_varying(op.results[0]):
+        body.names[op.results[0]] = _vector_addresses(body, pointer, index)
+    else:
+        body.names[op.results[0]] = scalar_address(body, pointer, index)
+
+
+def _shared(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    name = memory_name(element_of(result))
+    body.names[result] = body.allocate(f"[{op.attributes['count']} x {name}]", 64)
+
+
+RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
+    "load": _load,
+    "store": _store,
+    "prefetch": _prefetch,
+    "pointer_cast": _pointer_cast,
+    "pointer_add": _pointer_add,
+    "shared": _shared,
+}

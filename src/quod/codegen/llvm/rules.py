@@ -1,0 +1,362 @@
+"""LLVM rules of the ops that compute values from values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import Type
+
+if TYPE_CHECKING:
+    from quod.codegen.llvm.emitter import BodyEmitter
+
+Rule = Callable[["BodyEmitter", Op], None]
+
+
+def constant_text(number: int | float | bool, type_: Type) -> str:
+    """A constant as LLVM writes it."""
+    if type_ is types.bool_:
+        return "true" if number else "false"
+    if type_.kind == "float":
+        # LLVM writes both float widths as the bits of a double.
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
+    return str(int(number))
+
+
+def _kind(op: Op) -> str:
+    return op.operands[0].type.kind
+
+
+def _binary(instruction: dict[str, str]) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        a, b = (body.get(operand, varying=varying) for operand in op.operands)
+        operand_type = body.type_of(op.operands[0], varying=varying)
+        body.names[result] = body.fresh(f"{instruction[_kind(op)]} {operand_type} {a}, {b}")
+
+    return rule
+
+
+def _same(instruction: str, floating: str = "") -> Rule:
+    return _binary(
+        {"unsigned": instruction, "signed": instruction, "bool": instruction, "float": floating}
+    )
+
+
+def _intrinsic(names: dict[str, str], extra: str = "") -> Rule:
+    """A call of an overloaded intrinsic; `extra` are trailing constant operands."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        kind = body.type_of(result, varying=varying)
+        name = f"@{names[_kind(op)]}.{mangled(kind)}"
+        arguments = [f"{kind} {body.get(operand, varying=varying)}" for operand in op.operands]
+        parameters = ", ".join([kind] * len(arguments) + (["i1"] if extra else []))
+        body.module.declare(f"{kind} {name}({parameters})")
+        text = ", ".join(arguments + ([extra] if extra else []))
+        body.names[result] = body.fresh(f"call {kind} {name}({text})")
+
+    return rule
+
+
+def mangled(kind: str) -> str:
+    """The suffix of an intrinsic's name for one type."""
+    if kind.startswith("<"):
+        count, _, element = kind[1:-1].partition(" x ")
+        return f"v{count}{mangled(element)}"
+    return {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind, kind)
+
+
+def _shift(instruction: dict[str, str]) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        kind = body.type_of(result, varying=varying)
+        a, amount = op.operands
+        if amount.constant is not None:
+            count = constant_text(int(amount.constant) & (amount.type.bits - 1), amount.type)
+            scalar = f"i{amount.type.bits}"
+            by = f"splat ({scalar} {count})" if varying and body.lanes > 1 else count
+        else:
+            bound = str(amount.type.bits - 1)
+            if varying and body.lanes > 1:
+                bound = f"splat (i{amount.type.bits} {bound})"
+            by = body.fresh(f"and {kind} {body.get(amount, varying=varying)}, {bound}")
+        text = f"{instruction[_kind(op)]} {kind} {body.get(a, varying=varying)}, {by}"
+        body.names[result] = body.fresh(text)
+
+    return rule
+
+
+def _compare(codes: dict[str, str]) -> Rule:
+    return _binary(
+        {kind: ("fcmp " if kind == "float" else "icmp ") + c for kind, c in codes.items()}
+    )
+
+
+def _not(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    kind = body.type_of(result)
+    ones = "true" if result.type is types.bool_ else "-1"
+    if body.is_varying(result) and body.lanes > 1:
+        ones = f"splat ({kind[1:-1].partition(' x ')[2]} {ones})"
+    body.names[result] = body.fresh(f"xor {kind} {body.get(a)}, {ones}")
+
+
+def _neg(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    kind = body.type_of(result)
+    if result.type.kind == "float":
+        body.names[result] = body.fresh(f"fneg {kind} {body.get(a)}")
+        return
+    zero = "zeroinitializer" if kind.startswith("<") else "0"
+    body.names[result] = body.fresh(f"sub {kind} {zero}, {body.get(a)}")
+
+
+def _select(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    condition, a, b = op.operands
+    varying = body.is_varying(result)
+    kind = body.type_of(result)
+    choose = f"{body.type_of(condition)} {body.get(condition)}"
+    x, y = body.get(a, varying=varying), body.get(b, varying=varying)
+    body.names[result] = body.fresh(f"select {choose}, {kind} {x}, {kind} {y}")
+
+
+def _division(text: str) -> Rule:
+    """Unsigned division with a defined result for a zero divisor."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        kind = body.type_of(result)
+        a, b = (body.get(operand, varying=varying) for operand in op.operands)
+        if result.type.kind == "float":
+            body.names[result] = body.fresh(f"fdiv {kind} {a}, {b}")
+            return
+        vector = kind.startswith("<")
+        scalar = f"i{result.type.bits}"
+        zero = "zeroinitializer" if vector else "0"
+        one = f"splat ({scalar} 1)" if vector else "1"
+        ones = f"splat ({scalar} -1)" if vector else "-1"
+        boolean = body.vector("i1") if vector else "i1"
+        is_zero = body.fresh(f"icmp eq {kind} {b}, {zero}")
+        safe = body.fresh(f"select {boolean} {is_zero}, {kind} {one}, {kind} {b}")
+        quotient = body.fresh(f"{text} {kind} {a}, {safe}")
+        otherwise = ones if text == "udiv" else a
+        chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {quotient}"
+        body.names[result] = body.fresh(chosen)
+
+    return rule
+
+
+def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
+    """Bits `shift` and up of a full product, truncated to `bits`."""
+    narrow = body.vector(f"i{bits}") if vector else f"i{bits}"
+    wide = body.vector(f"i{2 * bits}") if vector else f"i{2 * bits}"
+    x, y = (body.fresh(f"zext {narrow} {value} to {wide}") for value in (a, b))
+    product = body.fresh(f"mul nuw {wide} {x}, {y}")
+    by = f"splat (i{2 * bits} {shift})" if vector else str(shift)
+    high = body.fresh(f"lshr {wide} {product}, {by}")
+    return body.fresh(f"trunc {wide} {high} to {narrow}")
+
+
+def _mul_hi(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    varying = body.is_varying(result)
+    a, b = (body.get(operand, varying=varying) for operand in op.operands)
+    bits = result.type.bits
+    body.names[result] = _wide_product(body, a, b, bits, varying and body.lanes > 1, bits)
+
+
+def _mul_wide(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    varying = body.is_varying(result)
+    narrow = body.vector("i32") if varying else "i32"
+    wide = body.vector("i64") if varying else "i64"
+    x, y = (
+        body.fresh(f"zext {narrow} {body.get(operand, varying=varying)} to {wide}")
+        for operand in op.operands
+    )
+    body.names[result] = body.fresh(f"mul nuw {wide} {x}, {y}")
+
+
+def _madd52(half: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        kind = body.type_of(result)
+        c, a, b = (body.get(operand, varying=varying) for operand in op.operands)
+        if body.module.ifma and varying:
+            name = f"@llvm.x86.avx512.vpmadd52{half}.uq.512"
+            body.module.declare(f"{kind} {name}({kind}, {kind}, {kind})")
+            body.names[result] = body.fresh(
+                f"call {kind} {name}({kind} {c}, {kind} {a}, {kind} {b})"
+            )
+            return
+        vector = varying and body.lanes > 1
+        low = f"splat (i64 {(1 << 52) - 1})" if vector else str((1 << 52) - 1)
+        x, y = (body.fresh(f"and {kind} {value}, {low}") for value in (a, b))
+        if half == "h":
+            part = _wide_product(body, x, y, 64, vector, 52)
+        else:
+            part = body.fresh(f"and {kind} {body.fresh(f'mul {kind} {x}, {y}')}, {low}")
+        body.names[result] = body.fresh(f"add {kind} {c}, {part}")
+
+    return rule
+
+
+def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: bool) -> Rule:
+    """Chains of `uadd.with.overflow`, which LLVM turns into add and adc."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        varying = any(body.is_varying(result) for result in op.results)
+        kind = body.type_of(op.results[0], varying=varying)
+        boolean = body.vector("i1") if varying else "i1"
+        operands = [body.get(operand, varying=varying) for operand in op.operands]
+        bits = op.results[0].type.bits
+        vector = varying and body.lanes > 1
+        if multiply:
+            a, b, *operands = operands
+            if multiply == "lo":
+                a = body.fresh(f"mul {kind} {a}, {b}")
+            else:
+                a = _wide_product(body, a, b, bits, vector, bits)
+        else:
+            a, *operands = operands
+        b, *rest = operands
+        total, overflow = _overflow(body, operation, kind, boolean, a, b)
+        if carry_in:
+            extended = body.fresh(f"zext {boolean} {rest[0]} to {kind}")
+            total, second = _overflow(body, operation, kind, boolean, total, extended)
+            overflow = body.fresh(f"or {boolean} {overflow}, {second}")
+        body.names[op.results[0]] = total
+        if carry_out:
+            body.names[op.results[1]] = overflow
+
+    return rule
+
+
+def _overflow(
+    body: BodyEmitter, operation: str, kind: str, boolean: str, a: str, b: str
+) -> tuple[str, str]:
+    name = f"@llvm.u{operation}.with.overflow.{mangled(kind)}"
+    pair = f"{{ {kind}, {boolean} }}"
+    body.module.declare(f"{pair} {name}({kind}, {kind})")
+    both = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
+    total = body.fresh(f"extractvalue {pair} {both}, 0")
+    return total, body.fresh(f"extractvalue {pair} {both}, 1")
+
+
+def _convert(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    source, target = a.type, result.type
+    from_type, to_type = body.type_of(a), body.type_of(result)
+    operand = body.get(a)
+    if target is types.bool_:
+        zero = "zeroinitializer" if from_type.startswith("<") else "0"
+        compare = f"fcmp une {from_type} {operand}, " if source.kind == "float" else (
+            f"icmp ne {from_type} {operand}, "
+        )  # fmt: skip
+        floating_zero = "0.0" if source.kind == "float" and zero == "0" else zero
+        body.names[result] = body.fresh(compare + floating_zero)
+        return
+    if target.kind == "float":
+        if source.kind == "float":
+            instruction = "fpext" if target.bits > source.bits else "fptrunc"
+        else:
+            instruction = "sitofp" if source.kind == "signed" else "uitofp"
+    elif source.kind == "float":
+        sign = "s" if target.kind == "signed" else "u"
+        name = f"@llvm.fpto{sign}i.sat.{mangled(to_type)}.{mangled(from_type)}"
+        body.module.declare(f"{to_type} {name}({from_type})")
+        body.names[result] = body.fresh(f"call {to_type} {name}({from_type} {operand})")
+        return
+    elif target.bits < source.bits:
+        instruction = "trunc"
+    elif target.bits == source.bits:
+        body.names[result] = operand
+        return
+    else:
+        instruction = "sext" if source.kind == "signed" else "zext"
+    body.names[result] = body.fresh(f"{instruction} {from_type} {operand} to {to_type}")
+
+
+def _bitcast(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    text = f"bitcast {body.type_of(a)} {body.get(a)} to {body.type_of(result)}"
+    body.names[result] = body.fresh(text)
+
+
+def _local_id(body: BodyEmitter, op: Op) -> None:
+    lanes = ", ".join(f"i32 {lane}" for lane in range(body.lanes))
+    body.names[op.results[0]] = f"<{lanes}>" if body.lanes > 1 else "0"
+
+
+def _workgroup_id(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = body.workgroup
+
+
+def _num_workgroups(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = "%groups32"
+
+
+def _barrier(body: BodyEmitter, op: Op) -> None:
+    """Nothing: the instances of a workgroup are the lanes of a vector and run in lockstep."""
+
+
+_LOGICAL = {"unsigned": "lshr", "signed": "ashr"}
+_LEFT = {"unsigned": "shl", "signed": "shl"}
+
+RULES: dict[str, Rule] = {
+    "add": _same("add", "fadd"),
+    "sub": _same("sub", "fsub"),
+    "mul": _same("mul", "fmul"),
+    "div": _division("udiv"),
+    "rem": _division("urem"),
+    "min": _intrinsic({"unsigned": "llvm.umin", "signed": "llvm.smin", "float": "llvm.minimum"}),
+    "max": _intrinsic({"unsigned": "llvm.umax", "signed": "llvm.smax", "float": "llvm.maximum"}),
+    "neg": _neg,
+    "fma": _intrinsic({"float": "llvm.fma"}),
+    "sqrt": _intrinsic({"float": "llvm.sqrt"}),
+    "and": _same("and"),
+    "or": _same("or"),
+    "xor": _same("xor"),
+    "not": _not,
+    "shl": _shift(_LEFT),
+    "shr": _shift(_LOGICAL),
+    "mul_hi": _mul_hi,
+    "mul_wide": _mul_wide,
+    "madd52_lo": _madd52("l"),
+    "madd52_hi": _madd52("h"),
+    "eq": _compare({"unsigned": "eq", "signed": "eq", "bool": "eq", "float": "oeq"}),
+    "ne": _compare({"unsigned": "ne", "signed": "ne", "bool": "ne", "float": "une"}),
+    "lt": _compare({"unsigned": "ult", "signed": "slt", "float": "olt"}),
+    "le": _compare({"unsigned": "ule", "signed": "sle", "float": "ole"}),
+    "select": _select,
+    "clz": _intrinsic({"unsigned": "llvm.ctlz"}, "i1 false"),
+    "ctz": _intrinsic({"unsigned": "llvm.cttz"}, "i1 false"),
+    "popcount": _intrinsic({"unsigned": "llvm.ctpop"}),
+    "add_cc": _carry("add", carry_in=False, carry_out=True),
+    "addc_cc": _carry("add", carry_in=True, carry_out=True),
+    "addc": _carry("add", carry_in=True, carry_out=False),
+    "sub_cc": _carry("sub", carry_in=False, carry_out=True),
+    "subc_cc": _carry("sub", carry_in=True, carry_out=True),
+    "subc": _carry("sub", carry_in=True, carry_out=False),
+    "mad_lo_cc": _carry("add", multiply="lo", carry_in=False, carry_out=True),
+    "madc_lo_cc": _carry("add", multiply="lo", carry_in=True, carry_out=True),
+    "mad_hi_cc": _carry("add", multiply="hi", carry_in=False, carry_out=True),
+    "madc_hi_cc": _carry("add", multiply="hi", carry_in=True, carry_out=True),
+    "madc_hi": _carry("add", multiply="hi", carry_in=True, carry_out=False),
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "local_id": _local_id,
+    "workgroup_id": _workgroup_id,
+    "num_workgroups": _num_workgroups,
+    "barrier": _barrier,
+}

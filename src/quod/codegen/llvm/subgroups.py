@@ -1,0 +1,81 @@
+"""LLVM rules of the ops in which the instances of a workgroup exchange values.
+
+They stand only where all instances come, so no mask is in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quod.codegen.llvm.memory import gather, memory_name
+from quod.kernel.ir import Op
+
+if TYPE_CHECKING:
+    from quod.codegen.llvm.emitter import BodyEmitter
+
+
+def _uniform(body: BodyEmitter, op: Op) -> None:
+    (value,), (result,) = op.operands, op.results
+    operand = body.get(value)
+    if body.is_varying(value):
+        operand = body.fresh(f"extractelement {body.type_of(value)} {operand}, i64 0")
+    body.names[result] = operand
+
+
+def _shuffle(body: BodyEmitter, op: Op) -> None:
+    """Through memory: the values of all lanes are stored, and each lane loads the one it takes."""
+    (value, lane), (result,) = op.operands, op.results
+    size = body.module.kernel.subgroup_size
+    if not body.is_varying(value) and not body.is_varying(result):
+        body.names[result] = body.get(value)
+        return
+    if not body.is_varying(result):
+        source = body.fresh(f"urem i32 {body.get(lane)}, {size}")
+        text = f"extractelement {body.type_of(value)} {body.get(value)}, i32 {source}"
+        body.names[result] = body.fresh(text)
+        return
+    scalar = memory_name(value.type)
+    kind, indices = body.vector(scalar), body.vector("i32")
+    room = body.allocate(f"[{body.lanes} x {scalar}]", 64)
+    body.line(f"store {kind} {body.get(value, varying=True)}, ptr {room}, align 64")
+    taken = body.get(lane, varying=True)
+    within = body.fresh(f"urem {indices} {taken}, splat (i32 {size})")
+    firsts = ", ".join(f"i32 {number // size * size}" for number in range(body.lanes))
+    source = body.fresh(f"add {indices} {within}, <{firsts}>")
+    places = body.fresh(f"getelementptr {scalar}, ptr {room}, {indices} {source}")
+    body.names[result] = gather(body, kind, scalar, places, value.type.bytes)
+
+
+def _ballot(body: BodyEmitter, op: Op) -> None:
+    (condition,), (result,) = op.operands, op.results
+    size, lanes = min(body.module.kernel.subgroup_size, body.lanes), body.lanes
+    if not body.is_varying(condition):
+        ones = (1 << size) - 1
+        body.names[result] = body.fresh(f"select i1 {body.get(condition)}, i32 {ones}, i32 0")
+        return
+    bits = body.fresh(f"bitcast {body.vector('i1')} {body.get(condition)} to i{lanes}")
+    if not body.is_varying(result):
+        body.names[result] = _as_32_bits(body, bits, lanes)
+        return
+    kind, vector = body.vector("i32"), "poison"
+    for first in range(0, lanes, size):
+        part = body.fresh(f"lshr i{lanes} {bits}, {first}")
+        part = _as_32_bits(body, part, lanes)
+        part = body.fresh(f"and i32 {part}, {(1 << size) - 1}")
+        for lane in range(first, first + size):
+            vector = body.fresh(f"insertelement {kind} {vector}, i32 {part}, i64 {lane}")
+    body.names[result] = vector
+
+
+def _as_32_bits(body: BodyEmitter, bits: str, count: int) -> str:
+    if count == 32:
+        return bits
+    return body.fresh(f"{'zext' if count < 32 else 'trunc'} i{count} {bits} to i32")
+
+
+RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
+    "uniform": _uniform,
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+}

@@ -1,0 +1,1 @@
+"""PTX, for NVIDIA GPUs, and an interpreter of it."""

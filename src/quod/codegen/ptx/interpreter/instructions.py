@@ -1,0 +1,368 @@
+"""One decoder for each instruction that computes: opcode and operands to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quod.codegen.ptx.interpreter import arithmetic
+from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, bits_of
+from quod.codegen.ptx.interpreter.decode import (
+    Code,
+    Frame,
+    Operands,
+    assignment,
+    carry_assignment,
+    where,
+)
+from quod.codegen.ptx.interpreter.parse import Instruction
+
+Decoder = Callable[[Instruction, Operands], Code]
+
+_INTEGERS = ("u16", "u32", "u64", "s16", "s32", "s64")
+_CARRIED = ("u32", "u64", "s32", "s64")
+
+
+def _type_of(instruction: Instruction, allowed: tuple[str, ...]) -> tuple[str, list[str]]:
+    """The type that ends the opcode, and the modifiers before it."""
+    *modifiers, type_ = instruction.opcode[1:] or ("",)
+    if type_ not in allowed:
+        raise instruction.error("is no instruction that is known here")
+    return type_, modifiers
+
+
+def _refuse(instruction: Instruction, modifiers: list[str]) -> None:
+    if modifiers:
+        raise instruction.error(f"has a modifier .{modifiers[0]} that is not known here")
+
+
+def _plain(instruction: Instruction, operands: Operands) -> Code:
+    """Instructions of one type without modifiers."""
+    name = instruction.opcode[0]
+    allowed, make = arithmetic.ELEMENTWISE[name]
+    type_, modifiers = _type_of(instruction, allowed)
+    _refuse(instruction, modifiers)
+    # A count of bits is 32 bits wide, like the numbers that say where a bit field lies.
+    result = "u32" if name in ("clz", "popc") else type_
+    texts = instruction.operands
+    operands.count(len(texts) if len(texts) > 1 else 2)
+    sources = [operands.source(text, type_) for text in texts[1:3]]
+    if name == "bfe":
+        sources = [sources[0], *(operands.source(text, "u32") for text in texts[2:])]
+    elif name in ("bfi", "prmt"):
+        sources += [operands.source(text, "u32") for text in texts[3:]]
+    return assignment(operands.target(texts[0], result), make(type_), sources)
+
+
+def _rounded(
+    instruction: Instruction, operands: Operands, type_: str, modifiers: list[str]
+) -> Code:
+    """Arithmetic of floating-point numbers, rounded to nearest even."""
+    if modifiers != ["rn"]:
+        raise instruction.error(
+            "must round as .rn says, and do nothing else: without it the assembler may fuse it "
+            "with another"
+        )
+    texts = instruction.operands
+    operands.count({"sqrt": 2, "fma": 4, "mad": 4}.get(instruction.opcode[0], 3))
+    sources = [operands.source(text, type_) for text in texts[1:]]
+    evaluate = arithmetic.typed(arithmetic.ROUNDED[instruction.opcode[0]], type_)
+    return assignment(operands.target(texts[0], type_), evaluate, sources)
+
+
+def _sum(instruction: Instruction, operands: Operands) -> Code:
+    """add, sub, addc, subc, with .cc or without."""
+    name = instruction.opcode[0]
+    type_, modifiers = _type_of(instruction, (*_INTEGERS, "f32", "f64"))
+    if type_[0] == "f":
+        return _rounded(instruction, operands, type_, modifiers)
+    operands.count(3)
+    target = operands.target(instruction.operands[0], type_)
+    sources = [operands.source(text, type_) for text in instruction.operands[1:]]
+    writes, reads = modifiers == ["cc"], name[-1] == "c"
+    if not writes:
+        _refuse(instruction, modifiers)
+    if (writes or reads) and type_ not in _CARRIED:
+        raise instruction.error(f"has no carry of type {type_}")
+    subtracts = name.startswith("sub")
+    if not (writes or reads):
+        plain: Callable[[Any, Any], Any] = np.subtract if subtracts else np.add
+        return assignment(target, plain, sources)
+    evaluate: Any = {
+        (False, False, True): arithmetic.add_out,
+        (False, True, False): arithmetic.add_in,
+        (False, True, True): arithmetic.add_in_out,
+        (True, False, True): arithmetic.subtract_out,
+        (True, True, False): arithmetic.subtract_in,
+        (True, True, True): arithmetic.subtract_in_out,
+    }[subtracts, reads, writes]
+    return carry_assignment(
+        instruction, target, evaluate, sources, reads=reads, writes=writes,
+        kind="borrow" if subtracts else "carry",
+    )  # fmt: skip
+
+
+def _multiply(instruction: Instruction, operands: Operands) -> Code:
+    """mul, mad and madc."""
+    name = instruction.opcode[0]
+    type_, modifiers = _type_of(instruction, (*_INTEGERS, "f32", "f64"))
+    if type_[0] == "f":
+        return _rounded(instruction, operands, type_, modifiers)
+    half = modifiers.pop(0) if modifiers else ""
+    if half not in ("lo", "hi", "wide") or (half == "hi" and bits_of(type_) == 16):
+        raise instruction.error("is no product that is known here")
+    result = f"{type_[0]}{2 * bits_of(type_)}" if half == "wide" else type_
+    reads, writes = name == "madc", modifiers == ["cc"]
+    if not writes:
+        _refuse(instruction, modifiers)
+    operands.count(3 if name == "mul" else 4)
+    target = operands.target(instruction.operands[0], result)
+    sources = [operands.source(text, type_) for text in instruction.operands[1:3]]
+    if name == "mul":
+        if writes:
+            raise instruction.error("gives no carry")
+        return assignment(target, arithmetic.product(half, type_), sources)
+    sources.append(operands.source(instruction.operands[3], result))
+    if not (reads or writes):
+        return assignment(target, arithmetic.multiply_add(half, type_), sources)
+    if half == "wide" or type_ not in _CARRIED:
+        raise instruction.error("gives no carry")
+    evaluate = arithmetic.multiply_add_carry(half, type_, reads, writes)
+    return carry_assignment(
+        instruction, target, evaluate, sources, reads=reads, writes=writes, kind="carry"
+    )
+
+
+def _divide(instruction: Instruction, operands: Operands) -> Code:
+    if instruction.opcode[-1][0] == "f":
+        return _rounded(
+            instruction, operands, instruction.opcode[-1], list(instruction.opcode[1:-1])
+        )
+    return _plain(instruction, operands)
+
+
+def _float_only(instruction: Instruction, operands: Operands) -> Code:
+    type_, modifiers = _type_of(instruction, ("f32", "f64"))
+    return _rounded(instruction, operands, type_, modifiers)
+
+
+def _extreme(instruction: Instruction, operands: Operands) -> Code:
+    type_, modifiers = _type_of(instruction, (*_INTEGERS, "f32", "f64"))
+    propagate = modifiers == ["NaN"]
+    if not propagate:
+        _refuse(instruction, modifiers)
+    if propagate and type_ != "f32":
+        raise instruction.error(f"does not exist for {type_}")
+    operands.count(3)
+    evaluate = arithmetic.extreme(instruction.opcode[0] == "max", type_, propagate)
+    sources = [operands.source(text, type_) for text in instruction.operands[1:]]
+    return assignment(operands.target(instruction.operands[0], type_), evaluate, sources)
+
+
+def _shift(instruction: Instruction, operands: Operands) -> Code:
+    left = instruction.opcode[0] == "shl"
+    allowed = ("b16", "b32", "b64") if left else ("b16", "b32", "b64", *_INTEGERS)
+    type_, modifiers = _type_of(instruction, allowed)
+    _refuse(instruction, modifiers)
+    operands.count(3)
+    target, value, amount = instruction.operands
+    sources = [operands.source(value, type_), operands.source(amount, "u32")]
+    return assignment(operands.target(target, type_), arithmetic.shift(left, type_), sources)
+
+
+def _funnel_shift(instruction: Instruction, operands: Operands) -> Code:
+    type_, modifiers = _type_of(instruction, ("b32",))
+    if len(modifiers) != 2 or modifiers[0] not in "lr" or modifiers[1] not in ("wrap", "clamp"):
+        raise instruction.error("is no shift that is known here")
+    operands.count(4)
+    evaluate = arithmetic.funnel_shift(modifiers[0] == "l", modifiers[1] == "clamp")
+    sources = [operands.source(text, type_) for text in instruction.operands[1:]]
+    return assignment(operands.target(instruction.operands[0], type_), evaluate, sources)
+
+
+def _logic3(instruction: Instruction, operands: Operands) -> Code:
+    type_, modifiers = _type_of(instruction, ("b32",))
+    _refuse(instruction, modifiers)
+    operands.count(5)
+    *texts, table = instruction.operands
+    sources = [operands.source(text, type_) for text in texts[1:]]
+    evaluate = arithmetic.logic3(operands.number(table))
+    return assignment(operands.target(texts[0], type_), evaluate, sources)
+
+
+def _convert(instruction: Instruction, operands: Operands) -> Code:
+    if len(instruction.opcode) < 3:
+        raise instruction.error("needs two types")
+    *modifiers, to, source = instruction.opcode[1:]
+    known = (*_INTEGERS, "u8", "s8", "f32", "f64")
+    if to not in known or source not in known:
+        raise instruction.error("is no conversion that is known here")
+    rounding = modifiers.pop(0) if modifiers else None
+    _refuse(instruction, modifiers)
+    wanted: tuple[str | None, ...] = (None,)
+    if source[0] == "f" and to[0] != "f":
+        wanted = ("rzi", "rni")
+    elif to[0] == "f" and (source[0] != "f" or bits_of(to) < bits_of(source)):
+        wanted = ("rn",)
+    if rounding not in wanted:
+        raise instruction.error(f"must round as .{wanted[0]} says" if wanted[0] else "rounds not")
+    operands.count(2)
+    target = operands.loose_target(instruction.operands[0])
+    given = operands.loose_source(instruction.operands[1], source)
+    evaluate = arithmetic.convert(to, source, rounding)
+    wide = operands.slots.bits[target]
+    narrow, held = UNSIGNED[bits_of(source)], UNSIGNED[wide]
+    if operands.slots.bits[given] < bits_of(source) or wide < bits_of(to):
+        raise instruction.error("has a register that is too narrow")
+    if bits_of(to) == wide and operands.slots.bits[given] == bits_of(source):
+        return assignment(target, evaluate, [given])
+    signed = arithmetic.seen_as(f"s{wide}") if to[0] == "s" else held
+
+    def through(a: Array) -> Array:
+        value = evaluate(a.astype(narrow)).view(arithmetic.seen_as(to))
+        result: Array = value.astype(signed).view(held)
+        return result
+
+    return assignment(target, through, [given])
+
+
+def _move(instruction: Instruction, operands: Operands) -> Code:
+    known = ("pred", "b16", "b32", "b64", *_INTEGERS, "f32", "f64")
+    type_, modifiers = _type_of(instruction, known)
+    _refuse(instruction, modifiers)
+    operands.count(2)
+    target, source = instruction.operands
+    if target[0] == "{":
+        return _unpack(operands, type_, target, source)
+    slot = operands.target(target, type_)
+    if source[0] == "{":
+        return _pack(operands, type_, slot, source)
+    name, _, offset = source.partition("+")
+    if name in operands.slots.addresses:
+        # The address of a variable, or of a place in it.
+        address = operands.slots.addresses[name] + int(offset or 0)
+        return assignment(slot, lambda a: a, [operands.slots.constant(bits_of(type_), address)])
+    return assignment(slot, lambda a: a, [operands.source(source, type_)])
+
+
+def elements(text: str) -> list[str]:
+    """The parts of a vector operand {a, b}."""
+    return [part.strip() for part in text[1:-1].split(",")]
+
+
+def _pack(operands: Operands, type_: str, target: int, source: str) -> Code:
+    parts = elements(source)
+    bits = bits_of(type_) // len(parts)
+    sources = [operands.source(part, f"b{bits}") for part in parts]
+    wide = UNSIGNED[bits_of(type_)]
+
+    def evaluate(*given: Array) -> Array:
+        result = given[0].astype(wide)
+        for number, part in enumerate(given[1:], 1):
+            result = result | (part.astype(wide) << wide(number * bits))
+        return result
+
+    return assignment(target, evaluate, sources)
+
+
+def _unpack(operands: Operands, type_: str, target: str, source: str) -> Code:
+    parts = elements(target)
+    bits = bits_of(type_) // len(parts)
+    given = operands.source(source, type_)
+    targets = [None if part == "_" else operands.target(part, f"b{bits}") for part in parts]
+    wide, narrow = UNSIGNED[bits_of(type_)], UNSIGNED[bits]
+
+    def part_of(frame: Frame, number: int) -> Array:
+        moved = frame[given] >> wide(number * bits)
+        result: Array = moved.astype(narrow)
+        return result
+
+    def alone(frame: Frame, mask: Array) -> None:
+        made = [part_of(frame, number) for number in range(len(parts))]
+        for slot, value in zip(targets, made, strict=True):
+            if slot is not None:
+                frame[slot] = value
+
+    def masked(frame: Frame, mask: Array) -> None:
+        made = [part_of(frame, number) for number in range(len(parts))]
+        for slot, value in zip(targets, made, strict=True):
+            if slot is not None:
+                frame[slot] = where(mask, value, frame[slot])
+
+    return Code(alone, masked)
+
+
+def _select(instruction: Instruction, operands: Operands) -> Code:
+    type_, modifiers = _type_of(instruction, ("b16", "b32", "b64", *_INTEGERS, "f32", "f64"))
+    _refuse(instruction, modifiers)
+    operands.count(4)
+    target, a, b, condition = instruction.operands
+    sources = [
+        operands.source(condition, "pred"),
+        operands.source(a, type_),
+        operands.source(b, type_),
+    ]
+    return assignment(operands.target(target, type_), np.where, sources)
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor
+}  # fmt: skip
+
+
+def _compare(instruction: Instruction, operands: Operands) -> Code:
+    """setp, with a second predicate for the complement, and with a predicate to combine with."""
+    type_, modifiers = _type_of(instruction, ("b16", "b32", "b64", *_INTEGERS, "f32", "f64"))
+    evaluate = arithmetic.comparison(modifiers[0], type_) if modifiers else None
+    combine = _COMBINE.get(modifiers[1]) if len(modifiers) == 2 else None
+    if evaluate is None or len(modifiers) > 2 or (len(modifiers) == 2 and combine is None):
+        raise instruction.error("is no comparison that is known here")
+    operands.count(4 if combine else 3)
+    first, *rest = instruction.operands
+    sources = [operands.source(text, type_) for text in rest[:2]]
+    names = first.split("|")
+    targets = [operands.target(name.strip(), "pred") for name in names]
+    if combine is None and len(targets) == 1:
+        return assignment(targets[0], evaluate, sources)
+    negated = combine is not None and rest[2].startswith("!")
+    other = operands.source(rest[2].lstrip("!"), "pred") if combine else None
+
+    def made(frame: Frame) -> list[Array]:
+        holds = evaluate(*(frame[slot] for slot in sources))
+        results = [holds, ~holds][: len(targets)]
+        if combine is None or other is None:
+            return results
+        with_ = ~frame[other] if negated else frame[other]
+        return [combine(result, with_) for result in results]
+
+    def alone(frame: Frame, mask: Array) -> None:
+        for slot, value in zip(targets, made(frame), strict=True):
+            frame[slot] = value
+
+    def masked(frame: Frame, mask: Array) -> None:
+        for slot, value in zip(targets, made(frame), strict=True):
+            frame[slot] = where(mask, value, frame[slot])
+
+    return Code(alone, masked)
+
+
+COMPUTING: dict[str, Decoder] = {
+    **dict.fromkeys(arithmetic.ELEMENTWISE, _plain),
+    **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
+    **dict.fromkeys(("mul", "mad", "madc"), _multiply),
+    **dict.fromkeys(("fma", "sqrt"), _float_only),
+    "div": _divide,
+    "min": _extreme,
+    "max": _extreme,
+    "shl": _shift,
+    "shr": _shift,
+    "shf": _funnel_shift,
+    "lop3": _logic3,
+    "cvt": _convert,
+    "mov": _move,
+    "selp": _select,
+    "setp": _compare,
+}
+"""The decoders of the instructions that compute registers from registers."""

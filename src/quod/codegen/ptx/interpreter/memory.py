@@ -1,0 +1,182 @@
+"""Addresses of the PTX interpreter: 64-bit numbers that stand for a buffer and a byte in it.
+
+Each argument's array lies at an address of its own, far from the others, so that an access beyond
+it is seen. Shared memory is one buffer for all arrays that the text declares.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.codegen.ptx.interpreter.parse import Instruction, SharedArray
+from quod.kernel import types
+from quod.kernel.interpreter_copies import PendingCopies
+from quod.kernel.interpreter_memory import Buffer, Place, SharedBuffer
+from quod.kernel.ir import Location
+from quod.kernel.semantics import Array
+from quod.kernel.types import Type
+
+_ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
+_REACH = np.uint64(40)
+"""Bits of an address within its buffer; the bits above are the buffer's number, from 1 on."""
+
+SHARED_START = 1024
+"""Where shared memory begins, so that 0 is no address of it."""
+
+
+def global_address(number: int) -> int:
+    """The address of the array of argument `number`."""
+    return number + 1 << int(_REACH)
+
+
+def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
+    """The address of each shared array, and the bytes of all whose size is known.
+
+    The one whose size the launch says is the last.
+    """
+    addresses: dict[str, int] = {}
+    end = SHARED_START
+    for array in sorted(arrays, key=lambda array: array.size is None):
+        start = -(-end // array.alignment) * array.alignment
+        addresses[array.name] = start
+        end = start + (array.size or 0)
+    return addresses, end - SHARED_START
+
+
+class Memory:
+    """What the instances of the workgroups that run can reach."""
+
+    def __init__(
+        self, arrays: dict[int, Buffer], shared_bytes: int, granule: int, first_group: int,
+        groups: int, width: int,
+    ) -> None:  # fmt: skip
+        self._buffers = arrays
+        self.shared = SharedBuffer("shared memory", shared_bytes, granule, width, groups)
+        self._group = first_group
+        self._width = width
+        self._copies = PendingCopies(width * groups)
+        self._read_only: set[int] = set()
+        self._written: set[int] = set()
+
+    def place(self, location: Location) -> Place:
+        """Where an access stands, for its errors."""
+        return Place(location, self._group, self._width)
+
+    def _each(
+        self, instruction: Instruction, space: str, addresses: Array, lanes: Array
+    ) -> list[tuple[int, Buffer, Array, Array]]:
+        """Number, buffer, lanes and byte offsets of what each lane points to."""
+        if space == "shared":
+            offsets = addresses.astype(np.int64) - SHARED_START
+            return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes))]
+        numbers = (addresses >> _REACH).astype(np.int64)
+        offsets = (addresses & np.uint64((1 << 40) - 1)).astype(np.int64)
+        found = []
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            buffer = self._buffers.get(number - 1)
+            if buffer is None:
+                place = self.place(instruction.location)
+                address = int(addresses[here][0])
+                raise place.error(
+                    int(lanes[here][0]), f"points to {address:#x}, outside any buffer"
+                )
+            found.append((number, buffer, lanes[here], offsets[here]))
+        return found
+
+    def _inside(self, instruction: Instruction, offsets: Array, lanes: Array) -> Array:
+        if (offsets < 0).any():
+            lane = int(lanes[int(np.argmax(offsets < 0))])
+            place = self.place(instruction.location)
+            raise place.error(lane, "points before the beginning of shared memory")
+        return offsets
+
+    @staticmethod
+    def _aligned(
+        name: str, offsets: Array, lanes: Array, size: int, count: int, place: Place
+    ) -> None:
+        """A vector access begins at a multiple of all its bytes."""
+        unaligned = offsets % (size * count) != 0
+        if count > 1 and unaligned.any():
+            at = int(np.argmax(unaligned))
+            raise place.error(
+                int(lanes[at]),
+                f"accesses {count} words of {size} bytes at byte {offsets[at]} of {name}, which "
+                f"is not a multiple of {size * count}",
+            )
+
+    def load(
+        self, instruction: Instruction, space: str, addresses: Array, mask: Array,
+        bits: int, count: int, constant: bool,
+    ) -> list[Array]:  # fmt: skip
+        """`count` words of `bits` bits for each lane; what other lanes get is 0."""
+        lanes = np.flatnonzero(mask)
+        place, element = self.place(instruction.location), _ELEMENTS[bits]
+        results = [np.zeros(len(mask), f"u{bits // 8}") for _ in range(count)]
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
+            self._aligned(buffer.name, offsets, who, bits // 8, count, place)
+            if constant:
+                self._read_only.add(number)
+                self._check_constant(number, buffer, instruction.location)
+            parts = buffer.load(offsets, who, element, count, place)
+            for result, part in zip(results, parts, strict=True):
+                result[who] = part
+        return results
+
+    def store(
+        self, instruction: Instruction, space: str, addresses: Array, mask: Array,
+        bits: int, values: list[Array],
+    ) -> None:  # fmt: skip
+        """Stores words of `bits` bits for each lane."""
+        lanes = np.flatnonzero(mask)
+        place = self.place(instruction.location)
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
+            self._aligned(buffer.name, offsets, who, bits // 8, len(values), place)
+            self._note_written(space, number, buffer, instruction.location)
+            buffer.store(offsets, who, _ELEMENTS[bits], [value[who] for value in values], place)
+
+    def atomic(
+        self, instruction: Instruction, space: str, name: str, addresses: Array, mask: Array,
+        bits: int, values: list[Array],
+    ) -> Array:  # fmt: skip
+        """Changes one word for each lane in turn; gives what each found."""
+        lanes = np.flatnonzero(mask)
+        before = np.zeros(len(mask), f"u{bits // 8}")
+        place = self.place(instruction.location)
+        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
+            self._note_written(space, number, buffer, instruction.location)
+            given = [value[who] for value in values]
+            before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], given, place)
+        return before
+
+    def _note_written(self, space: str, number: int, buffer: Buffer, location: Location) -> None:
+        if space == "global":
+            self._written.add(number)
+            self._check_constant(number, buffer, location)
+
+    def _check_constant(self, number: int, buffer: Buffer, location: Location) -> None:
+        if number in self._read_only and number in self._written:
+            raise self.place(location).error(
+                0, f"or another loads from {buffer.name} with .nc, which the kernel stores to"
+            )
+
+    # --- asynchronous copies
+
+    def begin_copy(
+        self, instruction: Instruction, to: Array, start: Array, mask: Array, size: int
+    ) -> None:
+        """Copies `size` bytes, from global memory to shared memory, for each lane."""
+        lanes = np.flatnonzero(mask)
+        place = self.place(instruction.location)
+        targets = to.astype(np.int64) - SHARED_START
+        self._inside(instruction, targets[lanes], lanes)
+        for _, buffer, who, starts in self._each(instruction, "global", start[lanes], lanes):
+            self._copies.begin(
+                buffer, starts, self.shared, targets[who], who, types.u32, size // 4, place
+            )
+
+    def commit(self, mask: Array) -> None:
+        self._copies.commit(mask)
+
+    def wait(self, pending: int, mask: Array) -> None:
+        self._copies.wait(pending, mask)

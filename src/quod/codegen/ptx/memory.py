@@ -1,0 +1,285 @@
+"""PTX rules of the ops that touch memory.
+
+Consecutive elements are loaded and stored up to 16 bytes at a time where the address is known to
+be a multiple of as much; every buffer and every shared array begins at such a multiple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from quod.codegen.ptx.facts import MOST, power_of_two
+from quod.codegen.ptx.rules import Rule, register_kind
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Value
+
+if TYPE_CHECKING:
+    from quod.codegen.ptx.emitter import BodyEmitter
+
+WIDEST = 16
+"""Bytes of the widest access."""
+
+_LINE = 128  # bytes of a cache line
+_FURTHEST = 1 << 31  # beyond the offsets that an address operand takes
+
+
+def _pointer_type(pointer: Value) -> PointerType:
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type
+
+
+def _memory_suffix(element: Type) -> str:
+    """The type of an element in memory; a bool is a byte."""
+    if element.kind == "float":
+        return element.name
+    return f"u{8 * element.bytes}"
+
+
+class Address:
+    """A register with a byte offset; modulo the power of two `multiple`, the sum is `residue`."""
+
+    def __init__(self, register: str, offset: int, multiple: int, residue: int) -> None:
+        self._register = register
+        self._offset = offset
+        self._multiple = multiple
+        self._residue = residue
+
+    def text(self, further: int = 0) -> str:
+        """The operand `further` bytes on."""
+        offset = self._offset + further
+        return f"[{self._register}{offset:+d}]" if offset else f"[{self._register}]"
+
+    def multiple(self, further: int) -> int:
+        """The power of two known to divide the address `further` bytes on."""
+        return min(self._multiple, power_of_two(self._residue + further))
+
+
+def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value | None, int]:
+    """An index as a value that varies, if any, and a constant.
+
+    Addresses wrap as 64-bit sums do, those of shared memory as 32-bit sums; a sum of 32 bits that
+    indexes global memory is taken apart only if it cannot wrap.
+    """
+    constant = 0
+    while True:
+        number = index.constant
+        if number is not None:
+            return None, constant + int(number)
+        op = index.op
+        if op is not None and op.name == "convert" and op.operands[0].type is types.u32:
+            index = op.operands[0]
+            continue
+        if op is None or op.name != "add":
+            return index, constant
+        a, b = op.operands
+        if a.constant is not None:
+            a, b = b, a
+        if b.constant is None:
+            return index, constant
+        step = int(b.constant)
+        modular = index.type.bits == 64 or pointer.space == "shared"
+        if not modular and body.facts.maximum(a) + step >= 1 << 32:
+            return index, constant
+        if constant + step >= 1 << 24:
+            return index, constant
+        index, constant = a, constant + step
+
+
+def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
+    """A power of two and what an index is modulo it: wrapping does not change that."""
+    constant = 0
+    while True:
+        op = index.op
+        if op is not None and op.name == "convert" and op.operands[0].type is types.u32:
+            index = op.operands[0]
+        elif op is not None and op.name == "add" and op.operands[1].constant is not None:
+            index = op.operands[0]
+            constant += int(op.operands[1].constant)
+        elif index.constant is not None:
+            return MOST, constant + int(index.constant)
+        else:
+            return body.facts.multiple(index), constant
+
+
+def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bool) -> str:
+    """The address `index` elements of `size` bytes after `base`."""
+    at = body.get(index)
+    if shared:
+        if index.type.bits == 64:
+            at = body.shared_result("r", "cvt.u32.u64", at)
+        if size == 1:
+            return body.shared_result("r", "add.u32", f"{base}, {at}")
+        return body.shared_result("r", "mad.lo.u32", f"{at}, {size}, {base}")
+    if index.type.bits == 32:
+        return body.shared_result("rd", "mad.wide.u32", f"{at}, {size}, {base}")
+    if size > 1:
+        at = body.shared_result("rd", "shl.b64", f"{at}, {size.bit_length() - 1}")
+    return body.shared_result("rd", "add.u64", f"{base}, {at}")
+
+
+def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
+    """Where pointer[index] is."""
+    kind = _pointer_type(pointer)
+    size, shared = kind.element.bytes, kind.space == "shared"
+    base = body.get(pointer)
+    step, residue = _residue(body, index)
+    multiple = min(body.facts.multiple(pointer), step * size)
+    rest, constant = _split(body, kind, index)
+    offset = constant * size
+    if rest is not None:
+        base = _scaled(body, base, rest, size, shared=shared)
+    if offset >= _FURTHEST:
+        register, name = ("r", "add.u32") if shared else ("rd", "add.u64")
+        base = body.shared_result(register, name, f"{base}, {offset}")
+        offset = 0
+    return Address(base, offset, multiple, residue * size)
+
+
+def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
+    """(first, count) of the accesses that a run of elements is made of."""
+    first = 0
+    while first < count:
+        known = address.multiple(first * size)
+        most = min(known // size, WIDEST // size, count - first)
+        width = 4 if most >= 4 else 2 if most >= 2 else 1
+        yield first, width
+        first += width
+
+
+def _load(body: BodyEmitter, op: Op) -> None:
+    pointer, index = op.operands
+    kind = _pointer_type(pointer)
+    element = kind.element
+    address = address_of(body, pointer, index)
+    suffix = _memory_suffix(element)
+    register = "r" if element is types.bool_ else register_kind(element)
+    for first, width in _pieces(address, len(op.results), element.bytes):
+        registers = [body.new(register) for _ in range(width)]
+        vector, target = _vector(registers)
+        place = address.text(first * element.bytes)
+        body.line(f"ld.{kind.space}{vector}.{suffix} {target}, {place};")
+        for result, loaded in zip(op.results[first : first + width], registers, strict=True):
+            if element is types.bool_:
+                body.define(result, "setp.ne.u32", f"{loaded}, 0")
+            else:
+                body.names[result] = loaded
+
+
+def _vector(registers: list[str]) -> tuple[str, str]:
+    """The modifier and the operand of an access to several elements."""
+    if len(registers) == 1:
+        return "", registers[0]
+    return f".v{len(registers)}", f"{{{', '.join(registers)}}}"
+
+
+def _store(body: BodyEmitter, op: Op) -> None:
+    pointer, index, *values = op.operands
+    kind = _pointer_type(pointer)
+    element = kind.element
+    address = address_of(body, pointer, index)
+    suffix = _memory_suffix(element)
+    if element is types.bool_:
+        stored = [body.fresh("r", "selp.b32", f"1, 0, {body.get(value)}") for value in values]
+    else:
+        stored = [body.register(value) for value in values]
+    for first, width in _pieces(address, len(values), element.bytes):
+        vector, source = _vector(stored[first : first + width])
+        place = address.text(first * element.bytes)
+        body.line(f"st.{kind.space}{vector}.{suffix} {place}, {source};")
+
+
+_ATOMICS = {
+    "atomic_add": "add.u", "atomic_max": "max.u", "atomic_min": "min.u", "atomic_or": "or.b",
+    "atomic_exchange": "exch.b", "atomic_compare_exchange": "cas.b",
+}  # fmt: skip
+
+
+def _atomic(body: BodyEmitter, op: Op) -> None:
+    pointer, index, *values = op.operands
+    (result,) = op.results
+    space = _pointer_type(pointer).space
+    place = address_of(body, pointer, index).text()
+    operands = ", ".join([place, *(body.register(value) for value in values)])
+    body.define(result, f"atom.{space}.{_ATOMICS[op.name]}{result.type.bits}", operands)
+
+
+def _fence(body: BodyEmitter, op: Op) -> None:
+    body.line("membar.gl;")
+
+
+def _copy_async(body: BodyEmitter, op: Op) -> None:
+    """16 bytes go past the first level of the cache, since each is read once."""
+    target, at, source, start = op.operands
+    body.require(op, (7, 0), 80)
+    size = _pointer_type(source).element.bytes * int(op.attributes["count"])
+    to = address_of(body, target, at).text()
+    from_ = address_of(body, source, start).text()
+    cache = "cg" if size == WIDEST else "ca"
+    body.line(f"cp.async.{cache}.shared.global {to}, {from_}, {size};")
+
+
+def _copy_async_commit(body: BodyEmitter, op: Op) -> None:
+    body.require(op, (7, 0), 80)
+    body.line("cp.async.commit_group;")
+
+
+def _copy_async_wait(body: BodyEmitter, op: Op) -> None:
+    body.require(op, (7, 0), 80)
+    body.line(f"cp.async.wait_group {op.attributes['pending']};")
+
+
+def _prefetch(body: BodyEmitter, op: Op) -> None:
+    """Into the second level of the cache; shared memory has none before it."""
+    pointer, index = op.operands
+    kind = _pointer_type(pointer)
+    if kind.space == "shared":
+        return
+    address = address_of(body, pointer, index)
+    last = (int(op.attributes["count"]) - 1) * kind.element.bytes
+    for place in sorted({*range(0, last + 1, _LINE), last}):
+        body.line(f"prefetch.global.L2 {address.text(place)};")
+
+
+def _pointer_cast(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = body.get(op.operands[0])
+
+
+def _pointer_add(body: BodyEmitter, op: Op) -> None:
+    """The multiple of the sum is left to the facts."""
+    pointer, index = op.operands
+    kind = _pointer_type(pointer)
+    shared, size = kind.space == "shared", kind.element.bytes
+    if index.constant is not None:
+        name = "add.u32" if shared else "add.u64"
+        text = f"{body.get(pointer)}, {int(index.constant) * size}"
+        body.define(op.results[0], name, text)
+        return
+    if index.op is not None and index.op.name == "convert":
+        source = index.op.operands[0]
+        index = source if source.type is types.u32 else index
+    base = body.get(pointer)
+    body.names[op.results[0]] = _scaled(body, base, index, size, shared=shared)
+
+
+def _shared(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    offset = body.module.place_shared(op)
+    body.define(result, "mov.u32", f"shared_memory+{offset}" if offset else "shared_memory")
+
+
+RULES: dict[str, Rule] = {
+    "load": _load,
+    "store": _store,
+    **dict.fromkeys(_ATOMICS, _atomic),
+    "fence": _fence,
+    "copy_async": _copy_async,
+    "copy_async_commit": _copy_async_commit,
+    "copy_async_wait": _copy_async_wait,
+    "prefetch": _prefetch,
+    "pointer_cast": _pointer_cast,
+    "pointer_add": _pointer_add,
+    "shared": _shared,
+}

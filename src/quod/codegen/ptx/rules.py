@@ -1,0 +1,478 @@
+"""PTX rules of the ops that compute values from values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quod.errors import KernelError
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Value
+
+if TYPE_CHECKING:
+    from quod.codegen.ptx.emitter import BodyEmitter
+
+Rule = Callable[["BodyEmitter", Op], None]
+
+_REGISTERS = {
+    types.bool_: "p", types.u8: "r", types.u16: "r", types.u32: "r", types.i32: "r",
+    types.u64: "rd", types.i64: "rd", types.f32: "f", types.f64: "fd",
+}  # fmt: skip
+
+REGISTER_TYPES = {"p": "pred", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
+"""The PTX type of each kind of register, by the letters that its names begin with."""
+
+_SUFFIXES = {
+    types.u32: "u32", types.u64: "u64", types.i32: "s32", types.i64: "s64", types.f32: "f32",
+    types.f64: "f64", types.bool_: "pred", types.u8: "u8", types.u16: "u16",
+}  # fmt: skip
+
+
+def register_kind(type_: Type) -> str:
+    """The kind of register that holds a value; addresses in shared memory have 32 bits."""
+    if isinstance(type_, PointerType):
+        return "rd" if type_.space == "global" else "r"
+    return _REGISTERS[type_]
+
+
+def suffix(type_: Type) -> str:
+    """The type as instructions name it."""
+    return _SUFFIXES[type_]
+
+
+def bits_suffix(type_: Type) -> str:
+    """The untyped bits as instructions name them."""
+    return REGISTER_TYPES[register_kind(type_)].replace("f", "b")
+
+
+def constant_text(number: int | float | bool, type_: Type) -> str:
+    """A constant as PTX writes it."""
+    if type_ is types.f32:
+        return f"0f{struct.unpack('<I', struct.pack('<f', number))[0]:08X}"
+    if type_ is types.f64:
+        return f"0d{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    return str(int(number))
+
+
+# --- arithmetic
+
+
+def _simple(instruction: str, floating: str = "") -> Rule:
+    """One instruction with the type of the result; another one for floats."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        result = op.results[0]
+        name = floating if result.type.kind == "float" else instruction
+        operands = ", ".join([body.get(operand) for operand in op.operands])
+        body.define(result, f"{name}.{_SUFFIXES[result.type]}", operands)
+
+    return rule
+
+
+def _bits(instruction: str) -> Rule:
+    """One instruction on bits or predicates."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        result = op.results[0]
+        operands = ", ".join([body.get(operand) for operand in op.operands])
+        body.define(result, f"{instruction}.{bits_suffix(result.type)}", operands)
+
+    return rule
+
+
+def _neg(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    signed = {"u32": "s32", "u64": "s64"}.get(suffix(result.type), suffix(result.type))
+    body.define(result, f"neg.{signed}", body.register(a))
+
+
+def _shift(left: bool) -> Rule:
+    """PTX clamps the amount, which is a u32; the language counts it modulo the width."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a, amount) = op.results, op.operands
+        width = result.type.bits
+        if amount.constant is not None:
+            by = str(int(amount.constant) % width)
+        else:
+            by = body.get(amount)
+            if amount.type.bits == 64:
+                by = body.fresh("r", "cvt.u32.u64", by)
+            by = body.fresh("r", "and.b32", f"{by}, {width - 1}")
+        name = f"shl.b{width}" if left else f"shr.{suffix(result.type)}"
+        body.define(result, name, f"{body.get(a)}, {by}")
+
+    return rule
+
+
+def _division(name: str) -> Rule:
+    """Division by zero gives no error, and a value that PTX does not specify."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a, b) = op.results, op.operands
+        kind = suffix(result.type)
+        if result.type.kind == "float":
+            body.define(result, f"div.rn.{kind}", f"{body.get(a)}, {body.get(b)}")
+            return
+        text = f"{body.get(a)}, {body.get(b)}"
+        if b.constant:
+            body.define(result, f"{name}.{kind}", text)
+            return
+        value = body.fresh(register_kind(result.type), f"{name}.{kind}", text)
+        zero = body.fresh("p", f"setp.eq.{kind}", f"{body.get(b)}, 0")
+        otherwise = "-1" if name == "div" else body.get(a)
+        chosen = f"selp.b{result.type.bits}"
+        body.define(result, chosen, f"{otherwise}, {value}, {zero}")
+
+    return rule
+
+
+def _extreme(name: str) -> Rule:
+    """IEEE 754-2019 `minimum` and `maximum` for floats: NaN wins, and -0 is below +0."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a, b) = op.results, op.operands
+        kind = suffix(result.type)
+        operands = f"{body.get(a)}, {body.get(b)}"
+        if result.type.kind != "float":
+            body.define(result, f"{name}.{kind}", operands)
+        elif result.type is types.f32 and body.module.architecture.capability >= 80:
+            body.define(result, f"{name}.NaN.f32", operands)
+        else:
+            _extreme_by_comparison(body, op, name)
+
+    return rule
+
+
+def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
+    """Equal numbers differ only in the sign of zero, and NaN makes any sum NaN."""
+    (result,), (a, b) = op.results, op.operands
+    kind, register = suffix(result.type), register_kind(result.type)
+    x, y = body.register(a), body.register(b)
+    bits = f"b{result.type.bits}"
+    first = body.fresh("p", f"setp.{'lt' if name == 'min' else 'gt'}.{kind}", f"{x}, {y}")
+    chosen = body.fresh(register, f"selp.{kind}", f"{x}, {y}, {first}")
+    equal = body.fresh("p", f"setp.eq.{kind}", f"{x}, {y}")
+    words = [body.fresh(bits_register(result.type), f"mov.{bits}", value) for value in (x, y)]
+    combined = body.fresh(
+        bits_register(result.type),
+        f"{'or' if name == 'min' else 'and'}.{bits}",
+        ", ".join(words),
+    )
+    zero = body.fresh(register, f"mov.{bits}", combined)
+    settled = body.fresh(register, f"selp.{kind}", f"{zero}, {chosen}, {equal}")
+    unordered = body.fresh("p", f"setp.nan.{kind}", f"{x}, {y}")
+    nan = body.fresh(register, f"add.rn.{kind}", f"{x}, {y}")
+    body.define(result, f"selp.{kind}", f"{nan}, {settled}, {unordered}")
+
+
+def bits_register(type_: Type) -> str:
+    """The kind of register for the bits of a type."""
+    return "r" if type_.bits == 32 else "rd"
+
+
+def _mul(body: BodyEmitter, op: Op) -> None:
+    result = op.results[0]
+    name = "mul.rn" if result.type.kind == "float" else "mul.lo"
+    operands = ", ".join([body.get(operand) for operand in op.operands])
+    body.define(result, f"{name}.{suffix(result.type)}", operands)
+
+
+def _mul_wide(body: BodyEmitter, op: Op) -> None:
+    a, b = op.operands
+    body.define(op.results[0], "mul.wide.u32", f"{body.get(a)}, {body.get(b)}")
+
+
+def _madd52(high: bool) -> Rule:
+    """Of factors below 2**52, one of them shifted by 12, the high word is bits 52 to 103."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        c, a, b = (body.get(operand) for operand in op.operands)
+        mask = (1 << 52) - 1
+        x, y = (body.fresh("rd", "and.b64", f"{value}, {mask}") for value in (a, b))
+        if high:
+            x = body.fresh("rd", "shl.b64", f"{x}, 12")
+            part = body.fresh("rd", "mul.hi.u64", f"{x}, {y}")
+        else:
+            product = body.fresh("rd", "mul.lo.u64", f"{x}, {y}")
+            part = body.fresh("rd", "and.b64", f"{product}, {mask}")
+        body.define(op.results[0], "add.u64", f"{c}, {part}")
+
+    return rule
+
+
+# --- comparison and choice
+
+
+def _compare(name: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a, b) = op.results, op.operands
+        if a.type is types.bool_:
+            different = f"{body.get(a)}, {body.get(b)}"
+            if name == "ne":
+                body.define(result, "xor.pred", different)
+            else:
+                body.define(result, "not.pred", body.fresh("p", "xor.pred", different))
+            return
+        code = "neu" if name == "ne" and a.type.kind == "float" else name
+        x = body.get(a)
+        if b.constant == 0 and a in body.borrow_masks:
+            # A borrow as a number is 0 where its mask is.
+            x = body.borrow_masks[a]
+        body.define(result, f"setp.{code}.{suffix(a.type)}", f"{x}, {body.get(b)}")
+
+    return rule
+
+
+def _select(body: BodyEmitter, op: Op) -> None:
+    (result,), (condition, a, b) = op.results, op.operands
+    c, x, y = body.get(condition), body.get(a), body.get(b)
+    if result.type is not types.bool_:
+        body.define(result, f"selp.{bits_or_float(result.type)}", f"{x}, {y}, {c}")
+        return
+    first = body.fresh("p", "and.pred", f"{c}, {x}")
+    second = body.fresh("p", "and.pred", f"{body.fresh('p', 'not.pred', c)}, {y}")
+    body.define(result, "or.pred", f"{first}, {second}")
+
+
+def bits_or_float(type_: Type) -> str:
+    """The type for moving a value: untyped bits, or the float that it is."""
+    return REGISTER_TYPES[register_kind(type_)]
+
+
+# --- counting bits
+
+
+def _count(name: str) -> Rule:
+    """The counts of 64-bit words are u32 in PTX."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a,) = op.results, op.operands
+        width = result.type.bits
+        operand = body.register(a)
+        if name == "ctz":
+            operand = body.fresh(register_kind(result.type), f"brev.b{width}", operand)
+        instruction = f"{'popc' if name == 'popcount' else 'clz'}.b{width}"
+        if width == 32:
+            body.define(result, instruction, operand)
+        else:
+            body.define(result, "cvt.u64.u32", body.fresh("r", instruction, operand))
+
+    return rule
+
+
+# --- carry chains
+
+# What CC.CF holds after a subtraction is, in the machine code that ptxas makes, the opposite of
+# what it holds after an addition: subc reads a borrow rightly, and addc reads its complement. So a
+# carry and a borrow are told apart, and changed into one another where they meet.
+
+
+def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
+    borrows = instruction == "sub"
+    made = "borrow" if borrows else "carry"
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        result = op.results[0]
+        operands = op.operands
+        kind = _SUFFIXES[result.type]
+        if carry_in:
+            *numbers, carry = operands
+            operands = tuple(numbers)
+            if body.get(carry) != made:
+                if not carry_out and instruction == "add":
+                    _add_borrow(body, op)
+                    return
+                _convert_flag(body, made)
+        flows = carry_out and op.results[1] in body.module.used_carries
+        if flows:
+            body.names[op.results[1]] = made
+        name = instruction
+        if carry_in:
+            name += "c"
+        name += half
+        if flows:
+            name += ".cc"
+        body.define(result, f"{name}.{kind}", ", ".join([body.get(value) for value in operands]))
+
+    return rule
+
+
+def _convert_flag(body: BodyEmitter, wanted: str) -> None:
+    """Makes CC.CF a carry where it is a borrow, and the reverse."""
+    if wanted == "carry":
+        mask = body.fresh("r", "subc.u32", "0, 0")
+        body.fresh("r", "add.cc.u32", f"{mask}, 1")
+    else:
+        number = body.fresh("r", "addc.u32", "0, 0")
+        body.fresh("r", "sub.cc.u32", f"0, {number}")
+
+
+def _add_borrow(body: BodyEmitter, op: Op) -> None:
+    """a + b + borrow: the borrow is taken as the mask 0 or all ones, and that subtracted."""
+    result = op.results[0]
+    a, b, _ = op.operands
+    kind, register = suffix(result.type), register_kind(result.type)
+    mask = body.fresh(register, f"subc.{kind}", "0, 0")
+    if a.constant == 0 and b.constant == 0:
+        body.define(result, f"neg.s{result.type.bits}", mask)
+        body.borrow_masks[result] = mask
+        return
+    total = body.fresh(register, f"add.{kind}", f"{body.get(a)}, {body.get(b)}")
+    body.define(result, f"sub.{kind}", f"{total}, {mask}")
+
+
+# --- conversions
+
+
+def _convert(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    source, target = a.type, result.type
+    to = suffix(target)
+    if target is source:
+        body.names[result] = body.get(a)
+    elif source is types.bool_:
+        one, zero = (constant_text(number, target) for number in (1, 0))
+        body.define(result, f"selp.{bits_or_float(target)}", f"{one}, {zero}, {body.get(a)}")
+    elif target is types.bool_:
+        code = "neu" if source.kind == "float" else "ne"
+        zero = constant_text(0, source)
+        body.define(result, f"setp.{code}.{suffix(source)}", f"{body.register(a)}, {zero}")
+    elif target.kind == "float":
+        exact = source is types.f32
+        rounding = "" if exact else ".rn"
+        body.define(result, f"cvt{rounding}.{to}.{suffix(source)}", body.register(a))
+    elif source.kind == "float":
+        _float_to_integer(body, a, result)
+    elif target.bits == source.bits:
+        body.names[result] = body.register(a)
+    elif target.bits < source.bits:
+        body.define(result, "cvt.u32.u64", body.register(a))
+    else:
+        extended = "cvt.s64.s32" if source.kind == "signed" else "cvt.u64.u32"
+        body.define(result, extended, body.register(a))
+
+
+def _float_to_integer(body: BodyEmitter, a: Value, result: Value) -> None:
+    """PTX clamps to the range; NaN gives 0 only from f32 to 32 bits."""
+    operand = body.register(a)
+    name = f"cvt.rzi.{suffix(result.type)}.{suffix(a.type)}"
+    if a.type is types.f32 and result.type.bits == 32:
+        body.define(result, name, operand)
+        return
+    number = body.fresh(register_kind(result.type), name, operand)
+    nan = body.fresh("p", f"setp.nan.{suffix(a.type)}", f"{operand}, {operand}")
+    body.define(result, f"selp.b{result.type.bits}", f"0, {number}, {nan}")
+
+
+def _bitcast(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    if register_kind(result.type) == register_kind(a.type):
+        body.names[result] = body.register(a)
+    else:
+        body.define(result, f"mov.b{result.type.bits}", body.register(a))
+
+
+def _uniform(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = body.register(op.operands[0])
+
+
+# --- where an instance is, and the others of its workgroup
+
+
+def _special(register: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        body.define(op.results[0], "mov.u32", register)
+
+    return rule
+
+
+def _barrier(body: BodyEmitter, op: Op) -> None:
+    body.line("bar.sync 0;")
+
+
+def _members(body: BodyEmitter, op: Op) -> str:
+    """The instances of a warp, as bits."""
+    size = body.module.machine.subgroup_size
+    if size != 32:
+        raise KernelError(
+            f"{op.location}: {op.name} for a subgroup of {size}, where a warp has 32 instances; "
+            "trace for quod.codegen.ptx.machine.ptx_machine()"
+        )
+    return f"0x{(1 << min(size, body.module.kernel.workgroup_size)) - 1:x}"
+
+
+def _shuffle(body: BodyEmitter, op: Op) -> None:
+    """A 64-bit value goes as two words. The lane counts modulo 32."""
+    (result,), (value, lane) = op.results, op.operands
+    members, at = _members(body, op), body.get(lane)
+    source = body.register(value)
+    if result.type.bits == 32:
+        body.define(result, "shfl.sync.idx.b32", f"{source}, {at}, 31, {members}")
+        return
+    low, high = body.new("r"), body.new("r")
+    body.line(f"mov.b64 {{{low}, {high}}}, {source};")
+    halves = [
+        body.fresh("r", "shfl.sync.idx.b32", f"{half}, {at}, 31, {members}") for half in (low, high)
+    ]
+    body.define(result, "mov.b64", f"{{{', '.join(halves)}}}")
+
+
+def _ballot(body: BodyEmitter, op: Op) -> None:
+    condition = body.get(op.operands[0])
+    body.define(op.results[0], "vote.sync.ballot.b32", f"{condition}, {_members(body, op)}")
+
+
+RULES: dict[str, Rule] = {
+    "add": _simple("add", "add.rn"),
+    "sub": _simple("sub", "sub.rn"),
+    "mul": _mul,
+    "div": _division("div"),
+    "rem": _division("rem"),
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "neg": _neg,
+    "fma": _simple("", "fma.rn"),
+    "sqrt": _simple("", "sqrt.rn"),
+    "and": _bits("and"),
+    "or": _bits("or"),
+    "xor": _bits("xor"),
+    "not": _bits("not"),
+    "shl": _shift(left=True),
+    "shr": _shift(left=False),
+    "mul_hi": _simple("mul.hi"),
+    "mul_wide": _mul_wide,
+    "madd52_lo": _madd52(high=False),
+    "madd52_hi": _madd52(high=True),
+    "eq": _compare("eq"),
+    "ne": _compare("ne"),
+    "lt": _compare("lt"),
+    "le": _compare("le"),
+    "select": _select,
+    "clz": _count("clz"),
+    "ctz": _count("ctz"),
+    "popcount": _count("popcount"),
+    "add_cc": _carry("add", carry_in=False, carry_out=True),
+    "addc_cc": _carry("add", carry_in=True, carry_out=True),
+    "addc": _carry("add", carry_in=True, carry_out=False),
+    "sub_cc": _carry("sub", carry_in=False, carry_out=True),
+    "subc_cc": _carry("sub", carry_in=True, carry_out=True),
+    "subc": _carry("sub", carry_in=True, carry_out=False),
+    "mad_lo_cc": _carry("mad", half=".lo", carry_in=False, carry_out=True),
+    "madc_lo_cc": _carry("mad", half=".lo", carry_in=True, carry_out=True),
+    "mad_hi_cc": _carry("mad", half=".hi", carry_in=False, carry_out=True),
+    "madc_hi_cc": _carry("mad", half=".hi", carry_in=True, carry_out=True),
+    "madc_hi": _carry("mad", half=".hi", carry_in=True, carry_out=False),
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "local_id": _special("%tid.x"),
+    "workgroup_id": _special("%ctaid.x"),
+    "num_workgroups": _special("%nctaid.x"),
+    "uniform": _uniform,
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    "barrier": _barrier,
+}

@@ -1,0 +1,1 @@
+"""WGSL, for any GPU through WebGPU."""

@@ -1,0 +1,301 @@
+"""From lowered IR to WGSL, the language of WebGPU's shaders (W3C, "WebGPU Shading Language").
+
+Here a module is put together: parameters, memory, device functions and the kernel itself; the
+statements of each are `wgsl_body`'s. Device functions stay functions: drivers compile them once, or
+inline them themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quod.codegen.wgsl.body import ATOMICS_OF_WGSL, CUT_SHORT, Body, Lines
+from quod.codegen.wgsl.lower import LoweredKernel, lower
+from quod.codegen.wgsl.machine import PORTABLE
+from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
+from quod.codegen.wgsl.rules import type_text
+from quod.errors import KernelError
+from quod.kernel import types
+from quod.kernel.ir import Function, Kernel, Op, walk
+from quod.kernel.machine import Machine
+from quod.kernel.registry import default_machines, emitters
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Value
+
+# WGSL allows 255 parameters of a function; one more is kept for none.
+_MOST_PARAMETERS = 250
+
+_SPACES = {"shared": "workgroup", "private": "private"}
+"""What WGSL calls the memory that an op declares."""
+
+_HEADER_LANES = "@builtin(local_invocation_index) local_id: u32"
+_HEADER_GROUP = "@builtin(workgroup_id) group: vec3<u32>"
+_HEADER_GRID = "@builtin(num_workgroups) grid: vec3<u32>"
+
+
+def emit(kernel: Kernel, machine: Machine) -> str:
+    """The WGSL of a traced kernel, as Tint takes it."""
+    return translate(kernel, machine, dialect="tint").text
+
+
+emitters["wgsl"] = emit
+# Unless told otherwise for every implementation of WebGPU.
+default_machines["wgsl"] = PORTABLE.machine
+
+
+def translate(
+    kernel: Kernel,
+    machine: Machine,
+    *,
+    dialect: Dialect,
+    bindings: Sequence[Binding] | None = None,
+) -> WgslModule:
+    """The WGSL of a traced kernel.
+
+    `bindings` has a row for each pointer parameter, in order, by default a binding each.
+    KernelError for what WGSL does not have, such as 64-bit floating point numbers.
+    """
+    lowered = lower(kernel, machine)
+    pointers = [
+        index
+        for index, argument in enumerate(kernel.block.arguments)
+        if isinstance(argument.type, PointerType)
+    ]
+    rows = tuple(bindings or (Binding(number) for number in range(len(pointers))))
+    if len(rows) != len(pointers):
+        raise KernelError(f"kernel {kernel.name} has {len(pointers)} pointers, not {len(rows)}")
+    return Emitter(kernel, lowered, machine, dialect, rows).run()
+
+
+class Emitter:
+    """Writes one module."""
+
+    def __init__(
+        self, source: Kernel, lowered: LoweredKernel, machine: Machine, dialect: Dialect,
+        rows: tuple[Binding, ...],
+    ) -> None:  # fmt: skip
+        self.source = source
+        self.machine = machine
+        self.watches_loops = machine.has("watched_loops")
+        self.dialect = dialect
+        self._kernel = lowered.kernel
+        self._rows = rows
+        self.arrays: dict[Value, tuple[str, str]] = {}
+        """The name of each array, and what comes before an index in it."""
+        self.atomic: set[Value] = set(lowered.atomic)
+        self.exchanges_storage = _exchanges_storage(lowered, rows)
+        """Whether instances may read from a buffer what others have stored there."""
+        self.structures: dict[tuple[str, ...], str] = {}
+        self.helpers: dict[str, str] = {}
+        self.function_names: dict[int, str] = {}
+        self._function_texts: list[Lines] = []
+        self._placed: dict[int, bool] = {}
+
+    def run(self) -> WgslModule:
+        fields, start = self._parameters()
+        declared = [op for op in self._kernel.block.ops if op.name in _SPACES]
+        for number, op in enumerate(declared):
+            self.arrays[op.results[0]] = (f"{op.name}{number}", "")
+        body = Body(self)
+        body.names.update(start)
+        body.emit_block(self._kernel.block)
+        lines = Lines()
+        self._head(lines, declared)
+        for text in self._function_texts:
+            lines.extend(text)
+        lines.add(f"@compute @workgroup_size({self.source.workgroup_size}, 1, 1)")
+        lines.add(f"fn main({_HEADER_LANES}, {_HEADER_GROUP}, {_HEADER_GRID}) {{")
+        # A grid in two dimensions may have some too many.
+        lines.add("  let group_id = group.y * grid.x + group.x;")
+        lines.add("  if (group_id >= parameters.words[0].x) { return; }")
+        lines.extend(body.lines)
+        if self.watches_loops:
+            lines.add(f"  if ({CUT_SHORT}) {{ atomicStore(&watch[{WATCH_WORD}], 1u); }}")
+        lines.add("}")
+        return WgslModule(
+            "\n".join(lines.texts) + "\n", "main", self.source.workgroup_size, self._rows,
+            self._storage, self._parameter_words, tuple(fields), self.dialect,
+            tuple(lines.locations),
+        )  # fmt: skip
+
+    def _parameters(self) -> tuple[list[Field], dict[Value, str]]:
+        """The fields of the parameter block, and how the lowered scalars are read from it."""
+        fields: list[Field] = []
+        names: dict[Value, str] = {}
+        word = 1
+        lowered = iter(self._kernel.block.arguments)
+        rows = iter(self._rows)
+        shared_bindings: dict[int, bool] = {}
+        for index, argument in enumerate(self.source.block.arguments):
+            if isinstance(argument.type, PointerType):
+                array, row = next(lowered), next(rows)
+                before = ""
+                if row.offset:
+                    fields.append(Field("offset", index, word, types.u32))
+                    before = f"{_word(word)} + "
+                    word += 1
+                self.arrays[array] = (f"buffer{row.number}", before)
+                shared_bindings[row.number] = (
+                    shared_bindings.get(row.number, False) or array in self.atomic
+                )
+                continue
+            fields.append(Field("value", index, word, argument.type))
+            for part in self._parts_of(argument.type, lowered):
+                names[part] = _parameter_text(part.type, word)
+                word += 2 if part.type in (types.u64, types.i64) else 1
+        self._binding_is_atomic = shared_bindings
+        for argument in self._kernel.block.arguments:
+            if argument in self.arrays:
+                name = self.arrays[argument][0]
+                if shared_bindings[int(name.removeprefix("buffer"))]:
+                    self.atomic.add(argument)
+        self._storage = max((row.number + 1 for row in self._rows), default=0)
+        self._parameter_words = -(-word // 4) * 4
+        return fields, names
+
+    def _parts_of(self, type_: Type, lowered: Iterable[Value]) -> list[Value]:
+        parts = iter(lowered)
+        first = next(parts)
+        if type_ in (types.u64, types.i64) and first.type is not type_:
+            return [first, next(parts)]
+        return [first]
+
+    def _head(self, lines: Lines, declared: list[Op]) -> None:
+        used = {
+            op.name
+            for block in (self._kernel.block, *(f.block for f in self._kernel.functions))
+            for op in walk(block)
+        }
+        lines.add(f"// Kernel {self.source.name}, written by Quod.")
+        if used & {"shuffle", "ballot"} and self.dialect == "tint":
+            lines.add("enable subgroups;")
+        lines.add(f"struct Parameters {{ words: array<vec4<u32>, {self._parameter_words // 4}> }}")
+        lines.add("@group(0) @binding(0) var<uniform> parameters: Parameters;")
+        for number in range(self._storage):
+            element = "atomic<u32>" if self._binding_is_atomic.get(number) else "u32"
+            lines.add(
+                f"@group(0) @binding({number + 1}) "
+                f"var<storage, read_write> buffer{number}: array<{element}>;"
+            )
+        if self.watches_loops:
+            lines.add("@group(1) @binding(0) var<storage, read_write> watch: array<atomic<u32>>;")
+            lines.add(f"var<private> {CUT_SHORT}: bool = false;")
+        for op in declared:
+            (array,) = op.results
+            element = "atomic<u32>" if array in self.atomic else "u32"
+            name, count = self.arrays[array][0], op.attributes["count"]
+            lines.add(f"var<{_SPACES[op.name]}> {name}: array<{element}, {count}>;")
+        if "uniform" in used:
+            lines.add("var<workgroup> agreed: u32;")
+        for members, name in self.structures.items():
+            inner = ", ".join(f"m{i}: {kind}" for i, kind in enumerate(members))
+            lines.add(f"struct {name} {{ {inner} }}")
+        for text in self.helpers.values():
+            lines.add(text)
+
+    def structure(self, members: tuple[str, ...]) -> str:
+        """The name of a structure with these members, m0 and so on."""
+        return self.structures.setdefault(members, f"Values{len(self.structures)}")
+
+    def helper(self, name: str, text: str) -> str:
+        """A function of the module that a rule needs; gives its name."""
+        self.helpers.setdefault(name, text)
+        return name
+
+    def function(self, function: Function, arrays: Sequence[Value]) -> str:
+        """The name of a device function, which is written when it is called first."""
+        key = id(function)
+        if key not in self.function_names:
+            clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)
+            name = f"f{len(self.function_names)}_{clean}"
+            self.function_names[key] = name
+            own = [a for a in function.block.arguments if isinstance(a.type, PointerType)]
+            for inner, array in zip(own, arrays, strict=True):
+                self.arrays[inner] = self.arrays[array]
+                if array in self.atomic:
+                    self.atomic.add(inner)
+            self._write_function(name, function)
+        return self.function_names[key]
+
+    def _write_function(self, name: str, function: Function) -> None:
+        body = Body(self)
+        scalars = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
+        lines = Lines(function.location)
+        packed = self.packed(scalars)
+        parameters = [f"words: array<u32, {len(packed)}>"] if packed else []
+        body.names.update({value: f"words[{i}]" for i, value in enumerate(packed)})
+        for value in scalars:
+            if value not in packed:
+                own = f"a{len(parameters)}"
+                parameters.append(f"{own}: {type_text(value.type)}")
+                body.names[value] = own
+        if self.needs_ids(function):
+            parameters += ["local_id: u32", "group_id: u32"]
+        body.emit_block(function.block)
+        results = [body.text_of(value) for value in function.block.yielded]
+        kinds = tuple(type_text(value.type) for value in function.block.yielded)
+        arrow = ""
+        if len(kinds) == 1:
+            arrow = f" -> {kinds[0]}"
+            body.lines.add(f"  return {results[0]};")
+        elif kinds:
+            made = self.structure(kinds)
+            arrow = f" -> {made}"
+            body.lines.add(f"  return {made}({', '.join(results)});")
+        lines.add(f"fn {name}({', '.join(parameters)}){arrow} {{")
+        lines.extend(body.lines)
+        lines.add("}")
+        self._function_texts.append(lines)
+
+    def needs_ids(self, function: Function) -> bool:
+        """Whether a function must be told where its instance is."""
+        key = id(function)
+        if key not in self._placed:
+            self._placed[key] = any(
+                op.name in ("local_id", "workgroup_id", "uniform")
+                or (op.name == "call" and self.needs_ids(op.attributes["function"]))
+                for op in walk(function.block)
+            )
+        return self._placed[key]
+
+    @staticmethod
+    def packed(scalars: Sequence[Value]) -> dict[Value, None]:
+        """The parameters, all words, that go in one array, where there are too many for WGSL."""
+        if len(scalars) <= _MOST_PARAMETERS:
+            return {}
+        return {value: None for value in scalars if value.type is types.u32}
+
+
+def _exchanges_storage(lowered: LoweredKernel, rows: Sequence[Binding]) -> bool:
+    kernel = lowered.kernel
+    pointers = [a for a in kernel.block.arguments if isinstance(a.type, PointerType)]
+    number = dict(zip(pointers, (row.number for row in rows), strict=True))
+    loaded: set[int] = set()
+    stored: set[int] = set()
+    for block in (kernel.block, *(function.block for function in kernel.functions)):
+        for op in walk(block):
+            if op.name in ("load", "store") or op.name in ATOMICS_OF_WGSL:
+                array = number.get(lowered.root(op.operands[0]))
+                if array is None:
+                    continue
+                if op.name != "store":
+                    loaded.add(array)
+                if op.name != "load":
+                    stored.add(array)
+    return bool(loaded & stored)
+
+
+def _word(word: int) -> str:
+    return f"parameters.words[{word // 4}].{'xyzw'[word % 4]}"
+
+
+def _parameter_text(type_: Type, word: int) -> str:
+    text = _word(word)
+    if type_ is types.u32:
+        return text
+    if type_ is types.bool_:
+        return f"({text} != 0u)"
+    if type_ in (types.u64, types.i64):
+        wide = f"(u64({text}) | (u64({_word(word + 1)}) << 32u))"
+        return wide if type_ is types.u64 else f"bitcast<i64>{wide}"
+    return f"bitcast<{type_text(type_)}>({text})"

@@ -1,0 +1,269 @@
+"""WGSL rules of the ops that compute values: an expression, and how strongly it binds."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quod.errors import KernelError
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.types import Type
+
+if TYPE_CHECKING:
+    from quod.codegen.wgsl.body import Body
+
+LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 4}
+"""How strongly kinds of expressions bind. WGSL shifts and masks atoms only."""
+
+Rule = Callable[["Body", Op], tuple[str, int]]
+
+_ATOM, _SUM, _PRODUCT = LEVELS["atom"], LEVELS["sum"], LEVELS["product"]
+
+_TYPES = {
+    types.bool_: "bool", types.u32: "u32", types.i32: "i32", types.f32: "f32", types.u64: "u64",
+    types.i64: "i64",
+}  # fmt: skip
+
+
+def type_text(type_: Type) -> str:
+    """A type as WGSL names it."""
+    return _TYPES[type_]
+
+
+def constant_text(number: int | float | bool, type_: Type) -> str:
+    """A constant as WGSL writes it."""
+    match type_:
+        case types.bool_:
+            return "true" if number else "false"
+        case types.u32:
+            return f"{int(number)}u"
+        case types.u64:
+            return f"{int(number)}lu"
+        case types.i32:
+            return f"{int(number)}i" if number >= 0 else f"i32({int(number)})"
+        case types.i64:
+            # The least number has no literal.
+            return f"{int(number)}li" if number >= 0 else f"(-{-(int(number) + 1)}li - 1li)"
+        case types.f32:
+            return _float_text(float(number))
+    raise KernelError(f"WGSL has no constants of type {type_}")
+
+
+def _float_text(number: float) -> str:
+    if math.isfinite(number) and not (number == 0 and math.copysign(1, number) < 0):
+        text = repr(float(number))
+        return f"{text}f" if number >= 0 else f"({text}f)"
+    # Not known to be constant, as WGSL has no constant infinity or NaN.
+    bits = struct.unpack("<I", struct.pack("<f", number))[0]
+    return f"bitcast<f32>({bits}u | (parameters.words[0].x & 0u))"
+
+
+def _infix(sign: str, level: int, left: int, right: int) -> Rule:
+    def rule(body: Body, op: Op) -> tuple[str, int]:
+        a, b = op.operands
+        return f"{body.text_of(a, left)} {sign} {body.text_of(b, right)}", level
+
+    return rule
+
+
+def _function(name: str) -> Rule:
+    def rule(body: Body, op: Op) -> tuple[str, int]:
+        return f"{name}({', '.join(body.text_of(o) for o in op.operands)})", _ATOM
+
+    return rule
+
+
+def _compare(sign: str) -> Rule:
+    return _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
+
+
+def _differs(body: Body, op: Op) -> tuple[str, int]:
+    if op.operands[0].type is types.f32:
+        # naga makes an ordered comparison of !=, which NaN fails.
+        return f"(!({_compare('==')(body, op)[0]}))", _ATOM
+    return _compare("!=")(body, op)
+
+
+def _negation(body: Body, op: Op) -> tuple[str, int]:
+    text = body.text_of(op.operands[0], _ATOM)
+    if op.operands[0].type in (types.u32, types.u64):
+        return f"(~{text} + {constant_text(1, op.operands[0].type)})", _ATOM
+    return f"(-{text})", _ATOM
+
+
+def _complement(body: Body, op: Op) -> tuple[str, int]:
+    sign = "!" if op.operands[0].type is types.bool_ else "~"
+    return f"({sign}{body.text_of(op.operands[0], _ATOM)})", _ATOM
+
+
+def _exclusive_or(body: Body, op: Op) -> tuple[str, int]:
+    if op.operands[0].type is types.bool_:
+        return _compare("!=")(body, op)
+    return _infix("^", LEVELS["bits"], _ATOM, _ATOM)(body, op)
+
+
+def _shift(sign: str) -> Rule:
+    def rule(body: Body, op: Op) -> tuple[str, int]:
+        value, amount = op.operands
+        text = body.text_of(value, _ATOM)
+        if amount.constant is not None:
+            return f"{text} {sign} {int(amount.constant) % value.type.bits}u", LEVELS["shift"]
+        by = body.text_of(amount, _ATOM)
+        if amount.type is not types.u32:
+            by = f"u32({by})"
+        return f"{text} {sign} ({by} & {value.type.bits - 1}u)", LEVELS["shift"]
+
+    return rule
+
+
+def _divide(sign: str) -> Rule:
+    """By zero WGSL gives the dividend, we all ones; remainders agree once the divisor is not 0."""
+
+    def rule(body: Body, op: Op) -> tuple[str, int]:
+        a, b = op.operands
+        if a.type.kind == "float" or b.constant:
+            return _infix(sign, _PRODUCT, _PRODUCT, _ATOM)(body, op)
+        kind = type_text(a.type)
+        one, zero = constant_text(1, a.type), constant_text(0, a.type)
+        otherwise = constant_text((1 << a.type.bits) - 1, a.type) if sign == "/" else "a"
+        name = body.module.helper(
+            f"{'divide' if sign == '/' else 'remainder'}_{kind}",
+            f"fn {'divide' if sign == '/' else 'remainder'}_{kind}(a: {kind}, b: {kind}) -> {kind} "
+            f"{{ return select(a {sign} select(b, {one}, b == {zero}), {otherwise}, b == {zero}); "
+            "}",
+        )
+        return f"{name}({body.text_of(a)}, {body.text_of(b)})", _ATOM
+
+    return rule
+
+
+def _extreme(name: str) -> Rule:
+    """Of floats NaN wins, and -0 is below +0; a compiler might drop a test by comparison."""
+
+    def rule(body: Body, op: Op) -> tuple[str, int]:
+        if op.operands[0].type is not types.f32:
+            return _function(name)(body, op)
+        # Floats in the order of their bits, as unsigned integers: the sign set is below.
+        helper = body.module.helper(
+            f"{name}_f32",
+            f"fn {name}_f32(a: f32, b: f32) -> f32 {{\n"
+            "  let p = bitcast<u32>(a);\n  let q = bitcast<u32>(b);\n"
+            "  if ((p & 0x7fffffffu) > 0x7f800000u) { return a; }\n"
+            "  if ((q & 0x7fffffffu) > 0x7f800000u) { return b; }\n"
+            "  let x = select(p | 0x80000000u, ~p, (p >> 31u) != 0u);\n"
+            "  let y = select(q | 0x80000000u, ~q, (q >> 31u) != 0u);\n"
+            f"  return select(b, a, x {'<' if name == 'min' else '>'} y);\n}}",
+        )
+        return f"{helper}({', '.join(body.text_of(o) for o in op.operands)})", _ATOM
+
+    return rule
+
+
+def _select(body: Body, op: Op) -> tuple[str, int]:
+    condition, a, b = op.operands
+    texts = (body.text_of(b), body.text_of(a), body.text_of(condition))
+    return f"select({', '.join(texts)})", _ATOM
+
+
+def _convert(body: Body, op: Op) -> tuple[str, int]:
+    (value,) = op.operands
+    source, target = value.type, op.attributes["type"]
+    text = body.text_of(value)
+    if target is types.bool_ and source is types.f32:
+        return f"(!({body.text_of(value, LEVELS['shift'])} == 0.0f))", _ATOM
+    if target is types.bool_:
+        return f"{body.text_of(value, LEVELS['shift'])} != {constant_text(0, source)}", LEVELS[
+            "compare"
+        ]
+    if source is types.bool_:
+        one, zero = constant_text(1, target), constant_text(0, target)
+        return f"select({zero}, {one}, {text})", _ATOM
+    if source is types.f32 and target.is_integer:
+        return f"{_from_float(body, target)}({text})", _ATOM
+    if source is types.i32 and target in (types.u64, types.i64):
+        # By way of the type that keeps the sign.
+        wide = f"i64({text})"
+        return (wide if target is types.i64 else f"bitcast<u64>({wide})"), _ATOM
+    if {source, target} <= {types.u32, types.i32, types.u64, types.i64}:
+        if source.bits == target.bits:
+            return f"bitcast<{type_text(target)}>({text})", _ATOM
+        if target is types.i32:
+            return f"bitcast<i32>(u32({text}))", _ATOM
+        if source is types.i64:
+            return f"u32(bitcast<u64>({text}))", _ATOM
+        return f"{type_text(target)}({text})", _ATOM
+    return f"{type_text(target)}({text})", _ATOM
+
+
+def _from_float(body: Body, target: Type) -> str:
+    """A function for numbers toward zero: the nearest end of the range if out of it, 0 for NaN."""
+    signed = target is types.i32
+    kind = "i32" if signed else "u32"
+    least, most = ("-2147483648", "2147483648") if signed else ("0", "4294967296")
+    ends = ("i32(-2147483648)", "2147483647i") if signed else ("0u", "4294967295u")
+    return body.module.helper(
+        f"{kind}_from_f32",
+        f"fn {kind}_from_f32(a: f32) -> {kind} {{\n"
+        f"  let p = bitcast<u32>(a);\n"
+        f"  if ((p & 0x7fffffffu) > 0x7f800000u) {{ return {kind}(0); }}\n"
+        f"  if (a >= {most}.0f) {{ return {ends[1]}; }}\n"
+        f"  if (a <= {least}.0f) {{ return {ends[0]}; }}\n"
+        f"  return {kind}(a);\n}}",
+    )
+
+
+def _bitcast(body: Body, op: Op) -> tuple[str, int]:
+    target = type_text(op.attributes["type"])
+    return f"bitcast<{target}>({body.text_of(op.operands[0])})", _ATOM
+
+
+def _text(text: str) -> Rule:
+    return lambda body, op: (text, _ATOM)
+
+
+def _shuffle(body: Body, op: Op) -> tuple[str, int]:
+    value, lane = op.operands
+    size = body.module.machine.subgroup_size
+    return f"subgroupShuffle({body.text_of(value)}, {body.text_of(lane, _ATOM)} % {size}u)", _ATOM
+
+
+def _ballot(body: Body, op: Op) -> tuple[str, int]:
+    return f"subgroupBallot({body.text_of(op.operands[0])}).x", _ATOM
+
+
+RULES: dict[str, Rule] = {
+    "add": _infix("+", _SUM, _SUM, _PRODUCT),
+    "sub": _infix("-", _SUM, _SUM, _PRODUCT),
+    "mul": _infix("*", _PRODUCT, _PRODUCT, _ATOM),
+    "div": _divide("/"),
+    "rem": _divide("%"),
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "neg": _negation,
+    "fma": _function("fma"),
+    "sqrt": _function("sqrt"),
+    "and": _infix("&", LEVELS["bits"], _ATOM, _ATOM),
+    "or": _infix("|", LEVELS["bits"], _ATOM, _ATOM),
+    "xor": _exclusive_or,
+    "not": _complement,
+    "shl": _shift("<<"),
+    "shr": _shift(">>"),
+    "eq": _compare("=="),
+    "ne": _differs,
+    "lt": _compare("<"),
+    "le": _compare("<="),
+    "select": _select,
+    "clz": _function("countLeadingZeros"),
+    "ctz": _function("countTrailingZeros"),
+    "popcount": _function("countOneBits"),
+    "local_id": _text("local_id"),
+    "workgroup_id": _text("group_id"),
+    "num_workgroups": _text("parameters.words[0].x"),
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    "convert": _convert,
+    "bitcast": _bitcast,
+}

@@ -1,0 +1,88 @@
+"""The process that compiles a kernel for another: what `compile_helpers` starts.
+
+It reads requests from standard input and writes replies to standard output, and ends with its
+parent, or when nothing was asked of it for a while.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import queue
+import signal
+import struct
+import sys
+import threading
+from typing import IO, Any
+
+from quod.kernel.machine import Machine
+
+_LENGTH = struct.Struct("<Q")
+_IDLE_SECONDS = 10.0
+
+Request = tuple[str, str, Machine, dict[str, Any]]
+"""A kernel's module and name, what it is traced for, and its static arguments."""
+
+
+def send(stream: IO[bytes], message: Any) -> None:
+    """Writes a message for `receive`."""
+    data = pickle.dumps(message)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """The next message, from a process of one's own only; EOFError if there will be none."""
+    header = stream.read(_LENGTH.size)
+    if len(header) < _LENGTH.size:
+        raise EOFError
+    return pickle.loads(stream.read(_LENGTH.unpack(header)[0]))
+
+
+def main() -> None:
+    """Serves requests until there are no more."""
+    # Ctrl-C is for the parent, which closes standard input when it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
+    replies = os.fdopen(os.dup(1), "wb")
+    # Whatever else prints must not get between the replies.
+    os.dup2(2, 1)
+    while True:
+        try:
+            request = requests.get(timeout=_IDLE_SECONDS)
+        except queue.Empty:
+            os._exit(0)
+        _serve(request, requests, replies)
+
+
+def _listen(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
+    while True:
+        try:
+            requests.put(receive(stream))
+        except BaseException:
+            # In the midst of a kernel, too, which nobody waits for.
+            os._exit(0)
+
+
+def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes]) -> None:
+    """First the key of the text; then, if the parent has no code of it, the code.
+
+    None for what cannot be compiled: the parent does it again, and its caller sees the error.
+    """
+    from quod.device.cpu import compiler as cpu_compiler
+
+    module, name, machine, static = request
+    try:
+        definition = getattr(importlib.import_module(module), name)
+        text = cpu_compiler.KernelText(definition, machine, static)
+        send(replies, text.key)
+        if requests.get():
+            send(replies, text.compile().pack())
+    except Exception:
+        send(replies, None)
+
+
+if __name__ == "__main__":
+    main()

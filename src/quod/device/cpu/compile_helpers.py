@@ -1,0 +1,192 @@
+"""Kernels compiled beside one another, with the help of other processes.
+
+A thread cannot help: Python traces one kernel at a time, and llvmlite lets one thread at a time
+into LLVM. So where a kernel is asked for while another is being compiled, and a processor is free,
+a process is started that compiles for this one (`compile_helper`). It ends by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from quod.device.cpu.compile_helper import receive, send
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+_MOST_HELPERS = 7
+"""Each takes about 100 MB and, to start, the time of a kernel."""
+
+# The same modules as here, wherever they come from.
+_START = """import sys; sys.path[:] = sys.argv[1:]
+from quod.device.cpu.compile_helper import main; main()"""
+
+
+Made = tuple[str, bytes]
+"""The key of a kernel's text, and its packed code."""
+
+
+class _Helper:
+    """One process; for use by one thread at a time. OSError if it cannot be started."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, *sys.path],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        # Nobody else waits for its end.
+        threading.Thread(target=self._process.wait, name="quod-helper", daemon=True).start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, request: bytes, stored: Callable[[str], bytes | None]) -> Made:
+        """See `compile_elsewhere`; EOFError, OSError or pickle.PickleError if it has failed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(request)
+        self._process.stdin.flush()
+        key = receive(self._process.stdout)
+        if key is None:
+            raise EOFError
+        found = stored(key)
+        send(self._process.stdin, found is None)
+        return key, receive(self._process.stdout) if found is None else found
+
+    def end(self) -> None:
+        """It is not waited for."""
+        self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                assert stream is not None
+                stream.close()
+
+
+class _Places:
+    """Where kernels may be compiled: in this process, one at a time, and in its helpers."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._condition = threading.Condition()
+        self._here_is_free = True
+        self._helpers: list[_Helper] = []
+        self._idle: list[_Helper] = []
+
+    @contextlib.contextmanager
+    def one(self, most: int) -> Iterator[_Helper | None]:
+        """A helper, or None for this process; waits while `most` places are in use."""
+        helper = self._take(most)
+        try:
+            yield helper
+        except BaseException:
+            # Also an interrupt: what it would say next is no answer to another request.
+            if helper is not None:
+                self.end(helper)
+            raise
+        finally:
+            with self._condition:
+                if helper is None:
+                    self._here_is_free = True
+                elif helper in self._helpers:
+                    self._idle.append(helper)
+                self._condition.notify()
+
+    def _take(self, most: int) -> _Helper | None:
+        with self._condition:
+            while not self._here_is_free:
+                while self._idle:
+                    helper = self._idle.pop()
+                    if helper.is_alive:
+                        return helper
+                    self._helpers.remove(helper)
+                if len(self._helpers) < min(most - 1, _MOST_HELPERS):
+                    with contextlib.suppress(OSError):
+                        self._helpers.append(_Helper())
+                        return self._helpers[-1]
+                self._condition.wait()
+            self._here_is_free = False
+            return None
+
+    def end(self, helper: _Helper) -> None:
+        """Counts on a helper no more."""
+        with self._condition:
+            if helper in self._helpers:
+                self._helpers.remove(helper)
+        helper.end()
+
+    def close(self) -> None:
+        """Ends all helpers."""
+        for helper in tuple(self._helpers):
+            if self._process == os.getpid():
+                self.end(helper)
+
+
+def compile_elsewhere(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
+    stored: Callable[[str], bytes | None], here: Callable[[], Made],
+) -> Made:  # fmt: skip
+    """A kernel's code, made in this process or in another.
+
+    `most` is how many kernels may be compiled at a time. A helper asks for the code of the text by
+    `stored` before it compiles. `here` does the same in this process, where no other kernel of this
+    function is being compiled at the time; also for a helper that has failed.
+    """
+    request = _request(definition, machine, static) if most > 1 else None
+    if request is None:
+        return here()
+    places = _places()
+    with places.one(most) as helper:
+        if helper is None:
+            return here()
+        with contextlib.suppress(EOFError, OSError, pickle.PickleError):
+            return helper.ask(request, stored)
+        places.end(helper)
+    return here()
+
+
+def _request(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> bytes | None:
+    """What a helper is asked; None for a kernel that another process cannot find."""
+    module = sys.modules.get(definition.function.__module__)
+    if getattr(module, definition.name, None) is not definition or not _can_start():
+        return None
+    import io
+
+    message = io.BytesIO()
+    try:
+        send(message, (definition.function.__module__, definition.name, machine, dict(static)))
+    except (pickle.PickleError, TypeError, AttributeError):
+        return None
+    return message.getvalue()
+
+
+def _can_start() -> bool:
+    """Whether there is an interpreter to start: a program that embeds one is none."""
+    name = os.path.basename(sys.executable or "").lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
+
+
+_all_places: _Places | None = None
+_making = threading.Lock()
+
+
+def _places() -> _Places:
+    """Those of this process, of which a forked one has none."""
+    global _all_places
+    found = _all_places
+    if found is None or found._process != os.getpid():
+        with _making:
+            found = _all_places
+            if found is None or found._process != os.getpid():
+                found = _all_places = _Places()
+                atexit.register(found.close)
+    return found

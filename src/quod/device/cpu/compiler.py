@@ -1,0 +1,190 @@
+"""Kernels to machine code for this processor, through the cache on disk.
+
+Two kinds of entries are kept. One is code by the text that it was compiled from. The other, for
+Quod's own kernels only, is the key of that entry by what the text follows from: the package's
+sources, the kernel and its static arguments. With it a later process neither traces nor emits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from quod.codegen.pointers import pointer_uses
+from quod.device.arguments import Argument, Signature, Slots
+from quod.device.cache import CompileCache, key_of
+from quod.device.compiled_code import (
+    CompiledCode,
+    KernelFacts,
+    look_up,
+    text_digest,
+    trace_key,
+)
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.compilations import compilations
+from quod.device.cpu.processor import host_processor, toolchain
+from quod.errors import KernelError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+
+SizeClass = tuple[int, ...]
+
+_SIZE_CLASSES = 256
+
+
+class CpuKernel:
+    """A kernel compiled for this processor.
+
+    `static` are the arguments that were fixed when it was traced.
+    """
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+        compiled: CompiledCode, code: llvm_jit.LoadedCode,
+    ) -> None:  # fmt: skip
+        self.name = definition.name
+        self.parameters = definition.parameters
+        self.lanes = machine.workgroup_size
+        self.static = dict(static)
+        self.stored = frozenset(compiled.facts.uses.stored)
+        self.shared_bytes = compiled.facts.shared_bytes
+        self.digest = compiled.facts.digest
+        self._seconds: dict[SizeClass, float] = {}
+        self.entry = code.entry
+        self._code = code
+        self._signature = Signature(self.name, self.parameters, compiled.facts.uses)
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Slots:
+        """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
+        return self._signature.pack(arguments)
+
+    @staticmethod
+    def size_class(groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
+        """Launches that take about as long: their numbers have as many bits."""
+        lengths = [argument.bit_length() for argument in arguments if isinstance(argument, int)]
+        return (groups.bit_length(), *lengths)
+
+    def expected_seconds(self, size: SizeClass) -> float | None:
+        """What launches of this size took; None before the first."""
+        return self._seconds.get(size)
+
+    def observe(self, size: SizeClass, seconds: float) -> None:
+        """Notes what a launch took: a rise counts at once, a fall by and by."""
+        if len(self._seconds) >= _SIZE_CLASSES:
+            self._seconds.clear()
+        before = self._seconds.get(size)
+        self._seconds[size] = seconds if before is None else max(seconds, (seconds + before) / 2)
+
+
+class KernelText:
+    """What LLVM is given of a kernel, and the key of its code; KernelError if it is wrong."""
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> None:
+        self._kernel, self._text = emit(definition, machine, static)
+        self.key = key_of("llvm text", self._text, toolchain())
+
+    def compile(self, cache: CompileCache | None = None) -> CompiledCode:
+        """Its code; KernelError, and the text kept in `cache`, if LLVM refuses it."""
+        kernel = self._kernel
+        try:
+            code = llvm_jit.compile_to_object(self._text)
+        except KernelError as error:
+            name = f"{kernel.name}-{self.key[:12]}.ll"
+            place = None if cache is None else cache.keep_text(name, self._text)
+            where = "" if place is None else f"; the text is in {place}"
+            raise KernelError(
+                f"kernel {kernel.name} ({kernel.location}): {error}{where}"
+            ) from error
+        facts = KernelFacts(
+            pointer_uses(kernel), kernel.shared_bytes, kernel.name, digest=text_digest(self._text)
+        )
+        return CompiledCode(facts, code)
+
+
+def is_known(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
+) -> bool:
+    """Whether the cache says where the code of a kernel is."""
+    known = trace_key(definition, machine, static, toolchain())
+    return known is not None and cache.get(known) is not None
+
+
+def build(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+    cache: CompileCache, threads: int = 1,
+) -> CpuKernel:  # fmt: skip
+    """The kernel, from the cache or compiled now; KernelError if it cannot be.
+
+    Of Quod's own kernels as many as there are `threads` are compiled at a time.
+    """
+    known = trace_key(definition, machine, static, toolchain())
+    stored = look_up(cache, known)
+    if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
+        return kernel
+    with compilations.one():
+        return _built(definition, machine, static, cache, known, threads)
+
+
+def _built(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+    cache: CompileCache, known: str | None, threads: int,
+) -> CpuKernel:  # fmt: skip
+    # A process that finds its code in the cache starts no other.
+    from quod.device.cpu.compile_helpers import Made, compile_elsewhere
+
+    loaded: list[CpuKernel] = []
+
+    def stored(key: str) -> bytes | None:
+        """The code of a text, if the cache has it and it can be linked."""
+        found = cache.get(key)
+        kernel = None if found is None else _loaded(definition, machine, static, found)
+        if kernel is not None:
+            loaded.append(kernel)
+        return None if kernel is None else found
+
+    def here() -> Made:
+        text = KernelText(definition, machine, static)
+        found = stored(text.key)
+        return text.key, text.compile(cache).pack() if found is None else found
+
+    if known is None:
+        key, packed = here()
+    else:
+        key, packed = compile_elsewhere(
+            definition, machine, static, most=threads, stored=stored, here=here
+        )
+    if not loaded:
+        compiled = CompiledCode.unpack(packed)
+        code = llvm_jit.LoadedCode(compiled.code, definition.name)
+        loaded.append(CpuKernel(definition, machine, static, compiled, code))
+        cache.put(key, packed)
+    if known is not None:
+        cache.put(known, key.encode())
+    return loaded[0]
+
+
+def emit(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> tuple[Kernel, str]:
+    """The kernel's IR and its text for LLVM on this processor."""
+    # A process that finds its code in the cache has no use for the emitter.
+    from quod.codegen.llvm import emitter as llvm
+
+    kernel = definition.trace(machine, **static)
+    return kernel, llvm.emit(kernel, machine, triple=host_processor().triple)
+
+
+def _loaded(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
+) -> CpuKernel | None:
+    """A kernel of a cache entry; None if the code cannot be linked, so that it is built anew."""
+    try:
+        compiled = CompiledCode.unpack(stored)
+        code = llvm_jit.LoadedCode(compiled.code, definition.name)
+    except (KernelError, ValueError, KeyError, struct.error):
+        return None
+    return CpuKernel(definition, machine, static, compiled, code)

@@ -1,0 +1,252 @@
+"""The CPU as a device: a workgroup is a vector, workgroups are spread over threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.device import host
+from quod.device.arguments import Argument, Slots
+from quod.device.buffer import HOST, Array, Buffer, check_same_size
+from quod.device.cache import CompileCache
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu.compiler import CpuKernel
+from quod.device.cpu.processor import host_processor
+from quod.device.cpu.workers import Job, WorkerPool
+from quod.device.kernel_table import KernelTable
+from quod.device.launched import note_launch
+from quod.device.memory import UNLIMITED, check_budget
+from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
+from quod.errors import DeviceError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from quod.device.cancellation import Cancellation
+    from quod.device.cpu.stream import CpuSubmission
+    from quod.device.protocol import CompiledKernel, Device
+    from quod.device.recording import Recording
+    from quod.device.stream import IdleStream
+    from quod.device.timeline import Stage, Timeline
+
+__all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
+
+STRATEGIES = ("ifma", "scalar")
+"""How field elements are held."""
+
+# Shared memory is on a worker's stack (`workers.STACK_BYTES`).
+_SHARED_BYTES = 4 << 20
+# A caller's own thread may have a small stack.
+_INLINE_SHARED_BYTES = 32 << 10
+# Handing work to workers takes 10 to 40 us; a launch that is known to be shorter than this runs on
+# the caller's thread.
+_INLINE_SECONDS = 50e-6
+# So does one that only one worker could work on, if it is over before Ctrl-C is missed: on the main
+# thread, whose stack is large everywhere.
+_INLINE_SECONDS_ALONE = 5e-3
+
+
+class CpuDevice:
+    """Runs kernels on this machine's processor.
+
+    `strategy` chooses how field elements are held: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
+    IFMA) or ``scalar`` (one lane of 64-bit limbs). By default it is what the processor has.
+    `threads` is how many threads compute, by default all that the process may use, and
+    `memory_budget` how many bytes plans may count on, by default what is free now.
+
+    Launches, compilations and allocations may come from several threads at once.
+    """
+
+    kind = "cpu"
+    name = "cpu"
+    unified = True
+    in_order = False
+    space = HOST
+
+    def __init__(
+        self,
+        *,
+        strategy: str | None = None,
+        threads: int | None = None,
+        cache: CompileCache | None = None,
+        memory_budget: int | None = None,
+    ) -> None:
+        processor = host_processor()
+        if strategy is None:
+            strategy = "ifma" if processor.has_ifma else "scalar"
+        if strategy not in STRATEGIES:
+            raise DeviceError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
+        if strategy == "ifma" and not processor.has_ifma:
+            raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
+        if threads is not None and threads < 1:
+            raise DeviceError(f"a device computes with at least one thread, not {threads}")
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        self.strategy = strategy
+        self.threads = threads or host.usable_threads()
+        self.memory_budget = memory_budget or host.available_memory_bytes()
+        self._cache = cache or CompileCache()
+        self._kernels: KernelTable[CpuKernel] = KernelTable()
+        self._pool = WorkerPool(self.threads)
+
+    @property
+    def lanes(self) -> int:
+        """Instances a workgroup of kernels that compute in field elements."""
+        return 8 if self.strategy == "ifma" else 1
+
+    @property
+    def largest_buffer(self) -> int:
+        """Bytes that a kernel reaches through one argument."""
+        return UNLIMITED
+
+    @property
+    def resident_lanes(self) -> int:
+        """Instances that keep all threads at work."""
+        return self.lanes * self.threads
+
+    @property
+    def multiprocessors(self) -> int:
+        """Threads that run workgroups."""
+        return self.threads
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        features = {"u64", "subgroup"}
+        if lanes == 8 and self.strategy == "ifma":
+            features.add("ifma52")
+        if lanes == 1:
+            features.add("carry")
+        return Machine(
+            "llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES,
+            subgroup_size=math.gcd(lanes, 32),
+        )  # fmt: skip
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> CpuKernel:
+        """The kernel for this processor, from memory, from disk, or compiled now.
+
+        `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
+        distinguishes them. Raises KernelError if the kernel is wrong.
+        """
+        lanes = self.lanes if lanes is None else lanes
+        machine = self.machine(lanes)
+        return self._kernels.get(
+            definition, lanes, static,
+            lambda: cpu_compiler.build(definition, machine, static, self._cache, self.threads),
+        )  # fmt: skip
+
+    def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
+        """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
+        machine = self.machine(self.lanes if lanes is None else lanes)
+        return cpu_compiler.is_known(definition, machine, static, self._cache)
+
+    def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
+        """The LLVM IR that `compile` compiles."""
+        machine = self.machine(self.lanes if lanes is None else lanes)
+        return cpu_compiler.emit(definition, machine, static)[1]
+
+    # --- memory
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory, zeroed unless told not to be; DeviceError if there is too little."""
+        return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
+
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes, which on the CPU is like any other."""
+        return Buffer.empty(nbytes).view(np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
+
+        An array that is not contiguous is copied, and one with a buffer to go into.
+        """
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        if into is None:
+            return source
+        check_same_size(source, into)
+        into.view(np.uint8)[:] = source.view(np.uint8)
+        return into
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        check_same_size(buffer, target)
+        target.view(np.uint8)[:] = buffer.view(np.uint8)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    # --- execution
+
+    def launch(self, kernel: CpuKernel, groups: int, *arguments: Argument) -> None:
+        """Runs `groups` workgroups and waits for them.
+
+        Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the
+        workgroups that were begun are finished, and what the kernel has stored until then is
+        undefined.
+        """
+        slots = kernel.pack(arguments)
+        note_launch(kernel)
+        self.execute(kernel, groups, slots, arguments)
+
+    def execute(
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]
+    ) -> None:
+        """A launch with its arguments packed."""
+        stop = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
+        if groups:
+            self._run(kernel, groups, slots, arguments, stop)
+
+    def _run(
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
+        stop: Cancellation | None,
+    ) -> None:  # fmt: skip
+        assert isinstance(kernel, CpuKernel)
+        workers = min(self.threads, groups)
+        size = kernel.size_class(groups, arguments)
+        expected = kernel.expected_seconds(size)
+        job = Job(kernel.entry, slots, arguments, groups, workers, expected)
+        alone = workers == 1 and threading.current_thread() is threading.main_thread()
+        if (
+            expected is not None
+            and expected < (_INLINE_SECONDS_ALONE if alone else _INLINE_SECONDS)
+            and kernel.shared_bytes <= _INLINE_SHARED_BYTES
+        ):
+            job.run_share()
+        else:
+            self._pool.run(job, workers, stop)
+        if job.cancelled:
+            raise DeviceError(f"the launch of {kernel.name} was stopped")
+        kernel.observe(size, job.seconds)
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's.
+
+        `name` is its track in a timeline.
+        """
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> CpuSubmission:
+        """Begins to run recorded work on a thread of its own; streams call it."""
+        from quod.device.cpu.stream import CpuSubmission
+
+        return CpuSubmission(self, recording, name, timeline, parent)
+
+    def close(self) -> None:
+        """Ends the worker threads. The device may be used again; it starts others then."""
+        self._pool.close()
+
+
+if TYPE_CHECKING:
+    _: Device[CpuKernel] = CpuDevice()

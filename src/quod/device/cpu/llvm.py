@@ -1,0 +1,142 @@
+"""LLVM IR text to machine code in this process, through llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+from typing import Any
+
+from quod.device.cpu.native_code import ExecutableMemory, arrange
+from quod.device.cpu.processor import HostProcessor, host_processor
+from quod.device.cpu.workers import EntryPoint
+from quod.errors import DeviceError, KernelError
+
+_SIGNATURE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)  # fmt: skip
+
+
+@functools.cache
+def _binding() -> Any:
+    try:
+        import llvmlite.binding as binding
+    except OSError as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise DeviceError(
+            f"LLVM could not be loaded ({reason}); allow more memory, or install llvmlite again"
+        ) from error
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+def ask_llvm() -> HostProcessor:
+    """The processor of this machine; `processor.host_processor` gives it without loading LLVM."""
+    binding = _binding()
+    features = binding.get_host_cpu_features()
+    return HostProcessor(
+        name=binding.get_host_cpu_name(),
+        features=frozenset(name for name, present in features.items() if present),
+        description=features.flatten(),
+        triple=binding.get_default_triple(),
+        llvm=".".join(map(str, binding.llvm_version_info)),
+    )
+
+
+@functools.cache
+def _target_machine(processor: HostProcessor) -> Any:
+    binding = _binding()
+    is_host = processor.triple == binding.get_default_triple()
+    if not is_host:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    target = binding.Target.from_triple(processor.triple)
+    return target.create_target_machine(
+        cpu=processor.name, features=processor.description, opt=2, reloc="pic", codemodel="small",
+        jit=is_host,
+    )  # fmt: skip
+
+
+def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
+    """The module, ready for the code generator, and its target machine."""
+    binding = _binding()
+    machine = _target_machine(processor)
+    try:
+        module = binding.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise KernelError(f"LLVM refuses the emitted code: {reason}") from error
+    # The tracer has folded, shared and dropped what can be. LLVM's usual passes take as long as
+    # its code generator, and reorder long products for the worse (docs/design/runtime.md).
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    tuning = binding.create_pipeline_tuning_options()
+    passes.run(module, binding.create_pass_builder(machine, tuning))
+    return module, machine
+
+
+def compile_to_object(text: str, *, processor: HostProcessor | None = None) -> bytes:
+    """An object file for a module's text, for this or a given processor.
+
+    Raises KernelError if LLVM refuses the text.
+    """
+    module, machine = _module(text, processor or host_processor())
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
+    """A processor's assembly for a module's text, for reading; KernelError as above."""
+    module, machine = _module(text, processor or host_processor())
+    listing: str = machine.emit_assembly(module)
+    return listing
+
+
+@functools.cache
+def _jit(processor: HostProcessor) -> Any:
+    # JITLink keeps the sections of an object together. The older linker maps each on its own, and
+    # where a GPU's driver has filled the address space they land too far apart for relocations.
+    return _binding().create_lljit_compiler(_target_machine(processor), use_jit_link=True)
+
+
+class LoadedCode:
+    """One object file in executable memory, alive as long as this object or its `entry` is.
+
+    Raises KernelError if it cannot be linked, DeviceError if memory cannot be made executable.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, code: bytes, symbol: str) -> None:
+        native = arrange(code, symbol)
+        memory: Any
+        if native is None:
+            memory, address = _linked(code, symbol, f"quod{next(self._numbers)}")
+        else:
+            try:
+                memory = ExecutableMemory(native)
+            except OSError as error:
+                raise DeviceError(f"kernel {symbol} cannot be loaded: {error.strerror}") from error
+            address = memory.entry
+        entry: Any = _SIGNATURE(address)
+        # Workers that were left behind hold the entry alone.
+        entry.memory = memory
+        self.entry: EntryPoint = entry
+
+
+def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
+    """What keeps code loaded that LLVM's linker has placed, and the address of a symbol in it."""
+    builder = _binding().JITLibraryBuilder()
+    builder.add_object_img(code)
+    builder.add_current_process()
+    builder.export_symbol(symbol)
+    try:
+        tracker = builder.link(_jit(host_processor()), library)
+        return tracker, tracker[symbol]
+    except (RuntimeError, KeyError) as error:
+        raise KernelError(f"the code of kernel {symbol} cannot be linked: {error}") from error

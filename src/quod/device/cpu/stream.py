@@ -1,0 +1,39 @@
+"""Recorded work on the CPU: a thread of its own runs the steps in their order.
+
+The thread only hands launches to the device's workers and copies memory, so the host's own work
+goes on beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quod.device.buffer import host_bytes
+from quod.device.recording import Copy, Fill, Launch, Recording
+from quod.device.thread_stream import ThreadSubmission
+from quod.device.timeline import Stage, Timeline
+
+if TYPE_CHECKING:
+    from quod.device.cpu.device import CpuDevice
+
+
+class CpuSubmission(ThreadSubmission):
+    """One run of a recording."""
+
+    def __init__(
+        self, device: CpuDevice, recording: Recording, name: str,
+        timeline: Timeline | None, parent: Stage | None,
+    ) -> None:  # fmt: skip
+        self._device = device
+        super().__init__(recording, name, timeline, parent)
+
+    def _launch(self, step: Launch) -> None:
+        self._device.execute(step.kernel, step.groups, step.packed, step.arguments)
+
+    def _copy(self, step: Copy) -> None:
+        host_bytes(step.target)[:] = host_bytes(step.source)
+
+    def _fill(self, step: Fill) -> None:
+        host_bytes(step.target).view(np.uint32)[:] = step.word

@@ -1,0 +1,198 @@
+"""Kernels to machine code of a GPU: traced, emitted as PTX, assembled by the driver, cached.
+
+The driver's own linker assembles, so nothing but the driver is needed. Entries of the cache are as
+the CPU's (`compiled_code`): code by its text, and the text's key by what the text follows from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from quod.codegen.pointers import pointer_uses
+from quod.codegen.ptx.module import PtxModule
+from quod.device.cache import CompileCache, key_of
+from quod.device.compiled_code import (
+    CompiledCode,
+    KernelFacts,
+    look_up,
+    text_digest,
+    trace_key,
+)
+from quod.device.cuda.driver import CudaError, Driver, version_text
+from quod.device.cuda.kernel import LoadedCode
+from quod.errors import DeviceError, KernelError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+
+_LOG_BYTES = 64 << 10
+_LOG_LINES = 3
+_LINE = re.compile(r"\bline (\d+)")
+_VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
+
+
+Assembling = Callable[[Callable[[], bytes]], "Future[bytes]"]
+"""Has another thread do a task in the context of the device."""
+
+
+def toolchain(driver_version: int, arch: str) -> str:
+    """The assembler, as it enters the keys of the cache."""
+    return f"cuda driver {driver_version} {arch}"
+
+
+class KernelCode:
+    """The machine code of a kernel: from the cache, or on its way from the assembler.
+
+    Making it takes until the text is known; the rest is left to `background`. `facts` are known
+    then. KernelError if the kernel cannot be traced.
+    """
+
+    def __init__(
+        self, driver: Driver, definition: KernelDefinition, machine: Machine,
+        static: Mapping[str, Any], cache: CompileCache, tools: str, background: Assembling,
+    ) -> None:  # fmt: skip
+        self._driver = driver
+        self._definition, self._machine, self._static = definition, machine, static
+        self._cache, self._tools, self._background = cache, tools, background
+        self._trace_key = trace_key(definition, machine, static, tools)
+        if not self._take(look_up(cache, self._trace_key)):
+            self._translate()
+
+    def _take(self, stored: bytes | None) -> bool:
+        """Whether an entry of the cache is what is looked for; it is used then."""
+        if stored is None:
+            return False
+        try:
+            found = CompiledCode.unpack(stored)
+        except (ValueError, KeyError, struct.error):
+            return False
+        self.facts = found.facts
+        self._code: Future[bytes] = Future()
+        self._code.set_result(found.code)
+        self._is_stored = True
+        return True
+
+    def _translate(self, *, anew: bool = False) -> None:
+        """From the kernel's text, whose code is looked for in the cache unless told not to."""
+        traced, module = emit(self._definition, self._machine, self._static)
+        key = key_of("ptx text", module.text, self._tools)
+        if anew or not self._take(self._cache.get(key)):
+            self._is_stored = False
+            facts = self.facts = KernelFacts(
+                pointer_uses(traced), traced.shared_bytes, module.entry,
+                module.dynamic_shared_bytes, text_digest(module.text),
+            )  # fmt: skip
+
+            def assembled() -> bytes:
+                code = _assembled(self._driver, traced, module, key, self._cache)
+                self._cache.put(key, CompiledCode(facts, code).pack())
+                self._note(key)
+                return code
+
+            self._code = self._background(assembled)
+        else:
+            self._note(key)
+
+    def _note(self, key: str) -> None:
+        if self._trace_key is not None:
+            self._cache.put(self._trace_key, key.encode())
+
+    def load(self) -> LoadedCode:
+        """Waits for the code and loads it in the current context.
+
+        KernelError if the assembler refuses the text, and DeviceError if the driver is too old for
+        it.
+        """
+        try:
+            return LoadedCode(self._driver, self.facts, self._code.result())
+        except CancelledError as error:
+            raise DeviceError(
+                f"kernel {self._definition.name} was not assembled, for its device was closed"
+            ) from error
+        except CudaError as error:
+            # Code that is not what it should be is built anew; a failed device cannot be helped.
+            if not self._is_stored or error.is_sticky or error.is_out_of_memory:
+                raise
+        self._translate(anew=True)
+        return LoadedCode(self._driver, self.facts, self._code.result())
+
+
+def emit(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> tuple[Kernel, PtxModule]:
+    """The kernel's IR and its PTX."""
+    # A process that finds its code in the cache has no use for the emitter.
+    from quod.codegen.ptx import emitter as ptx
+
+    kernel = definition.trace(machine, **static)
+    return kernel, ptx.translate(kernel, machine)
+
+
+def assemble(driver: Driver, text: str) -> bytes:
+    """PTX to a cubin for the GPU of the current context.
+
+    Raises CudaError, whose text ends with what the assembler said.
+    """
+    api = driver.api
+    option = api.CUjit_option
+    log = bytearray(_LOG_BYTES)
+    names = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    # The state keeps the addresses of the values; `log` lives until it is destroyed.
+    state = driver.cuLinkCreate(len(names), names, [log, len(log)])
+    try:
+        data = text.encode() + b"\0"
+        try:
+            driver.cuLinkAddData(
+                state, api.CUjitInputType.CU_JIT_INPUT_PTX, data, len(data), b"kernel.ptx",
+                0, [], [],
+            )  # fmt: skip
+            address, size = driver.cuLinkComplete(state)
+        except CudaError as error:
+            said = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+            raise CudaError(error.call, error.code, said or error.text) from error
+        return ctypes.string_at(address, size)
+    finally:
+        driver.cuLinkDestroy(state)
+
+
+def _assembled(
+    driver: Driver, kernel: Kernel, module: PtxModule, key: str, cache: CompileCache
+) -> bytes:
+    try:
+        return assemble(driver, module.text)
+    except CudaError as error:
+        if error.is_sticky or error.is_out_of_memory:
+            raise
+        if error.code == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":
+            version = _VERSION.search(module.text)
+            raise DeviceError(
+                f"kernel {kernel.name} ({kernel.location}) needs PTX "
+                f"{version.group(1) if version else 'of a later version'}, which the NVIDIA driver "
+                f"(CUDA {version_text(driver.cuDriverGetVersion())}) does not know; update it"
+            ) from error
+        if error.code == "CUDA_ERROR_JIT_COMPILER_NOT_FOUND":
+            raise DeviceError(
+                "the NVIDIA driver has no PTX compiler (libnvidia-ptxjitcompiler); install the "
+                "whole driver"
+            ) from error
+        place = cache.keep_text(f"{kernel.name}-{key[:12]}.ptx", module.text)
+        where = "" if place is None else f"; the PTX is in {place}"
+        raise KernelError(
+            f"kernel {kernel.name} ({kernel.location}): the assembler refuses the PTX: "
+            f"{_explained(error.text, module)}{where}"
+        ) from error
+
+
+def _explained(log: str, module: PtxModule) -> str:
+    """The first lines of the assembler's log, each with the Python line that it is about."""
+    told = []
+    for line in [line.strip() for line in log.splitlines() if line.strip()][:_LOG_LINES]:
+        found = _LINE.search(line)
+        source = module.source_of(int(found.group(1))) if found else None
+        told.append(f"{line} ({source})" if source else line)
+    return "; ".join(told)

@@ -1,0 +1,443 @@
+"""NVIDIA GPUs as devices: kernels are PTX that the driver assembles, recordings are CUDA graphs.
+
+Nothing but the driver and the package `cuda-bindings` is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
+from quod.device import host
+from quod.device.arguments import Argument
+from quod.device.background import Background
+from quod.device.buffer import Array, Buffer, Space, check_same_size
+from quod.device.cache import CompileCache
+from quod.device.cpu.workers import GRACE_SECONDS
+from quod.device.cuda import compiler as cuda_compiler
+from quod.device.cuda.driver import CudaError, open_driver
+from quod.device.cuda.graph import Program, build_program, issue_launch, load_kernels
+from quod.device.cuda.kernel import CudaKernel, LoadedCode
+from quod.device.cuda.memory import MemoryPool, PoolStatistics
+from quod.device.cuda.pinned import PinnedMemory
+from quod.device.cuda.properties import properties_of
+from quod.device.cuda.stream import StreamPool, Work, wait_until
+from quod.device.cuda.submission import CudaSubmission
+from quod.device.kernel_table import KernelTable
+from quod.device.memory import UNLIMITED, check_budget
+from quod.device.recording import Recording
+from quod.device.staging import begin_launch
+from quod.errors import DeviceError, QuodError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from quod.device.protocol import Device
+    from quod.device.stream import IdleStream
+    from quod.device.timeline import Stage, Timeline
+
+# What plans may count on of the memory that is free: the driver needs some for itself.
+_BUDGET_SHARE = 0.92
+# A copy from or to ordinary host memory occupies the thread: Ctrl-C is seen between two pieces.
+_COPY_BYTES = 256 << 20
+
+
+class CudaDevice:
+    """Runs kernels on one NVIDIA GPU.
+
+    `ordinal` is its number among those that the process sees. `lanes` is how many instances a
+    workgroup has by default, and `memory_budget` how many bytes buffers may use, by default 92% of
+    what is free now. With `synchronous`, or with ``QUOD_CUDA_SYNCHRONOUS=1`` in the environment,
+    recorded steps run one by one, so that an error names its kernel.
+
+    The device is the process's primary context, which other libraries may use beside it. Calls may
+    come from several threads at once. After a kernel has failed the GPU refuses everything: every
+    later call raises a DeviceError that tells the first cause. Close the device then and open it
+    again.
+    """
+
+    kind = "cuda"
+    strategy = "carry32"
+    unified = False
+    in_order = False
+
+    def __init__(
+        self,
+        ordinal: int = 0,
+        *,
+        lanes: int = DEFAULT_WORKGROUP_SIZE,
+        memory_budget: int | None = None,
+        synchronous: bool | None = None,
+        cache: CompileCache | None = None,
+        bindings: Any = None,
+    ) -> None:
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        self.driver = open_driver(bindings)
+        self.properties = properties_of(self.driver, ordinal)
+        self.name = f"cuda:{ordinal}"
+        self.lanes = lanes
+        self.resident_lanes = self.properties.resident_lanes
+        self.multiprocessors = self.properties.multiprocessors
+        self.largest_buffer = UNLIMITED
+        self.space = Space(self.name)
+        if synchronous is None:
+            synchronous = os.environ.get("QUOD_CUDA_SYNCHRONOUS", "0") not in ("", "0")
+        self.synchronous = synchronous
+        self._failed = False
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._cache = cache or CompileCache()
+        self._toolchain = cuda_compiler.toolchain(
+            self.properties.driver_version, self.properties.arch
+        )
+        self._kernels: KernelTable[CudaKernel] = KernelTable()
+        self._assemblers = Background("quod-assembler", host.usable_threads())
+        self._modules: list[Any] = []
+        self._running: set[Work] = set()
+        self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
+        # Handles that nobody has any more, from the garbage collector, which may run anywhere.
+        self._discarded: deque[tuple[str, Any]] = deque()
+        self._handle = self.driver.cuDeviceGet(ordinal)
+        self._context, free = self._open_context()
+        self.memory_budget = memory_budget or int(free * _BUDGET_SHARE)
+        self.pool = MemoryPool(self.driver, self.space, self.name, self.memory_budget)
+        self._pinned = PinnedMemory(self.driver)
+        self._streams = StreamPool(self.driver)
+
+    def _open_context(self) -> tuple[Any, int]:
+        try:
+            context = self.driver.cuDevicePrimaryCtxRetain(self._handle)
+            try:
+                self.driver.cuCtxSetCurrent(context)
+                free, _ = self.driver.cuMemGetInfo()
+            except CudaError:
+                self.driver.cuDevicePrimaryCtxRelease(self._handle)
+                raise
+        except CudaError as error:
+            raise DeviceError(self._why_not_open(error)) from error
+        return context, int(free)
+
+    def _why_not_open(self, error: CudaError) -> str:
+        described = f"{self.name} ({self.properties.name}) does not open"
+        if error.is_out_of_memory:
+            return f"{described}: other processes hold its memory; end one, or wait"
+        if error.code == "CUDA_ERROR_DEVICE_UNAVAILABLE":
+            return f"{described}: another process has it to itself; end that, or wait ({error})"
+        if error.is_sticky:
+            return f"{described} in this process any more, start another one: {error}"
+        return f"{described}: {error}"
+
+    # --- every call
+
+    @contextmanager
+    def using(self, doing: Callable[[], str] | None = None) -> Iterator[None]:
+        """Makes the context current, and says of an error what was being done.
+
+        DeviceError if the device has failed or was closed.
+        """
+        self.space.check()
+        if os.getpid() != self._process:
+            raise DeviceError(
+                f"{self.name} was opened before this process was forked, and CUDA does not outlive "
+                "that; open the device in the process that uses it"
+            )
+        try:
+            self.driver.cuCtxSetCurrent(self._context)
+            self._clear_away()
+            yield
+        except CudaError as error:
+            where = "" if doing is None else f", in {doing()}"
+            if error.is_sticky:
+                self._failed = True
+                self.space.lose(
+                    f"{error}{where}, and the GPU does nothing since; close the device and open "
+                    "it again"
+                )
+            raise DeviceError(f"{self.name}: {error}{where}") from error
+
+    def _clear_away(self) -> None:
+        while True:
+            try:
+                destroy, handle = self._discarded.popleft()
+            except IndexError:
+                # Not asked before: another thread may take the last one meanwhile.
+                return
+            getattr(self.driver, destroy)(handle)
+
+    def discard_events(self, handles: list[Any]) -> None:
+        """Events of the driver that nobody has any more; from any thread, at any time."""
+        self._discarded.extend(("cuEventDestroy", handle) for handle in handles)
+
+    def _discard_graphs(self, handles: list[Any]) -> None:
+        self._discarded.extend(("cuGraphExecDestroy", handle) for handle in handles)
+
+    def event_is_passed(self, handle: Any) -> bool:
+        """Whether the GPU has passed an event."""
+        with self.using(lambda: "waiting for an event"):
+            return self.driver.is_ready("cuEventQuery", handle)
+
+    # --- kernels
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        if not 1 <= lanes <= self.properties.largest_workgroup:
+            raise DeviceError(
+                f"a workgroup of {self.name} has 1 to {self.properties.largest_workgroup} "
+                f"instances, not {lanes}"
+            )
+        return ptx_machine(
+            lanes, self.properties.arch, shared_bytes_limit=self.properties.shared_bytes
+        )
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> CudaKernel:
+        """The kernel for this GPU, from memory, from disk, or traced now.
+
+        Its text is assembled beside the caller, and what needs the code waits for that: a launch, a
+        recording that is submitted first, `CudaKernel.registers`. `static` are the kernel's keyword
+        arguments: hashable, with a `repr` that tells all that distinguishes them. Raises
+        KernelError if the kernel is wrong.
+        """
+        self.space.check()
+        lanes = self.lanes if lanes is None else lanes
+
+        def build() -> CudaKernel:
+            machine = self.machine(lanes)
+            code = cuda_compiler.KernelCode(
+                self.driver, definition, machine, static, self._cache, self._toolchain,
+                self._assemble,
+            )  # fmt: skip
+            return CudaKernel(
+                definition, machine, static, code.facts, self.space, partial(self._load, code)
+            )
+
+        return self._kernels.get(definition, lanes, static, build)
+
+    def _assemble(self, task: Callable[[], bytes]) -> Future[bytes]:
+        def in_context() -> bytes:
+            with self.using(lambda: "assembling kernels"):
+                return task()
+
+        return self._assemblers.begin(in_context)
+
+    def _load(self, code: cuda_compiler.KernelCode, kernel: CudaKernel) -> LoadedCode:
+        try:
+            with self.using(lambda: f"loading {kernel}"):
+                loaded = code.load()
+        except QuodError:
+            # Another attempt may do better: there may be memory then.
+            self._kernels.forget(kernel)
+            raise
+        self._modules.append(loaded.module)
+        return loaded
+
+    def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
+        """The PTX that `compile` assembles."""
+        machine = self.machine(self.lanes if lanes is None else lanes)
+        return cuda_compiler.emit(definition, machine, static)[1].text
+
+    # --- memory
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the GPU, zeroed unless told not to be; DeviceError if there is too little."""
+        with self.using(lambda: "allocating memory"):
+            self._settle()
+            buffer = self.pool.allocate(nbytes)
+            if zero and nbytes:
+                with self._working(buffer, lambda: "zeroing memory") as stream:
+                    self.driver.cuMemsetD8Async(buffer.address, 0, nbytes, stream)
+            return buffer
+
+    def pinned(self, nbytes: int) -> Array:
+        """Page-locked host memory as bytes: the GPU copies from and to it by itself."""
+        with self.using(lambda: "allocating page-locked memory"):
+            return self._pinned.allocate(nbytes)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data in the GPU's memory, in a new buffer or one of as many bytes."""
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        check_same_size(source, target)
+        self._copy("cuMemcpyHtoDAsync", target, source, own=target)
+        return target
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        if not target.writeable:
+            raise DeviceError("the array is read-only and cannot be copied to")
+        check_same_size(buffer, target)
+        self._copy("cuMemcpyDtoHAsync", target, buffer, own=buffer)
+
+    def _copy(self, function: str, target: Buffer, source: Buffer, *, own: Buffer) -> None:
+        if own.space is not self.space:
+            raise DeviceError(f"the buffer is memory of {own.space.name}, not of {self.name}")
+        copy = getattr(self.driver, function)
+        with (
+            self.using(lambda: "copying memory"),
+            self._working((target, source), lambda: "copying memory") as stream,
+        ):
+            for start in range(0, target.nbytes, _COPY_BYTES):
+                size = min(_COPY_BYTES, target.nbytes - start)
+                copy(target.address + start, source.address + start, size, stream)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    def memory_statistics(self) -> PoolStatistics:
+        """What of the GPU's memory this device holds and uses."""
+        with self.using():
+            self._settle()
+            return self.pool.statistics()
+
+    def release_unused_memory(self) -> None:
+        """Gives the driver back what no buffer uses, for other processes to have."""
+        with self.using():
+            self._settle()
+            self.pool.release_unused()
+
+    # --- execution
+
+    def launch(self, kernel: CudaKernel, groups: int, *arguments: Argument) -> None:
+        """Runs `groups` workgroups and waits for them.
+
+        Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
+        the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
+        """
+        staged, packed = begin_launch(self, kernel, groups, arguments)
+        if groups == 0:
+            return
+
+        def doing() -> str:
+            return f"kernel {kernel}"
+
+        with self.using(doing), self._working((staged, packed), doing) as stream:
+            issue_launch(self.driver, kernel, groups, packed.address, stream)
+        staged.bring_back(self)
+
+    @contextmanager
+    def _working(self, keep: object, doing: Callable[[], str]) -> Iterator[Any]:
+        """A stream for what is begun inside of it, which is waited for at the end.
+
+        What the work uses is kept until it is done, also when the wait is interrupted.
+        """
+        work = self.begin(keep)
+        with self.using(doing):
+            try:
+                yield work.stream
+            finally:
+                work.all_given()
+            try:
+                wait_until(work.is_ready)
+            except CudaError:
+                raise
+            except BaseException:
+                wait_until(work.is_ready, GRACE_SECONDS)
+                raise
+
+    def begin(self, keep: object) -> Work:
+        """A stream for one piece of work, which keeps alive what that uses."""
+        work = Work(self.driver, self._streams.take(), keep, self._ended)
+        self._running.add(work)
+        return work
+
+    def _ended(self, work: Work) -> None:
+        self._running.discard(work)
+        if not self._failed:
+            self._streams.give_back(work.stream)
+
+    def _settle(self) -> None:
+        """Lets go of what work that nobody has waited for has used and is done."""
+        for work in tuple(self._running):
+            work.is_ready()
+
+    def program(self, recording: Recording, doing: Callable[[], str]) -> Program:
+        """The graphs of a recording, made when it is submitted first; `doing` names that."""
+        found = self._programs.get(recording)
+        if found is not None:
+            return found
+        load_kernels(recording)
+        with self._lock:
+            found = self._programs.get(recording)
+            if found is None:
+                found = build_program(self.driver, self._context, recording)
+                self._programs[recording] = found
+                finalizer = weakref.finalize(recording, self._discard_graphs, found.handles)
+                finalizer.atexit = False
+                # Else the first launch of each would do it.
+                with self._working(found, doing) as stream:
+                    for handle in found.handles:
+                        self.driver.cuGraphUpload(handle, stream)
+            return found
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's.
+
+        `name` is its track in a timeline.
+        """
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> CudaSubmission:
+        """Begins to run recorded work; streams call it."""
+        return CudaSubmission(self, recording, name, timeline, parent)
+
+    def close(self) -> None:
+        """Gives all memory back. Buffers and kernels of the device cannot be used any more.
+
+        After a failure the context of the whole process is made anew, if no page-locked array is
+        in use any more, so that the device can be opened again.
+        """
+        with self._lock:
+            if self._context is None:
+                return
+            context, self._context = self._context, None
+        self.space.lose("the device was closed; open it again")
+        if os.getpid() != self._process:
+            return
+        self._assemblers.close()
+        try:
+            self.driver.cuCtxSetCurrent(context)
+            unused = self._pinned.close(lost=self._failed)
+            if self._failed:
+                self._running.clear()
+                if unused:
+                    self.driver.cuDevicePrimaryCtxReset(self._handle)
+                return
+            for work in tuple(self._running):
+                wait_until(work.is_ready)
+            self._clear_away()
+            for program in list(self._programs.values()):
+                for handle in program.handles:
+                    self.driver.cuGraphExecDestroy(handle)
+            self._programs.clear()
+            for module in self._modules:
+                self.driver.cuModuleUnload(module)
+            self._streams.close()
+            self.pool.close()
+            if unused:
+                self.driver.cuDevicePrimaryCtxRelease(self._handle)
+        except CudaError as error:
+            raise DeviceError(f"{self.name} was closed: {error}") from error
+
+
+if TYPE_CHECKING:
+    _: Device[CudaKernel] = CudaDevice()

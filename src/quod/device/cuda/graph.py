@@ -1,0 +1,220 @@
+"""Recordings as the driver runs them: graphs, and between them the events that others wait for.
+
+The steps between two events become one graph, whose edges are the recorded dependencies: what does
+not depend on one another may overlap. An event waits for all before it and holds all behind it, so
+that the order of the stream is enough there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from quod.device.buffer import HOST, Buffer
+from quod.device.cuda.driver import Driver
+from quod.device.cuda.kernel import CudaKernel
+from quod.device.prologue import check_groups
+from quod.device.recording import (
+    Await,
+    Copy,
+    Fill,
+    Launch,
+    Mark,
+    Memory,
+    Recording,
+    Step,
+    span,
+)
+from quod.frozen import frozen
+
+# The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
+_ROW_BYTES = 1 << 30
+
+
+@frozen
+class Graph:
+    """A graph made ready to be launched: the driver's handle."""
+
+    handle: Any
+
+
+Section = Graph | Mark | Await
+
+
+@frozen
+class Program:
+    """A recording made ready: what a stream is given, in order."""
+
+    sections: tuple[Section, ...]
+
+    @cached_property
+    def events(self) -> tuple[Mark | Await, ...]:
+        """Those of its sections that are no graphs."""
+        return events_of(self.sections)
+
+    @property
+    def handles(self) -> list[Any]:
+        """The driver's graphs; whoever drops the program destroys them."""
+        return [section.handle for section in self.sections if isinstance(section, Graph)]
+
+
+def events_of(steps: Iterable[object]) -> tuple[Mark | Await, ...]:
+    """The events among steps, or among the sections of a program."""
+    return tuple(step for step in steps if isinstance(step, (Mark, Await)))
+
+
+def load_kernels(recording: Recording) -> None:
+    """Waits until the code of all kernels is in the GPU's memory."""
+    for step in recording.steps:
+        if isinstance(step, Launch):
+            assert isinstance(step.kernel, CudaKernel)
+            step.kernel.load()
+
+
+def build_program(driver: Driver, context: Any, recording: Recording) -> Program:
+    """The graphs of a recording, in the current context; DeviceError if one cannot be made.
+
+    Its kernels have been loaded.
+    """
+    sections: list[Section] = []
+    try:
+        for number, steps in _sections(recording.steps):
+            first = steps[0]
+            if isinstance(first, (Mark, Await)):
+                sections.append(first)
+            else:
+                sections.append(_GraphBuilder(driver, context).build(number, steps))
+    except BaseException:
+        for handle in Program(tuple(sections)).handles:
+            driver.cuGraphExecDestroy(handle)
+        raise
+    return Program(tuple(sections))
+
+
+def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
+    """Runs of steps without events, and events alone; each with the number of its first step."""
+    begin = 0
+    for number, step in enumerate(steps):
+        if isinstance(step, (Mark, Await)):
+            if begin < number:
+                yield begin, steps[begin:number]
+            yield number, steps[number : number + 1]
+            begin = number + 1
+    if begin < len(steps):
+        yield begin, steps[begin:]
+
+
+class _GraphBuilder:
+    """One graph while its nodes are added."""
+
+    def __init__(self, driver: Driver, context: Any) -> None:
+        self._driver = driver
+        self._context = context
+
+    def build(self, number: int, steps: Sequence[Step]) -> Graph:
+        """The graph of some steps, of which `number` is the first."""
+        driver = self._driver
+        self._graph = driver.cuGraphCreate(0)
+        try:
+            nodes: dict[int, list[Any]] = {}
+            for index, step in enumerate(steps, number):
+                after = [node for earlier in step.after for node in nodes.get(earlier, ())]
+                nodes[index] = self._add(step, after)
+            return Graph(driver.cuGraphInstantiate(self._graph, 0))
+        finally:
+            driver.cuGraphDestroy(self._graph)
+
+    def _add(self, step: Step, after: list[Any]) -> list[Any]:
+        """The nodes of a step."""
+        match step:
+            case Launch() if step.groups != 0:
+                return [self._launch(step, after)]
+            case Copy() if step.source.nbytes:
+                return [self._copy(step, start, after) for start in _rows(step.source.nbytes)]
+            case Fill() if step.target.nbytes:
+                return [self._fill(step, start, after) for start in _rows(step.target.nbytes)]
+        return [self._driver.cuGraphAddEmptyNode(self._graph, after, len(after))]
+
+    def _launch(self, step: Launch, after: list[Any]) -> Any:
+        kernel = step.kernel
+        assert isinstance(kernel, CudaKernel)
+        check_groups(kernel, step.groups)
+        parameters = self._driver.api.CUDA_KERNEL_NODE_PARAMS()
+        parameters.func = kernel.function
+        parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = step.groups, 1, 1
+        parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = kernel.lanes, 1, 1
+        parameters.sharedMemBytes = kernel.dynamic_shared_bytes
+        # The driver copies the values that it points to.
+        parameters.kernelParams = step.packed.address
+        return self._driver.cuGraphAddKernelNode(self._graph, after, len(after), parameters)
+
+    def _copy(self, step: Copy, start: int, after: list[Any]) -> Any:
+        api = self._driver.api
+        size = min(_ROW_BYTES, step.source.nbytes - start)
+        row = api.CUDA_MEMCPY3D()
+        for end, memory in (("src", step.source), ("dst", step.target)):
+            address = span(memory)[0] + start
+            kinds = api.CUmemorytype
+            if is_host(memory):
+                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_HOST)
+                setattr(row, f"{end}Host", address)
+            else:
+                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_DEVICE)
+                setattr(row, f"{end}Device", api.CUdeviceptr(address))
+            setattr(row, f"{end}Pitch", size)
+            setattr(row, f"{end}Height", 1)
+        row.WidthInBytes, row.Height, row.Depth = size, 1, 1
+        return self._driver.cuGraphAddMemcpyNode(self._graph, after, len(after), row, self._context)
+
+    def _fill(self, step: Fill, start: int, after: list[Any]) -> Any:
+        api = self._driver.api
+        words = api.CUDA_MEMSET_NODE_PARAMS()
+        words.dst = api.CUdeviceptr(span(step.target)[0] + start)
+        words.value, words.elementSize = step.word, 4
+        words.width = min(_ROW_BYTES, step.target.nbytes - start) // 4
+        words.height, words.pitch = 1, 0
+        return self._driver.cuGraphAddMemsetNode(
+            self._graph, after, len(after), words, self._context
+        )
+
+
+def is_host(memory: Memory) -> bool:
+    """Whether memory is the host's."""
+    return not isinstance(memory, Buffer) or memory.space is HOST
+
+
+def _rows(nbytes: int) -> range:
+    return range(0, nbytes, _ROW_BYTES)
+
+
+def issue(driver: Driver, step: Step, stream: Any) -> None:
+    """Gives a stream a launch, copy or fill by itself, outside any graph."""
+    match step:
+        case Launch() if step.groups != 0:
+            kernel = step.kernel
+            assert isinstance(kernel, CudaKernel)
+            issue_launch(driver, kernel, step.groups, step.packed.address, stream)
+        case Copy() if step.source.nbytes:
+            source, target = span(step.source)[0], span(step.target)[0]
+            copy = {
+                "upload": driver.cuMemcpyHtoDAsync,
+                "download": driver.cuMemcpyDtoHAsync,
+                "copy": driver.cuMemcpyDtoDAsync,
+            }[step.direction]
+            copy(target, source, step.source.nbytes, stream)
+        case Fill() if step.target.nbytes:
+            driver.cuMemsetD32Async(
+                span(step.target)[0], step.word, step.target.nbytes // 4, stream
+            )
+
+
+def issue_launch(
+    driver: Driver, kernel: CudaKernel, groups: int, parameters: int, stream: Any
+) -> None:
+    """Gives a stream the workgroups of a kernel; `parameters` is where its arguments are."""
+    check_groups(kernel, groups)
+    driver.cuLaunchKernel(
+        kernel.function, groups, 1, 1, kernel.lanes, 1, 1, kernel.dynamic_shared_bytes, stream,
+        parameters, 0,
+    )  # fmt: skip

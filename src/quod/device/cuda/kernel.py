@@ -1,0 +1,112 @@
+"""Kernels of a GPU as the runtime holds them: known at once, loaded when they are first needed."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quod.device.arguments import Argument, Signature, Slots
+from quod.device.buffer import Space
+from quod.device.compiled_code import KernelFacts
+from quod.device.cuda.driver import CudaError, Driver
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+ADDRESS_ALIGNMENT = 16
+"""What all memory given to a kernel begins at a multiple of: the widest load."""
+
+
+class PackedArguments:
+    """The arguments of a launch in the driver's form: an array of pointers to values.
+
+    `address` is where it begins; the array lives as long as this object does.
+    """
+
+    __slots__ = ("_pointers", "_slots", "address")
+
+    def __init__(self, slots: Slots) -> None:
+        # A value is read in its own width: of a slot's eight bytes, little-endian, the first.
+        start, count = ctypes.addressof(slots), len(slots)
+        self._slots = slots
+        self._pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
+        self.address = ctypes.addressof(self._pointers)
+
+
+class LoadedCode:
+    """A kernel's code in the memory of a GPU: the driver's handles, and what it tells of them."""
+
+    def __init__(self, driver: Driver, facts: KernelFacts, code: bytes) -> None:
+        self.module = driver.cuModuleLoadData(code)
+        try:
+            self.function = driver.cuModuleGetFunction(self.module, facts.entry.encode())
+            names = driver.api.CUfunction_attribute
+            if facts.dynamic_shared_bytes:
+                driver.cuFuncSetAttribute(
+                    self.function, names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    facts.dynamic_shared_bytes,
+                )  # fmt: skip
+            get = driver.cuFuncGetAttribute
+            self.registers = int(get(names.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
+            self.local_bytes = int(get(names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
+        except CudaError:
+            driver.cuModuleUnload(self.module)
+            raise
+
+
+class CudaKernel:
+    """A kernel for one GPU, whose code may still be on its way.
+
+    What needs the code waits for it: `function`, `registers` and `local_bytes` (registers that did
+    not fit, in memory) of an instance. `static` are the arguments that were fixed when it was
+    traced.
+    """
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+        facts: KernelFacts, space: Space, loading: Callable[[CudaKernel], LoadedCode],
+    ) -> None:  # fmt: skip
+        self.name = definition.name
+        self.location = definition.location
+        self.parameters = definition.parameters
+        self.lanes = machine.workgroup_size
+        self.static = dict(static)
+        self.stored = frozenset(facts.uses.stored)
+        self.shared_bytes = facts.shared_bytes
+        self.dynamic_shared_bytes = facts.dynamic_shared_bytes
+        self.digest = facts.digest
+        self.signature = Signature(
+            self.name, self.parameters, facts.uses, space=space, alignment=ADDRESS_ALIGNMENT
+        )
+        self._loading = loading
+        self._lock = threading.Lock()
+        self._loaded: LoadedCode | None = None
+
+    def load(self) -> LoadedCode:
+        """The code in the GPU's memory, once it is there; KernelError if it was refused."""
+        if self._loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    self._loaded = self._loading(self)
+        return self._loaded
+
+    @property
+    def function(self) -> Any:
+        """The driver's handle."""
+        return self.load().function
+
+    @property
+    def registers(self) -> int:
+        return self.load().registers
+
+    @property
+    def local_bytes(self) -> int:
+        return self.load().local_bytes
+
+    def pack(self, arguments: tuple[Argument, ...]) -> PackedArguments:
+        """The arguments of a launch; DeviceError for one that does not fit its parameter."""
+        return PackedArguments(self.signature.pack(arguments))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.location})"

@@ -1,0 +1,261 @@
+"""A GPU's memory: segments of the driver, cut into blocks that are used again.
+
+A block is the smallest free one that fits. What is left of it stays free, and blocks that come back
+are joined with their free neighbours. Blocks below a mebibyte have segments of their own, so that
+what is small and lives long does not split what is large. Segments without any use go back to the
+driver when it has no more to give.
+
+A buffer gives its block back when it is collected. Work keeps the buffers that it uses until it is
+done, so a free block is one that no submitted work touches, on any stream.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_left, insort
+from collections import deque
+
+from quod.device.buffer import Buffer, Space
+from quod.device.cuda.driver import CudaError, Driver
+from quod.device.memory import bytes_text
+from quod.errors import DeviceError
+from quod.frozen import frozen
+
+_SMALL_BYTES = 1 << 20
+_SMALL_GRANULE = 512
+_LARGE_GRANULE = 2 << 20
+_SMALL_SEGMENT = 8 << 20
+_LARGE_SEGMENT = 64 << 20
+
+
+@frozen
+class PoolStatistics:
+    """A pool's state, in bytes: what buffers use, what the driver gave, and the most of each.
+
+    `largest_free` is the largest block that is free without asking the driver, `segments` how many
+    pieces the driver gave, `kept` how many requests were met without it, of `requests`.
+    """
+
+    in_use: int
+    reserved: int
+    peak_in_use: int
+    peak_reserved: int
+    largest_free: int
+    segments: int
+    requests: int
+    kept: int
+
+    @property
+    def fragmentation(self) -> float:
+        """How much of what is free is not in the largest free block: 0 where it is all there."""
+        free = self.reserved - self.in_use
+        return 1 - self.largest_free / free if free else 0.0
+
+
+class _Block:
+    """A stretch of a segment, between its neighbours there."""
+
+    __slots__ = ("after", "before", "is_free", "size", "start")
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start, self.size, self.is_free = start, size, False
+        self.before: _Block | None = None
+        self.after: _Block | None = None
+
+
+class _Arena:
+    """Blocks of one kind of size, and the segments that they are cut from."""
+
+    def __init__(self, granule: int, segment: int) -> None:
+        self.granule = granule
+        self.segment = segment
+        self.segments: dict[int, int] = {}
+        self._free: list[tuple[int, int, _Block]] = []
+
+    def rounded(self, nbytes: int) -> int:
+        return max(1, -(-nbytes // self.granule)) * self.granule
+
+    @property
+    def largest_free(self) -> int:
+        return self._free[-1][0] if self._free else 0
+
+    def add_segment(self, start: int, size: int) -> None:
+        self.segments[start] = size
+        self._put(_Block(start, size))
+
+    def take(self, size: int) -> _Block | None:
+        """A free block of that size, cut from the smallest that has it."""
+        at = bisect_left(self._free, (size,))
+        if at == len(self._free):
+            return None
+        block = self._free.pop(at)[2]
+        block.is_free = False
+        if block.size > size:
+            rest = _Block(block.start + size, block.size - size)
+            rest.before, rest.after = block, block.after
+            if block.after is not None:
+                block.after.before = rest
+            block.after, block.size = rest, size
+            self._put(rest)
+        return block
+
+    def give_back(self, block: _Block) -> None:
+        """Frees a block, joined with its free neighbours."""
+        before, after = block.before, block.after
+        if after is not None and after.is_free:
+            self._drop(after)
+            block.size += after.size
+            block.after = after.after
+            if after.after is not None:
+                after.after.before = block
+        if before is not None and before.is_free:
+            self._drop(before)
+            before.size += block.size
+            before.after = block.after
+            if block.after is not None:
+                block.after.before = before
+            block = before
+        self._put(block)
+
+    def take_unused_segments(self) -> list[tuple[int, int]]:
+        """Segments that are wholly free; they are the arena's no more."""
+        unused = [
+            (block.start, block.size)
+            for size, start, block in self._free
+            if self.segments.get(start) == size
+        ]
+        for start, _ in unused:
+            del self.segments[start]
+        gone = {start for start, _ in unused}
+        self._free = [row for row in self._free if row[1] not in gone]
+        return unused
+
+    def _put(self, block: _Block) -> None:
+        block.is_free = True
+        insort(self._free, (block.size, block.start, block))
+
+    def _drop(self, block: _Block) -> None:
+        del self._free[bisect_left(self._free, (block.size, block.start))]
+
+
+class _Allocation:
+    """What owns a block; the buffers in it refer to it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class MemoryPool:
+    """The memory of one GPU, in its current context.
+
+    `limit` is the most that buffers may use at a time. Safe from any thread, in which the context
+    is current.
+    """
+
+    def __init__(self, driver: Driver, space: Space, device: str, limit: int) -> None:
+        self._driver = driver
+        self._space = space
+        self._device = device
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._small = _Arena(_SMALL_GRANULE, _SMALL_SEGMENT)
+        self._large = _Arena(_LARGE_GRANULE, _LARGE_SEGMENT)
+        # The garbage collector may run anywhere, also where the lock is held: what it finds waits
+        # here for the next request.
+        self._returned: deque[tuple[_Arena, _Block]] = deque()
+        self._in_use = self._reserved = self._peak_in_use = self._peak_reserved = 0
+        self._requests = self._kept = 0
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory with whatever is in it, at a multiple of 512 bytes.
+
+        DeviceError if there is too little, saying how much there is.
+        """
+        if nbytes < 0:
+            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        arena = self._small if nbytes <= _SMALL_BYTES else self._large
+        size = arena.rounded(nbytes)
+        with self._lock:
+            self._take_returned()
+            if self._in_use + size > self.limit:
+                raise DeviceError(
+                    f"no memory for a buffer of {bytes_text(nbytes)} on {self._device}: "
+                    f"{bytes_text(self._in_use)} of the budget of {bytes_text(self.limit)} are in "
+                    "use; give the device a larger memory_budget or split the work"
+                )
+            block = arena.take(size)
+            self._requests += 1
+            if block is None:
+                self._grow(arena, size, nbytes)
+                block = arena.take(size)
+                assert block is not None
+            else:
+                self._kept += 1
+            self._in_use += block.size
+            self._peak_in_use = max(self._peak_in_use, self._in_use)
+        owner = _Allocation()
+        finalizer = weakref.finalize(owner, self._returned.append, (arena, block))
+        finalizer.atexit = False
+        return Buffer(owner, block.start, nbytes, space=self._space)
+
+    def _grow(self, arena: _Arena, size: int, nbytes: int) -> None:
+        wanted = max(size, arena.segment)
+        for attempt in (wanted, size):
+            try:
+                start = int(self._driver.cuMemAlloc(attempt))
+            except CudaError as error:
+                if not error.is_out_of_memory:
+                    raise
+                self._release_unused()
+                continue
+            arena.add_segment(start, attempt)
+            self._reserved += attempt
+            self._peak_reserved = max(self._peak_reserved, self._reserved)
+            return
+        raise DeviceError(self._shortage(nbytes))
+
+    def _shortage(self, nbytes: int) -> str:
+        free, total = self._driver.cuMemGetInfo()
+        others = max(0, total - free - self._reserved)
+        return (
+            f"no memory for a buffer of {bytes_text(nbytes)} on {self._device}: "
+            f"{bytes_text(free)} of {bytes_text(total)} are free, "
+            f"{bytes_text(self._reserved)} are held here ({bytes_text(self._in_use)} in use) and "
+            f"{bytes_text(others)} by the driver and other processes; free some or split the work"
+        )
+
+    def _take_returned(self) -> None:
+        while self._returned:
+            arena, block = self._returned.popleft()
+            self._in_use -= block.size
+            arena.give_back(block)
+
+    def _release_unused(self) -> None:
+        for arena in (self._small, self._large):
+            for start, size in arena.take_unused_segments():
+                self._driver.cuMemFree(start)
+                self._reserved -= size
+
+    def release_unused(self) -> None:
+        """Gives the driver what no buffer uses, for other processes to have."""
+        with self._lock:
+            self._take_returned()
+            self._release_unused()
+
+    def statistics(self) -> PoolStatistics:
+        with self._lock:
+            self._take_returned()
+            return PoolStatistics(
+                self._in_use, self._reserved, self._peak_in_use, self._peak_reserved,
+                max(self._small.largest_free, self._large.largest_free),
+                len(self._small.segments) + len(self._large.segments), self._requests, self._kept,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """Gives all segments back; the buffers in them must not be used any more."""
+        with self._lock:
+            for arena in (self._small, self._large):
+                for start in arena.segments:
+                    self._driver.cuMemFree(start)
+                arena.segments.clear()
+            self._reserved = self._in_use = 0

@@ -1,0 +1,104 @@
+"""Host memory that is locked to its pages, so that a GPU copies from and to it by itself."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections import deque
+
+import numpy as np
+
+from quod.device.buffer import Array
+from quod.device.cuda.driver import CudaError, Driver
+from quod.device.memory import bytes_text
+from quod.errors import DeviceError
+
+_PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
+_SMALL_GRANULE = 64 << 10
+_LARGE_GRANULE = 2 << 20
+# Locking a page takes longer than copying it: what was given back is kept for the next request.
+_KEPT_BYTES = 4 << 30
+
+
+class PinnedMemory:
+    """Page-locked arrays, in the current context of whoever asks. Safe from any thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._kept: dict[int, list[int]] = {}
+        self._kept_bytes = 0
+        self._in_use = 0
+        self._returned: deque[tuple[int, int]] = deque()
+
+    def allocate(self, nbytes: int) -> Array:
+        """Bytes of undefined content; DeviceError if the system locks no more pages."""
+        if nbytes < 0:
+            raise DeviceError(f"an array cannot have {nbytes} bytes")
+        granule = _SMALL_GRANULE if nbytes < _LARGE_GRANULE else _LARGE_GRANULE
+        size = max(1, -(-nbytes // granule)) * granule
+        with self._lock:
+            self._take_returned()
+            kept = self._kept.get(size)
+            if kept:
+                address = kept.pop()
+                self._kept_bytes -= size
+            else:
+                address = self._locked(size)
+            self._in_use += 1
+        # The array's memory is this object, which lives as long as any view of it.
+        owner = (ctypes.c_uint8 * size).from_address(address)
+        finalizer = weakref.finalize(owner, self._returned.append, (address, size))
+        finalizer.atexit = False
+        whole: Array = np.frombuffer(memoryview(owner), np.uint8)
+        return whole[:nbytes]
+
+    def _locked(self, size: int) -> int:
+        try:
+            return int(self._driver.cuMemHostAlloc(size, _PORTABLE))
+        except CudaError as error:
+            if not error.is_out_of_memory:
+                raise
+        self._free_kept()
+        try:
+            return int(self._driver.cuMemHostAlloc(size, _PORTABLE))
+        except CudaError as error:
+            if not error.is_out_of_memory:
+                raise
+            raise DeviceError(
+                f"the system locks no {bytes_text(size)} of host memory for the GPU; "
+                "free some or use an ordinary array"
+            ) from error
+
+    def _take_returned(self) -> None:
+        while self._returned:
+            address, size = self._returned.popleft()
+            self._in_use -= 1
+            if self._kept_bytes + size > _KEPT_BYTES:
+                self._driver.cuMemFreeHost(address)
+            else:
+                self._kept.setdefault(size, []).append(address)
+                self._kept_bytes += size
+
+    def _free_kept(self) -> None:
+        for addresses in self._kept.values():
+            for address in addresses:
+                self._driver.cuMemFreeHost(address)
+        self._kept.clear()
+        self._kept_bytes = 0
+
+    def close(self, *, lost: bool) -> bool:
+        """Unlocks what no array uses; whether none is in use any more.
+
+        Memory that arrays still use is the context's, which must stay then. That of a `lost`
+        context goes with it.
+        """
+        with self._lock:
+            while self._returned:
+                address, size = self._returned.popleft()
+                self._in_use -= 1
+                self._kept.setdefault(size, []).append(address)
+            if not lost:
+                self._free_kept()
+            return self._in_use == 0

@@ -1,0 +1,81 @@
+"""What a GPU is: its name, architecture and limits."""
+
+from __future__ import annotations
+
+from quod.codegen.ptx.machine import architecture_of
+from quod.device.cuda.driver import Driver, version_text
+from quod.errors import DeviceError
+from quod.frozen import frozen
+
+
+@frozen
+class CudaProperties:
+    """One GPU as the driver describes it.
+
+    `arch` is the name that kernels are compiled for, such as ``sm_90a``. `shared_bytes` is the most
+    shared memory that a workgroup can ask for, `resident_lanes` how many instances all
+    multiprocessors hold at a time, `driver_version` is ``1000 * major + 10 * minor`` of CUDA.
+    """
+
+    ordinal: int
+    name: str
+    arch: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    lanes_per_multiprocessor: int
+    largest_workgroup: int
+    shared_bytes: int
+    memory_bytes: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    driver_version: int
+
+    @property
+    def resident_lanes(self) -> int:
+        return self.multiprocessors * self.lanes_per_multiprocessor
+
+    @property
+    def description(self) -> str:
+        return (
+            f"{self.name}, {self.arch}, {self.multiprocessors} multiprocessors, "
+            f"CUDA {version_text(self.driver_version)}"
+        )
+
+
+def count_gpus(driver: Driver) -> int:
+    """How many GPUs the driver shows to this process."""
+    return int(driver.cuDeviceGetCount())
+
+
+def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
+    """The properties of a GPU; DeviceError if there is none of that number."""
+    count = count_gpus(driver)
+    if not 0 <= ordinal < count:
+        have = "there is none" if count == 0 else f"there are cuda:0 to cuda:{count - 1}"
+        raise DeviceError(f"there is no GPU cuda:{ordinal}; {have}")
+    handle = driver.cuDeviceGet(ordinal)
+    names = driver.api.CUdevice_attribute
+
+    def attribute(name: str) -> int:
+        return int(
+            driver.cuDeviceGetAttribute(getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}"), handle)
+        )
+
+    major, minor = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
+    name = driver.cuDeviceGetName(128, handle).split(b"\0")[0].decode(errors="replace")
+    return CudaProperties(
+        ordinal=ordinal,
+        name=name,
+        arch=architecture_of(major, minor),
+        capability=(major, minor),
+        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+        lanes_per_multiprocessor=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+        largest_workgroup=attribute("MAX_THREADS_PER_BLOCK"),
+        shared_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        memory_bytes=int(driver.cuDeviceTotalMem(handle)),
+        clock_khz=attribute("CLOCK_RATE"),
+        memory_clock_khz=attribute("MEMORY_CLOCK_RATE"),
+        memory_bus_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+        driver_version=int(driver.cuDriverGetVersion()),
+    )

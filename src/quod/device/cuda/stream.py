@@ -1,0 +1,97 @@
+"""The driver's streams: taken for one piece of work each, and waited for so that Ctrl-C works."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from quod.device.cuda.driver import Driver
+
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+# The driver is asked without a pause at first, then ever less often: at most 2% late. Asking leaves
+# the interpreter to other threads; a sleep of no time at all takes some 50 us.
+_EAGER_SECONDS = 2e-3
+_LATE = 0.02
+_LONGEST_PAUSE = 2e-3
+
+
+def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
+    """Waits until `ready` says so; False if that takes longer than `timeout` seconds.
+
+    Python handles Ctrl-C between two questions, which a wait inside the driver would not allow.
+    """
+    begin = time.perf_counter()
+    while not ready():
+        waited = time.perf_counter() - begin
+        if timeout is not None and waited >= timeout:
+            return False
+        if waited >= _EAGER_SECONDS:
+            time.sleep(min(_LONGEST_PAUSE, waited * _LATE))
+    return True
+
+
+class StreamPool:
+    """Streams that have nothing to do, in one context; for use from any thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+
+    def take(self) -> Any:
+        """A stream for the caller alone."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._driver.cuStreamCreate(_NON_BLOCKING)
+
+    def give_back(self, stream: Any) -> None:
+        """It has nothing to do any more."""
+        with self._lock:
+            self._idle.append(stream)
+
+    def close(self) -> None:
+        with self._lock:
+            for stream in self._idle:
+                self._driver.cuStreamDestroy(stream)
+            self._idle.clear()
+
+
+class Work:
+    """What one stream is given, until that is done; keeps alive what it uses.
+
+    Whoever begins it says `all_given` when the stream has got everything: before that an empty
+    stream does not mean that the work is done. `finished` is called once it is.
+    """
+
+    def __init__(self, driver: Driver, stream: Any, keep: object,
+                 finished: Callable[[Work], None]) -> None:  # fmt: skip
+        self._driver = driver
+        self.stream = stream
+        self._keep = keep
+        self._finished = finished
+        self._lock = threading.Lock()
+        self._is_given = False
+        self.is_done = False
+
+    def all_given(self) -> None:
+        """The stream gets nothing more for this work."""
+        self._is_given = True
+
+    def is_ready(self) -> bool:
+        """Whether all of it is done; asks the driver. CudaError if it failed."""
+        if self.is_done or not self._is_given:
+            return self.is_done
+        if self._driver.is_ready("cuStreamQuery", self.stream):
+            self.finish()
+        return self.is_done
+
+    def finish(self) -> None:
+        """Lets go of what it kept."""
+        with self._lock:
+            if self.is_done:
+                return
+            self.is_done, self._keep = True, None
+        self._finished(self)

@@ -1,0 +1,250 @@
+"""Recorded work on a GPU: submitted, waited for, and timed."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quod.device.cpu.workers import GRACE_SECONDS
+from quod.device.cuda.driver import Driver
+from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
+from quod.device.cuda.stream import wait_until
+from quod.device.event import Completion
+from quod.device.recording import Await, Launch, Mark, Recording
+from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from quod.device.cuda.device import CudaDevice
+
+_NAMED_KERNELS = 6
+
+
+class CudaPassing(Completion):
+    """One passing of an event on a GPU; the driver is asked whether it was."""
+
+    def __init__(self, handle: Any, ask: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self.handle = handle
+        self._ask = ask
+
+    def is_done(self) -> bool:
+        if not self._done.is_set() and self._ask(self.handle):
+            self.complete()
+        return self._done.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return wait_until(self.is_done, timeout)
+
+    def call_when_done(self, callback: Callable[[], None]) -> None:
+        super().call_when_done(callback)
+        threading.Thread(target=self.wait, name="quod-event", daemon=True).start()
+
+
+class _Clock:
+    """The GPU's time on the scale of `time.perf_counter_ns`, from one moment that both know."""
+
+    def __init__(self, driver: Driver, origin: Any, stream: Any) -> None:
+        self._driver = driver
+        self._origin = origin
+        driver.cuEventRecord(origin, stream)
+        wait_until(lambda: driver.is_ready("cuEventQuery", self._origin))
+        self._origin_ns = time.perf_counter_ns()
+
+    def time_of(self, event: Any) -> int:
+        """When an event was passed, which it has been."""
+        milliseconds = float(self._driver.cuEventElapsedTime(self._origin, event))
+        return self._origin_ns + round(milliseconds * 1e6)
+
+
+class CudaSubmission:
+    """One run of a recording.
+
+    With a timeline the steps run one after the other, each between two events, so that each has a
+    time of its own; otherwise its graphs run, and steps may overlap.
+    """
+
+    def __init__(
+        self, device: CudaDevice, recording: Recording, name: str,
+        timeline: Timeline | None, parent: Stage | None,
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._driver = device.driver
+        self._recording = recording
+        self._name = name
+        self._timeline = None if isinstance(timeline, NullTimeline) else timeline
+        self._parent = parent
+        self._cancelled = False
+        self._error: BaseException | None = None
+        self._settling = threading.Lock()
+        self._settled = False
+        self._marks: list[CudaPassing] = []
+        self._between: list[Any] = []
+        self._events: list[Any] = []
+        self._clock: _Clock | None = None
+        alone = self._timeline is not None or device.synchronous
+        with device.using(self._doing):
+            if alone:
+                load_kernels(recording)
+                events = events_of(recording.steps)
+            else:
+                program = device.program(recording, self._doing)
+                events = program.events
+            self._awaiting = iter([self._awaited(e) for e in events if isinstance(e, Await)])
+            self._work = device.begin(recording)
+            try:
+                if self._timeline is not None or any(isinstance(e, Mark) for e in events):
+                    self._start_clock()
+                if alone:
+                    self._start_steps()
+                else:
+                    self._start_graphs(program)
+            except BaseException:
+                self._end_marks()
+                raise
+            finally:
+                self._work.all_given()
+
+    def _start_clock(self) -> None:
+        finalizer = weakref.finalize(self, self._device.discard_events, self._events)
+        finalizer.atexit = False
+        self._clock = _Clock(self._driver, self._event(), self._work.stream)
+
+    def _awaited(self, step: Await) -> CudaPassing:
+        completion = step.event.completion()
+        if not isinstance(completion, CudaPassing):
+            raise DeviceError(
+                f"event {step.event.name} belongs to a stream of another device; wait for it "
+                "before this work is submitted"
+            )
+        return completion
+
+    def _doing(self) -> str:
+        kernels = dict.fromkeys(
+            str(step.kernel) for step in self._recording.steps if isinstance(step, Launch)
+        )
+        shown = ", ".join(list(kernels)[:_NAMED_KERNELS])
+        more = f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
+        alone = len(kernels) < 2 or self._device.synchronous
+        hint = "" if alone else "; with QUOD_CUDA_SYNCHRONOUS=1 the error says which"
+        return f"the work of {self._name}" + (f", kernels {shown}{more}{hint}" if kernels else "")
+
+    # --- beginning
+
+    def _start_graphs(self, program: Program) -> None:
+        for section in program.sections:
+            match section:
+                case Graph():
+                    self._driver.cuGraphLaunch(section.handle, self._work.stream)
+                case Mark() | Await():
+                    self._pass(section)
+
+    def _start_steps(self) -> None:
+        self._note()
+        for step in self._recording.steps:
+            if isinstance(step, (Mark, Await)):
+                self._pass(step)
+            else:
+                issue(self._driver, step, self._work.stream)
+                if isinstance(step, Launch) and self._device.synchronous:
+                    self._wait_for_step(step)
+            self._note()
+
+    def _wait_for_step(self, step: Launch) -> None:
+        with self._device.using(lambda: f"kernel {step.kernel}"):
+            stream = self._work.stream
+            wait_until(lambda: self._driver.is_ready("cuStreamQuery", stream))
+
+    def _pass(self, step: Mark | Await) -> None:
+        stream = self._work.stream
+        if isinstance(step, Await):
+            self._driver.cuStreamWaitEvent(stream, next(self._awaiting).handle, 0)
+            return
+        handle = self._driver.cuEventCreate(0)
+        passing = CudaPassing(handle, self._device.event_is_passed)
+        finalizer = weakref.finalize(passing, self._device.discard_events, [handle])
+        finalizer.atexit = False
+        self._driver.cuEventRecord(handle, stream)
+        self._marks.append(passing)
+        step.event.arm(passing)
+
+    def _note(self) -> None:
+        """An event between two steps."""
+        if self._timeline is not None:
+            self._between.append(self._event())
+            self._driver.cuEventRecord(self._between[-1], self._work.stream)
+
+    def _event(self) -> Any:
+        """An event of the driver that lives as long as this submission."""
+        self._events.append(self._driver.cuEventCreate(0))
+        return self._events[-1]
+
+    # --- ending
+
+    @property
+    def is_done(self) -> bool:
+        self._look(0)
+        return self._settled
+
+    def _look(self, timeout: float | None = None) -> None:
+        """Settles the work if it ends within `timeout` seconds."""
+        if self._settled:
+            return
+        try:
+            with self._device.using(self._doing):
+                if not wait_until(self._work.is_ready, timeout):
+                    return
+        except DeviceError as error:
+            self._settle(error)
+        else:
+            self._settle(None)
+
+    def cancel(self) -> None:
+        """A GPU does not stop what it has begun; `wait` then raises once that is done."""
+        self._cancelled = True
+
+    def wait(self) -> None:
+        try:
+            self._look()
+        except BaseException:
+            self.cancel()
+            self._look(GRACE_SECONDS)
+            raise
+        if self._error is not None:
+            raise self._error
+        if self._cancelled:
+            raise DeviceError(f"the work of {self._name} was stopped")
+
+    def _settle(self, error: BaseException | None) -> None:
+        with self._settling:
+            if self._settled:
+                return
+            self._error = error
+            if error is None and self._clock is not None:
+                try:
+                    with self._device.using(self._doing):
+                        self._tell_times(self._clock)
+                except DeviceError as late:
+                    self._error = late
+            self._end_marks()
+            self._work.finish()
+            self._settled = True
+
+    def _tell_times(self, clock: _Clock) -> None:
+        for mark in self._marks:
+            mark.complete()
+            mark.time_ns = clock.time_of(mark.handle)
+        if self._timeline is not None:
+            times = [clock.time_of(event) for event in self._between]
+            for step, begin, end in zip(self._recording.steps, times[:-1], times[1:], strict=True):
+                self._timeline.record(
+                    step.label, begin, max(begin, end), track=self._name, bytes=step.bytes,
+                    modmuls=step.modmuls, multiply_adds=step.multiply_adds, parent=self._parent,
+                )  # fmt: skip
+
+    def _end_marks(self) -> None:
+        for mark in self._marks:
+            mark.complete(failed=True)

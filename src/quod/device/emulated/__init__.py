@@ -1,0 +1,1 @@
+"""Devices that interpret: kernels, PTX, WGSL, and kernels with everything checked."""

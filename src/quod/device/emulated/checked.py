@@ -1,0 +1,59 @@
+"""The processor as a device that checks what kernels do: slow, for finding mistakes.
+
+Kernels are traced for this processor as ever, and run by the interpreter, which defines what a
+kernel means and refuses what it leaves undefined: accesses outside a buffer or not aligned, shared
+memory that was not set, races in it, barriers that not every instance reaches. The compiled kernel
+would do any of these without a word. An error names the line of the kernel's author, also where a
+field or a curve does the access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quod.device.arguments import Argument, Slots
+from quod.device.buffer import host_bytes
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.interpreted import InterpretedKernel
+from quod.device.kernel_table import KernelTable
+from quod.kernel.definition import KernelDefinition
+
+if TYPE_CHECKING:
+    from quod.device.cancellation import Cancellation
+    from quod.device.protocol import CompiledKernel
+
+
+class CheckedCpuDevice(CpuDevice):
+    """Interprets what `CpuDevice` would compile, in the same memory and with the same results.
+
+    It takes what `CpuDevice` takes; one thread computes at a time.
+    """
+
+    name = "cpu:checked"
+
+    def __init__(
+        self, *, strategy: str | None = None, threads: int | None = None,
+        memory_budget: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(strategy=strategy, threads=threads, memory_budget=memory_budget)
+        self._checked: KernelTable[InterpretedKernel] = KernelTable()
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> Any:
+        """The kernel, traced now or before, for the interpreter; KernelError if it is wrong."""
+        width = self.lanes if lanes is None else lanes
+
+        def build() -> InterpretedKernel:
+            machine = self.machine(width)
+            traced = definition.trace_to_user_lines(machine, static)
+            return InterpretedKernel(definition, traced, machine, static)
+
+        return self._checked.get(definition, width, static, build)
+
+    def _run(
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
+        stop: Cancellation | None,
+    ) -> None:  # fmt: skip
+        assert isinstance(kernel, InterpretedKernel)
+        kernel.run(groups, kernel.arrays(arguments, host_bytes))

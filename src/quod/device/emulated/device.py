@@ -1,0 +1,269 @@
+"""A GPU without a GPU: kernels as NVIDIA's compiler would get them, run by an interpreter.
+
+Memory is the device's own, so that the host code of a GPU is tested where there is none: an array
+given in place of a buffer, a missing upload, a step that was recorded without its dependency show
+as they would there, or as errors. It is slow, and meant for small sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from quod.codegen.ptx import machine as ptx_machine
+from quod.codegen.wgsl import machine as wgsl_machine
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
+from quod.device.emulated.interpreted import InterpretedKernel
+from quod.device.emulated.memory import POISON, EmulatedMemory
+from quod.device.kernel_table import KernelTable
+from quod.device.memory import UNLIMITED, check_budget, check_reach
+from quod.device.prologue import check_launch
+from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
+from quod.device.staging import begin_launch
+from quod.device.thread_stream import ThreadSubmission
+from quod.device.timeline import Stage, Timeline
+from quod.errors import DeviceError
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from quod.codegen.ptx.module import PtxModule
+    from quod.device.protocol import Device
+    from quod.device.stream import IdleStream
+
+# Without loops over limbs, which an interpreter is slow at.
+_WGSL = wgsl_machine.WgslTarget(limbs="13")
+
+Executor = Literal["ir", "ptx", "wgsl"]
+EXECUTORS: tuple[str, ...] = get_args(Executor)
+"""What runs a kernel: its IR, the PTX that is emitted for the assembler, or its IR as it is traced
+for portable WGSL."""
+
+_ADDRESS_ALIGNMENT = 16
+
+
+class EmulatedKernel(InterpretedKernel):
+    """A kernel as the emulated device runs it."""
+
+    @functools.cached_property
+    def module(self) -> PtxModule:
+        """The text that the assembler would get."""
+        from quod.codegen.ptx import emitter as ptx
+
+        return ptx.translate(self.traced, self.machine)
+
+
+class EmulatedDevice:
+    """Runs kernels traced for NVIDIA's GPUs in an interpreter.
+
+    `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it,
+    ``wgsl`` what is traced for portable WGSL, within the limits of that.
+    `workgroup` is how many instances a workgroup has by default, `arch` the architecture that
+    kernels are traced for, `shared_bytes_limit` less shared memory than it has,
+    `memory_budget` both what plans may count on and all the memory there is, `largest_buffer` a
+    smaller one than the executor's, and `target` what WGSL is traced for.
+
+    The steps of a recording are run in an order drawn from `seed` among those that the recorded
+    dependencies allow, so that one that is missing shows.
+    """
+
+    kind = "emulated"
+    unified = False
+    in_order = False
+
+    def __init__(
+        self,
+        *,
+        executor: Executor = "ir",
+        workgroup: int = 64,
+        arch: str = ptx_machine.DEFAULT_ARCH,
+        shared_bytes_limit: int | None = None,
+        memory_budget: int | None = None,
+        resident_lanes: int = 256,
+        multiprocessors: int = 2,
+        largest_buffer: int | None = None,
+        target: wgsl_machine.WgslTarget = _WGSL,
+        seed: int = 1,
+    ) -> None:
+        if executor not in EXECUTORS:
+            raise DeviceError(f"executor {executor!r} is none of {', '.join(EXECUTORS)}")
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
+        self.executor = executor
+        self.strategy = "portable" if executor == "wgsl" else "carry32"
+        self.lanes = workgroup
+        self.arch = arch
+        self.resident_lanes = resident_lanes
+        self.multiprocessors = multiprocessors
+        self.memory_budget = memory_budget or 1 << 30
+        self.space = Space(f"the device {self.name}")
+        self.memory = EmulatedMemory(self.space, self.memory_budget)
+        self._shared_bytes_limit = shared_bytes_limit
+        self._wgsl = target
+        reach = self._wgsl.limits.binding_bytes if executor == "wgsl" else UNLIMITED
+        self.largest_buffer = largest_buffer or reach
+        self._kernels: KernelTable[EmulatedKernel] = KernelTable()
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self.machine(workgroup)
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        if self.executor == "wgsl":
+            return self._wgsl.machine(lanes)
+        return ptx_machine.ptx_machine(
+            lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
+        )
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> EmulatedKernel:
+        """The kernel, traced now or before; KernelError if it is wrong."""
+        width = self.lanes if lanes is None else lanes
+
+        def build() -> EmulatedKernel:
+            machine = self.machine(width)
+            traced = definition.trace(machine, **static)
+            return EmulatedKernel(
+                definition, traced, machine, static, space=self.space, alignment=_ADDRESS_ALIGNMENT
+            )
+
+        return self._kernels.get(definition, width, static, build)
+
+    # --- memory
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
+        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
+        return self.memory.allocate(nbytes, zero=zero)
+
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes; its content is a pattern."""
+        return np.full(nbytes, POISON, np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data in memory of the device."""
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        check_same_size(source, target)
+        self.bytes_of(target)[:] = source.view(np.uint8)
+        return target
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        check_same_size(buffer, target)
+        target.view(np.uint8)[:] = self.bytes_of(buffer)
+
+    def bytes_of(self, memory: Memory) -> Array:
+        """What a copy reads or writes: the bytes of a buffer or of an array."""
+        if isinstance(memory, Buffer) and memory.space is self.space:
+            return self.memory.bytes_of(memory)
+        return host_bytes(memory)
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    # --- execution
+
+    def launch(self, kernel: EmulatedKernel, groups: int, *arguments: Argument) -> None:
+        """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
+        staged, _ = begin_launch(self, kernel, groups, arguments)
+        self.execute(kernel, groups, staged.arguments)
+        staged.bring_back(self)
+
+    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+        """A launch with its arguments checked and in memory of the device."""
+        check_launch(kernel, groups)
+        arrays = kernel.arrays(arguments, functools.partial(self._reached_bytes, kernel))
+        if self.executor != "ptx":
+            kernel.run(groups, arrays)
+        else:
+            self._run_text(kernel, groups, arrays)
+
+    def _reached_bytes(self, kernel: EmulatedKernel, memory: Memory) -> Array:
+        check_reach(f"an argument of {kernel.name}", memory.nbytes, self.largest_buffer)
+        return self.bytes_of(memory)
+
+    def _run_text(self, kernel: EmulatedKernel, groups: int, given: list[Any]) -> None:
+        from quod.codegen.ptx.interpreter import interpret_ptx
+
+        module = kernel.module
+        interpret_ptx(module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes)
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's."""
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> EmulatedSubmission:
+        """Begins to run recorded work on a thread of its own; streams call it."""
+        with self._lock:
+            seed = self._random.random()
+        return EmulatedSubmission(self, recording, name, timeline, parent, seed)
+
+    def wrote(self, target: Memory) -> None:
+        """A step of a recording has written to memory; for devices that follow that."""
+
+    def close(self) -> None:
+        """Gives back the memory: buffers of the device cannot be used any more."""
+        self.space.lose("the device was closed")
+
+
+class EmulatedSubmission(ThreadSubmission):
+    """One run of a recording, in a random order that the dependencies allow."""
+
+    def __init__(
+        self, device: EmulatedDevice, recording: Recording, name: str,
+        timeline: Timeline | None, parent: Stage | None, seed: float,
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._random = random.Random(seed)
+        super().__init__(recording, name, timeline, parent)
+
+    def _order(self) -> Iterator[Step]:
+        steps = self._recording.steps
+        waiting = [set(step.after) for step in steps]
+        followers: list[list[int]] = [[] for _ in steps]
+        for number, step in enumerate(steps):
+            for before in step.after:
+                followers[before].append(number)
+        ready = [number for number, before in enumerate(waiting) if not before]
+        while ready:
+            at = self._random.randrange(len(ready))
+            ready[at], ready[-1] = ready[-1], ready[at]
+            number = ready.pop()
+            yield steps[number]
+            for follower in followers[number]:
+                waiting[follower].discard(number)
+                if not waiting[follower]:
+                    ready.append(follower)
+
+    def _launch(self, step: Launch) -> None:
+        assert isinstance(step.kernel, EmulatedKernel)
+        self._device.execute(step.kernel, step.groups, step.arguments)
+
+    def _copy(self, step: Copy) -> None:
+        self._device.bytes_of(step.target)[:] = self._device.bytes_of(step.source)
+        self._device.wrote(step.target)
+
+    def _fill(self, step: Fill) -> None:
+        self._device.bytes_of(step.target).view(np.uint32)[:] = step.word
+        self._device.wrote(step.target)
+
+
+if TYPE_CHECKING:
+    _: Device[EmulatedKernel] = EmulatedDevice()

@@ -1,0 +1,87 @@
+"""Kernels as devices run them that interpret: as they were traced."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from quod.codegen.pointers import pointer_uses
+from quod.device.arguments import Argument, Signature, Slots
+from quod.device.buffer import HOST, Array, Space
+from quod.device.compiled_code import text_digest
+from quod.device.recording import Memory
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Block, Kernel, walk
+from quod.kernel.machine import Machine
+from quod.kernel.semantics import NUMPY_TYPES
+from quod.kernel.text import to_text
+from quod.kernel.types import PointerType
+
+_LANES_AT_ONCE = 512
+"""The interpreter is fastest, for each instance, with about so many."""
+
+
+class InterpretedKernel:
+    """A kernel as it was traced, for the interpreter.
+
+    It reaches memory of `space`, all of which begins at a multiple of `alignment` bytes if that is
+    given. `groups_at_once` workgroups are interpreted in step.
+    """
+
+    def __init__(
+        self, definition: KernelDefinition, traced: Kernel, machine: Machine,
+        static: Mapping[str, Any], *, space: Space = HOST, alignment: int | None = None,
+    ) -> None:  # fmt: skip
+        uses = pointer_uses(traced)
+        self.name = definition.name
+        self.parameters = definition.parameters
+        self.lanes = machine.workgroup_size
+        self.static = dict(static)
+        self.stored = frozenset(uses.stored)
+        self.traced = traced
+        self.machine = machine
+        self.groups_at_once = _groups_at_once(traced)
+        self.signature = Signature(
+            self.name, self.parameters, uses, space=space, alignment=alignment
+        )
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Which IR this is: that is what is run, or emitted and run."""
+        return text_digest(to_text(self.traced))
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Slots:
+        """Checks the arguments of a launch; DeviceError for one that does not fit."""
+        return self.signature.pack(arguments)
+
+    def arrays(
+        self, arguments: Iterable[Argument], bytes_of: Callable[[Memory], Array]
+    ) -> list[Any]:
+        """The arguments as interpreters take them: memory as arrays of the pointers' elements.
+
+        `bytes_of` gives the bytes of memory.
+        """
+        return [
+            bytes_of(argument).view(NUMPY_TYPES[type_.element])  # type: ignore[arg-type]
+            if isinstance(type_, PointerType)
+            else argument
+            for type_, argument in zip(self.parameters.values(), arguments, strict=True)
+        ]
+
+    def run(self, groups: int, arrays: list[Any]) -> None:
+        """Interprets so many workgroups; InterpreterError for what is undefined."""
+        interpret(self.traced, groups, arrays, groups_at_once=self.groups_at_once)
+
+
+def _groups_at_once(kernel: Kernel) -> int:
+    """Workgroups that use fences may wait for one another, so that they come one by one."""
+    alone = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
+    return 1 if alone else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
+
+
+def _blocks(kernel: Kernel) -> Iterator[Block]:
+    yield kernel.block
+    for function in kernel.functions:
+        yield function.block

@@ -1,0 +1,1 @@
+"""GPUs through WebGPU (`wgpu`)."""

@@ -1,0 +1,189 @@
+"""The adapters of WebGPU: which there are, and what they can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.device import host
+from quod.device.memory import bytes_text
+from quod.device.webgpu.native import Native
+from quod.errors import DeviceError
+from quod.frozen import frozen
+
+# The best first. What the package calls the kinds of adapters.
+_KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
+_BACKENDS = ("Vulkan", "Metal", "D3D12")
+
+_GIB = 1 << 30
+DISCRETE_BYTES = 4 * _GIB
+"""What plans may count on of a GPU's own memory, of which WebGPU does not tell the size."""
+
+# By the number that the PCI consortium, or Khronos, gave their makers.
+_ONE_SUBGROUP_SIZE = frozenset({0x10DE, 0x106B})
+
+# Instances that fill an adapter; WebGPU does not tell.
+_RESIDENT_LANES = {"DiscreteGPU": 1 << 17, "IntegratedGPU": 1 << 14, "Unknown": 1 << 14}
+_RESIDENT_LANES_A_THREAD = 256
+
+_LIMIT_NAMES = {
+    "buffer_bytes": "max-buffer-size",
+    "binding_bytes": "max-storage-buffer-binding-size",
+    "storage_buffers": "max-storage-buffers-per-shader-stage",
+    "binding_alignment": "min-storage-buffer-offset-alignment",
+    "workgroup_bytes": "max-compute-workgroup-storage-size",
+    "largest_workgroup": "max-compute-invocations-per-workgroup",
+    "groups_a_dimension": "max-compute-workgroups-per-dimension",
+}
+# A bound on these is the other way round.
+_LEAST = frozenset({"binding_alignment"})
+
+
+@frozen
+class AdapterProperties:
+    """What an adapter says of itself.
+
+    `kind` is ``DiscreteGPU``, ``IntegratedGPU``, ``CPU`` (a driver in software) or ``Unknown``,
+    `driver` what it calls its driver, `backend` what that is reached through. `subgroup_sizes` are
+    the least and the most instances of a subgroup.
+    """
+
+    number: int
+    name: str
+    driver: str
+    backend: str
+    kind: str
+    features: frozenset[str]
+    limits: WgslLimits
+    subgroup_sizes: tuple[int, int]
+    vendor: int = 0
+
+    @property
+    def has_one_subgroup_size(self) -> bool:
+        """Whether all kernels have subgroups of one size.
+
+        Where the driver does not tell, NVIDIA's and Apple's GPUs do.
+        """
+        least, most = self.subgroup_sizes
+        return least == most and (least > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
+
+    @property
+    def description(self) -> str:
+        """Name, driver and the interface beneath WebGPU, for people."""
+        driver = f", {self.driver}" if self.driver else ""
+        return f"{self.name}{driver}, through {self.backend}"
+
+    @property
+    def is_software(self) -> bool:
+        return self.kind == "CPU"
+
+    @property
+    def resident_lanes(self) -> int:
+        """How many instances fill the adapter, by its kind."""
+        if self.is_software:
+            return _RESIDENT_LANES_A_THREAD * host.usable_threads()
+        return _RESIDENT_LANES[self.kind]
+
+    @property
+    def default_budget(self) -> int:
+        """How many bytes plans may count on where nobody says: WebGPU does not tell.
+
+        4 GiB of a GPU's own memory; of the host's, half of what is free.
+        """
+        if self.kind == "DiscreteGPU":
+            return DISCRETE_BYTES
+        return max(1, host.available_memory_bytes() // 2)
+
+    def telling_features(self) -> tuple[str, ...]:
+        """What decides how fast kernels run and how large they may be, in a few words."""
+        limits = self.limits
+        words = [
+            f"binding {bytes_text(limits.binding_bytes)}",
+            f"workgroup {bytes_text(limits.workgroup_bytes)}",
+            f"{limits.storage_buffers} buffers",
+        ]
+        if "shader-int64" in self.features:
+            words.append("u64")
+        if "subgroup" in self.features and self.has_one_subgroup_size:
+            words.append("subgroups")
+        return tuple(words)
+
+
+def adapter_limits(limits: dict[str, int]) -> WgslLimits:
+    """The limits that matter, of all that an adapter or a device has."""
+    return WgslLimits(**{name: int(limits[key]) for name, key in _LIMIT_NAMES.items()})
+
+
+def required_limits(wanted: WgslLimits) -> dict[str, int]:
+    """Limits as they are asked for when a device is opened."""
+    named = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
+    named["max-compute-workgroup-size-x"] = wanted.largest_workgroup
+    return named
+
+
+def check_portable(properties: AdapterProperties) -> None:
+    """DeviceError for an adapter that has less than WebGPU asks of each."""
+    least = WgslLimits()
+    for name, key in _LIMIT_NAMES.items():
+        has, wanted = getattr(properties.limits, name), getattr(least, name)
+        if has > wanted if name in _LEAST else has < wanted:
+            raise DeviceError(
+                f"{properties.name} is no adapter that Quod can use: its {key} is {has}, and "
+                f"WebGPU asks for {wanted}; update its driver or take another device"
+            )
+
+
+def list_adapters(native: Native) -> list[tuple[AdapterProperties, Any]]:
+    """The adapters with the package's objects, the best first; DeviceError if there is none."""
+    found = sorted(native.adapters(), key=lambda adapter: _rank(adapter.info))
+    if not found:
+        raise DeviceError(
+            "WebGPU finds no adapter: no driver for Vulkan, Metal or Direct3D 12 is there; install "
+            "the GPU's driver, or on Debian mesa-vulkan-drivers to compute on the processor"
+        )
+    return [(_properties(native, number, adapter), adapter) for number, adapter in enumerate(found)]
+
+
+def _rank(info: Any) -> tuple[int, int]:
+    return _KINDS.index(_kind(info)), _index(_BACKENDS, str(info["backend_type"]))
+
+
+def _index(order: tuple[str, ...], name: str) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _kind(info: Any) -> str:
+    kind = str(info["adapter_type"])
+    return kind if kind in _KINDS else "Unknown"
+
+
+def _properties(native: Native, number: int, adapter: Any) -> AdapterProperties:
+    info = adapter.info
+    return AdapterProperties(
+        number=number,
+        name=str(info["device"]),
+        driver=str(info["description"]),
+        backend=str(info["backend_type"]),
+        kind=_kind(info),
+        features=frozenset(adapter.features),
+        limits=adapter_limits(adapter.limits),
+        subgroup_sizes=native.subgroup_sizes(adapter),
+        vendor=int(info["vendor_id"]),
+    )
+
+
+def select(
+    found: list[tuple[AdapterProperties, Any]], selector: str
+) -> tuple[AdapterProperties, Any]:
+    """The adapter of a number or of a part of its name; DeviceError if there is none."""
+    if not selector:
+        return found[0]
+    if selector.isascii() and selector.isdecimal():
+        if int(selector) < len(found):
+            return found[int(selector)]
+    else:
+        for properties, adapter in found:
+            if selector.lower() in properties.description.lower():
+                return properties, adapter
+    names = ", ".join(f"webgpu:{row.number} ({row.name})" for row, _ in found)
+    raise DeviceError(f"there is no WebGPU adapter {selector!r}; there are {names}")

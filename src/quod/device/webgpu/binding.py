@@ -1,0 +1,148 @@
+"""Which storage bindings a launch needs: each pointer parameter a range of a buffer.
+
+A binding begins at a multiple of 256 bytes, and what two bindings reach may not overlap where one
+of them is written, which each may be. So where memory begins elsewhere the kernel adds an offset,
+and pointers whose ranges would overlap, or that are more than there are bindings, share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.codegen.wgsl.module import Binding
+from quod.device.memory import bytes_text
+from quod.errors import DeviceError
+from quod.frozen import frozen
+
+WORD_BYTES = 4
+
+
+@frozen
+class Place:
+    """The memory of one pointer: bytes `start` to `stop` of buffer `buffer`, a number of its own.
+
+    Empty memory is nowhere: its buffer is None.
+    """
+
+    buffer: int | None
+    start: int
+    stop: int
+
+
+@frozen
+class Range:
+    """What one binding reaches; of no buffer where only empty memory is reached through it."""
+
+    buffer: int | None
+    start: int
+    size: int
+
+
+@frozen
+class BindingPlan:
+    """The bindings of a launch.
+
+    `bindings` has a row for each pointer, None where each has a binding of its own that begins
+    where its memory does. `offsets` are what the kernel adds, in 32-bit words.
+    """
+
+    bindings: tuple[Binding, ...] | None
+    ranges: tuple[Range, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass
+class _Group:
+    """Pointers that share a binding."""
+
+    members: list[int]
+    buffer: int | None
+    start: int
+    stop: int
+
+    def join(self, other: _Group) -> None:
+        self.members += other.members
+        self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
+
+
+def plan_bindings(kernel: str, places: Sequence[Place], limits: WgslLimits) -> BindingPlan:
+    """The bindings of a launch of `kernel` with the memory of its pointers, in order.
+
+    DeviceError if there are more than the adapter has, or one is too large for it.
+    """
+    align = limits.binding_alignment
+    groups = [
+        _Group([index], place.buffer, place.start // align * align, place.stop)
+        for index, place in enumerate(places)
+    ]
+    groups = _without_overlap(groups)
+    while len(groups) > limits.storage_buffers:
+        groups = _with_one_less(kernel, groups, len(places), limits)
+    groups.sort(key=lambda group: min(group.members))
+    numbers = {member: number for number, group in enumerate(groups) for member in group.members}
+    for group in groups:
+        if group.stop - group.start > limits.binding_bytes:
+            raise DeviceError(
+                f"kernel {kernel} was given {bytes_text(group.stop - group.start)} of memory in "
+                f"one piece; the adapter lets it reach {bytes_text(limits.binding_bytes)} of a "
+                "buffer; split what is computed, or take a device that reaches more"
+            )
+    ranges = tuple(
+        Range(group.buffer, group.start, -(-(group.stop - group.start) // WORD_BYTES) * WORD_BYTES)
+        for group in groups
+    )
+    offsets = tuple(
+        (place.start - groups[numbers[index]].start) // WORD_BYTES
+        if place.buffer is not None
+        else 0
+        for index, place in enumerate(places)
+    )
+    if len(groups) == len(places) and not any(offsets):
+        return BindingPlan(None, ranges, offsets)
+    # With an offset for each there are few variants of a kernel; reading one costs nothing.
+    bindings = tuple(Binding(numbers[index], True) for index in range(len(places)))
+    return BindingPlan(bindings, ranges, offsets)
+
+
+def _without_overlap(groups: list[_Group]) -> list[_Group]:
+    """Joins those that reach the same bytes."""
+    done: list[_Group] = []
+    placed = sorted(
+        (group for group in groups if group.buffer is not None),
+        key=lambda group: (group.buffer or 0, group.start),
+    )
+    for group in placed:
+        if done and done[-1].buffer == group.buffer and group.start < done[-1].stop:
+            done[-1].join(group)
+        else:
+            done.append(group)
+    return done + [group for group in groups if group.buffer is None]
+
+
+def _with_one_less(
+    kernel: str, groups: list[_Group], pointers: int, limits: WgslLimits
+) -> list[_Group]:
+    """Joins two that cost least: empty memory, else neighbours in one buffer."""
+    empty = [group for group in groups if group.buffer is None]
+    if empty and len(groups) > 1:
+        (gone, *_), host = empty, next(group for group in groups if group is not empty[0])
+        host.members += gone.members
+        return [group for group in groups if group is not gone]
+    placed = sorted(groups, key=lambda group: (group.buffer or 0, group.start))
+    pairs = [
+        (right.stop - left.start, number)
+        for number, (left, right) in enumerate(pairwise(placed))
+        if left.buffer == right.buffer
+        and max(left.stop, right.stop) - left.start <= limits.binding_bytes
+    ]
+    if not pairs:
+        raise DeviceError(
+            f"kernel {kernel} takes {pointers} pieces of memory, and the adapter has "
+            f"{limits.storage_buffers} bindings for them; give it several in one buffer"
+        )
+    _, number = min(pairs)
+    placed[number].join(placed.pop(number + 1))
+    return placed

@@ -1,0 +1,36 @@
+"""How field elements are held on an adapter, as it was measured once and is kept on disk."""
+
+from __future__ import annotations
+
+from quod.codegen.wgsl.machine import DEFAULT_LIMBS
+from quod.device.cache import CompileCache, key_of
+from quod.device.webgpu.adapter import AdapterProperties
+
+_SCHEMA = "webgpu-limbs-1"
+U64_LIMBS = "29/64:rolled"
+
+
+def default_limbs(properties: AdapterProperties, *, u64: bool) -> str:
+    """What is taken where nothing was measured."""
+    if properties.is_software:
+        return DEFAULT_LIMBS
+    return U64_LIMBS if u64 else DEFAULT_LIMBS
+
+
+def _key(properties: AdapterProperties, *, u64: bool) -> str:
+    return key_of(
+        _SCHEMA, properties.name, properties.driver, properties.backend, "u64" if u64 else "u32"
+    )
+
+
+def stored_limbs(cache: CompileCache, properties: AdapterProperties, *, u64: bool) -> str | None:
+    """The choice that was kept for this adapter and driver; None if there is none."""
+    stored = cache.get(_key(properties, u64=u64))
+    return None if stored is None else stored.decode(errors="replace")
+
+
+def store_limbs(
+    cache: CompileCache, properties: AdapterProperties, limbs: str, *, u64: bool
+) -> None:
+    """Keeps a choice."""
+    cache.put(_key(properties, u64=u64), limbs.encode())

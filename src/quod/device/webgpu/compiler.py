@@ -1,0 +1,233 @@
+"""Kernels to WGSL and to pipelines: the text from the cache or traced now, the rest beside it.
+
+The driver keeps its own cache of what it compiles; WebGPU has no way to get at that code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from quod.codegen.pointers import PointerUses, pointer_uses
+from quod.codegen.wgsl.module import Binding, Dialect, Field, WgslModule
+from quod.device.background import Background
+from quod.device.cache import CompileCache, key_of
+from quod.device.compiled_code import trace_key
+from quod.device.webgpu.native import Native, WebGpuError
+from quod.errors import DeviceError, KernelError
+from quod.frozen import frozen
+from quod.kernel import types
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+from quod.kernel.types import Type
+
+DIALECT: Dialect = "naga"
+_TYPES: dict[str, Type] = {
+    type_.name: type_
+    for type_ in (types.bool_, types.u32, types.i32, types.u64, types.i64, types.f32)
+}
+_LINE = re.compile(r"wgsl:(\d+):|┌─ [^:]*:(\d+):")
+
+
+@frozen
+class KernelText:
+    """The WGSL of a kernel and what it stores through."""
+
+    uses: PointerUses
+    module: WgslModule
+
+    def pack(self) -> bytes:
+        """As bytes for the cache; which Python lines it came from is not kept."""
+        module = self.module
+        return json.dumps(
+            {
+                "stored": self.uses.stored,
+                "atomic": self.uses.atomic,
+                "text": module.text,
+                "entry": module.entry,
+                "workgroup_size": module.workgroup_size,
+                "bindings": [[row.number, row.offset] for row in module.bindings],
+                "storage": module.storage,
+                "parameter_words": module.parameter_words,
+                "fields": [
+                    [field.kind, field.parameter, field.word, field.type.name]
+                    for field in module.fields
+                ],
+            }
+        ).encode()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> KernelText:
+        """What `pack` packed; ValueError if it did not."""
+        try:
+            return cls._of(json.loads(data))
+        except (KeyError, TypeError, RecursionError) as error:  # JSON, but of something else
+            raise ValueError("no text of a kernel") from error
+
+    @classmethod
+    def _of(cls, read: Any) -> KernelText:
+        module = WgslModule(
+            read["text"], read["entry"], read["workgroup_size"],
+            tuple(Binding(number, offset) for number, offset in read["bindings"]),
+            read["storage"], read["parameter_words"],
+            tuple(
+                Field(kind, parameter, word, _TYPES[name])
+                for kind, parameter, word, name in read["fields"]
+            ),
+            DIALECT, (),
+        )  # fmt: skip
+        return cls(PointerUses(tuple(read["stored"]), tuple(read["atomic"])), module)
+
+
+class KernelSource:
+    """Where the texts of one kernel come from, one for each choice of bindings."""
+
+    def __init__(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+        cache: CompileCache,
+    ) -> None:  # fmt: skip
+        self.definition = definition
+        self.machine = machine
+        self.static = dict(static)
+        self._cache = cache
+        self._key = trace_key(definition, machine, static, f"wgsl {DIALECT}")
+        self._traced: Kernel | None = None
+        self._lock = threading.Lock()
+
+    def text(self, bindings: tuple[Binding, ...] | None = None) -> KernelText:
+        """The text with some bindings; KernelError if the kernel is wrong."""
+        key = None if self._key is None else key_of("wgsl", self._key, repr(bindings))
+        stored = None if key is None else self._cache.get(key)
+        if stored is not None:
+            try:
+                return KernelText.unpack(stored)
+            except ValueError:
+                pass
+        traced = self._trace()
+        from quod.codegen.wgsl import emitter as wgsl
+
+        text = KernelText(
+            pointer_uses(traced),
+            wgsl.translate(traced, self.machine, dialect=DIALECT, bindings=bindings),
+        )
+        if key is not None:
+            self._cache.put(key, text.pack())
+        return text
+
+    def _trace(self) -> Kernel:
+        with self._lock:
+            if self._traced is None:
+                self._traced = self.definition.trace(self.machine, **self.static)
+            return self._traced
+
+    def __str__(self) -> str:
+        return f"{self.definition.name} ({self.definition.location})"
+
+
+class PipelineCompiler:
+    """Makes pipelines on threads of its own, and what all of them share."""
+
+    def __init__(
+        self, native: Native, device: Any, cache: CompileCache, threads: int, *, checked: bool
+    ) -> None:
+        self._native = native
+        self._device = device
+        self._cache = cache
+        self._checked = checked
+        self._background = Background("quod-pipeline", threads)
+        self._lock = threading.Lock()
+        self._layouts: dict[int, tuple[Any, Any]] = {}
+        self._watch: Any = None
+
+    def layout(self, storage: int) -> tuple[Any, Any]:
+        """The layouts of the bind group and of the pipeline for a number of storage bindings."""
+        with self._lock:
+            found = self._layouts.get(storage)
+            if found is None:
+                found = self._layouts[storage] = self._make_layout(storage)
+            return found
+
+    def watch(self, state: Any, nbytes: int) -> Any:
+        """Has kernels from now on reach memory in which they tell of loops: its bind group."""
+        visibility = self._native.wgpu.ShaderStage.COMPUTE
+        entry = {"binding": 0, "visibility": visibility, "buffer": {"type": "storage"}}
+        resource = {"buffer": state, "offset": 0, "size": nbytes}
+        with self._lock, self._native.errors():
+            self._layouts.clear()
+            self._watch = self._device.create_bind_group_layout(entries=[entry])
+            return self._device.create_bind_group(
+                layout=self._watch, entries=[{"binding": 0, "resource": resource}]
+            )
+
+    def _make_layout(self, storage: int) -> tuple[Any, Any]:
+        compute = self._native.wgpu.ShaderStage.COMPUTE
+        rows = [
+            {
+                "binding": 0,
+                "visibility": compute,
+                "buffer": {"type": "uniform", "has_dynamic_offset": True},
+            }
+        ]
+        rows += [
+            {"binding": number + 1, "visibility": compute, "buffer": {"type": "storage"}}
+            for number in range(storage)
+        ]
+        with self._native.errors():
+            group = self._device.create_bind_group_layout(entries=rows)
+            groups = [group] if self._watch is None else [group, self._watch]
+            return group, self._device.create_pipeline_layout(bind_group_layouts=groups)
+
+    def compile(self, name: str, text: str, storage: int, entry: str = "main") -> Any:
+        """A pipeline now; WebGpuError if the text is refused."""
+        _, layout = self.layout(storage)
+        with self._native.errors():
+            module = self._native.shader_module(self._device, name, text, checked=self._checked)
+            return self._device.create_compute_pipeline(
+                label=name, layout=layout, compute={"module": module, "entry_point": entry}
+            )
+
+    def begin(self, source: KernelSource, module: WgslModule) -> Callable[[], Any]:
+        """A pipeline later: the result waits for it.
+
+        It raises KernelError if the driver refuses the kernel.
+        """
+
+        def build() -> Any:
+            try:
+                return self.compile(
+                    source.definition.name, module.text, module.storage, module.entry
+                )
+            except WebGpuError as error:
+                if error.is_lost or error.is_out_of_memory:
+                    raise
+                raise self._refusal(source, module, error) from error
+
+        future: Future[Any] = self._background.begin(build)
+
+        def result() -> Any:
+            try:
+                return future.result()
+            except CancelledError as error:
+                raise DeviceError(
+                    f"kernel {source} was not compiled, for its device was closed"
+                ) from error
+
+        return result
+
+    def _refusal(self, source: KernelSource, module: WgslModule, error: WebGpuError) -> KernelError:
+        name = f"{source.definition.name}-{key_of('wgsl', module.text)[:12]}.wgsl"
+        place = self._cache.keep_text(name, module.text)
+        where = "" if place is None else f"; the WGSL is in {place}"
+        found = _LINE.search(str(error.__cause__))
+        line = module.source_of(int(found.group(1) or found.group(2))) if found else None
+        origin = "" if line is None else f" ({line})"
+        return KernelError(f"kernel {source}: the driver refuses the WGSL: {error}{origin}{where}")
+
+    def close(self) -> None:
+        """Waits for what was begun; the rest is dropped."""
+        self._background.close()

@@ -1,0 +1,76 @@
+"""Copies between the host and a WebGPU device, in pieces that go through staging buffers."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quod.device.buffer import Array, Buffer
+from quod.device.webgpu.encoding import Encoding
+from quod.device.webgpu.program import readable_words, whole_words
+from quod.device.webgpu.queue import Receipt
+from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
+
+if TYPE_CHECKING:
+    from quod.device.webgpu.device import WebGpuDevice
+
+# Shorter uploads need no staging buffer of ours: the driver keeps a copy.
+_SMALL_BYTES = 64 << 10
+_AHEAD = 4
+"""Pieces of a long download that are on their way at a time."""
+
+
+def _doing() -> str:
+    return "copying memory"
+
+
+def upload(device: WebGpuDevice, data: Array, target: Buffer) -> None:
+    """Copies bytes of the host; comes back when they have been read, and before they are there."""
+    allocation, start, size = whole_words(target)
+    if size <= _SMALL_BYTES:
+        padded = np.zeros(size, np.uint8)
+        padded[: data.nbytes] = data
+        device.gpu.queue.write_buffer(allocation.handle, start, padded)
+        return
+    with device.lease(device.uploads) as lease:
+        for at in range(0, size, CHUNK_BYTES):
+            piece = min(CHUNK_BYTES, size - at)
+            staging = lease.take(piece, lambda: False)
+            device.uploads.write(staging, data[at : at + piece])
+            encoding = Encoding(device)
+            encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
+            device.queue.submit(encoding.encoder, _doing, target)
+            lease.give_back(staging)
+
+
+def download(device: WebGpuDevice, source: Buffer, data: Array) -> None:
+    """Copies to bytes of the host, and waits for them."""
+    allocation, begin, extra = readable_words(source)
+    pieces: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
+    with device.lease(device.downloads) as lease:
+
+        def finish_one() -> bool:
+            if not pieces:
+                return False
+            receipt, staging, part = pieces.popleft()
+            device.wait_for(receipt)
+            device.read_download(staging, extra, part)
+            lease.give_back(staging)
+            return True
+
+        for at in range(0, data.nbytes, CHUNK_BYTES):
+            part = data[at : at + CHUNK_BYTES]
+            size = part.nbytes + extra
+            size += -size % 4
+            staging = lease.take(size, finish_one)
+            encoding = Encoding(device)
+            encoding.copy(allocation.handle, begin + at, staging.handle, 0, size)
+            receipt = device.queue.submit(encoding.encoder, _doing, source)
+            device.downloads.begin_reading(staging)
+            pieces.append((receipt, staging, part))
+            if len(pieces) == _AHEAD:
+                finish_one()
+        while finish_one():
+            pass

@@ -1,0 +1,500 @@
+"""Any GPU as a device, through WebGPU: kernels are WGSL, recordings are submitted in short pieces.
+
+Nothing but the package `wgpu` is needed and a driver for Vulkan, Metal or Direct3D 12; drivers in
+software, such as Mesa's, are adapters, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.codegen.wgsl.machine import DEFAULT_WORKGROUP_SIZE, WgslLimits, WgslTarget
+from quod.device import cancellation, host
+from quod.device.arguments import Argument
+from quod.device.buffer import Array, Buffer, Space, check_same_size
+from quod.device.cache import CompileCache
+from quod.device.kernel_table import KernelTable
+from quod.device.memory import check_budget
+from quod.device.recording import Recording
+from quod.device.staging import begin_launch
+from quod.device.webgpu import copies as webgpu_copies
+from quod.device.webgpu.adapter import (
+    adapter_limits,
+    check_portable,
+    list_adapters,
+    required_limits,
+    select,
+)
+from quod.device.webgpu.choice import default_limbs, store_limbs, stored_limbs
+from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
+from quod.device.webgpu.encoding import Encoding, Parameters, bind_group
+from quod.device.webgpu.kernel import WebGpuKernel, grid
+from quod.device.webgpu.memory import ALIGNMENT, WebGpuMemory
+from quod.device.webgpu.names import Strength
+from quod.device.webgpu.native import Native, WebGpuError, open_native
+from quod.device.webgpu.probe import probe
+from quod.device.webgpu.program import Program, build_program
+from quod.device.webgpu.queue import Receipt, WebGpuQueue
+from quod.device.webgpu.shaders import COUNT, FILL, STATE_BYTES
+from quod.device.webgpu.staging import StagingBuffer, StagingLease, StagingRing
+from quod.device.webgpu.submission import WebGpuSubmission
+from quod.errors import DeviceError
+from quod.frozen import replace
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from quod.device.protocol import Device
+    from quod.device.stream import IdleStream
+    from quod.device.timeline import Stage, Timeline
+
+_WATCHDOG_SECONDS = 60.0
+_SOFTWARE_WATCHDOG_SECONDS = 600.0
+_LANES_A_MULTIPROCESSOR = 1024
+
+# No kernel has as many pointers, and some drivers offer half a million.
+_MOST_BINDINGS = 64
+
+# Nothing may give these back: the driver would wait for work that never ends.
+_given_up: list[Any] = []
+
+
+class WebGpuDevice:
+    """Runs kernels on one adapter of WebGPU.
+
+    `adapter` is its number or a part of its name, by default the best. With the `strength`
+    ``portable`` kernels keep to what every implementation of WebGPU has, browsers included; by
+    default they use what the adapter offers. `lanes` is how many instances a workgroup has by
+    default, `limbs` how field elements are held (see `quod.field.lazy_limbs`), by default as it
+    was measured for this adapter and kept.
+
+    `memory_budget` is how many bytes buffers may use, by default ``QUOD_WEBGPU_MEMORY`` or a guess
+    by the kind of adapter, since WebGPU does not tell. Work that takes longer than `watchdog`
+    seconds in one submission is taken for hung; by default ``QUOD_WEBGPU_WATCHDOG``, else 60, and
+    600 for drivers in software. With `synchronous`, or ``QUOD_WEBGPU_SYNCHRONOUS=1``, recorded
+    steps are submitted one by one, so that an error names its kernel. With
+    ``QUOD_WEBGPU_CHECKED=1`` the driver adds bounds to every index and loop.
+
+    Calls may come from several threads at once. Once the device was lost, hangs, or has shown that
+    it does not compute, every later call raises a DeviceError that tells the cause; close it then
+    and open it again.
+    """
+
+    kind = "webgpu"
+    strategy = "portable"
+    unified = False
+    in_order = True
+
+    def __init__(
+        self,
+        adapter: int | str = "",
+        *,
+        strength: Strength = "extended",
+        lanes: int = DEFAULT_WORKGROUP_SIZE,
+        limbs: str | None = None,
+        memory_budget: int | None = None,
+        watchdog: float | None = None,
+        synchronous: bool | None = None,
+        cache: CompileCache | None = None,
+        native: Native | None = None,
+    ) -> None:
+        if memory_budget is not None and memory_budget < 1:
+            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        self.native = native or open_native()
+        found = list_adapters(self.native)
+        self.properties, adapter_object = select(found, str(adapter))
+        check_portable(self.properties)
+        self.strength = strength
+        self.name = f"webgpu:{self.properties.number}" + (
+            ":portable" if strength == "portable" else ""
+        )
+        self.space = Space(self.name)
+        self.lanes = lanes
+        self.resident_lanes = self.properties.resident_lanes
+        self.multiprocessors = max(1, self.resident_lanes // _LANES_A_MULTIPROCESSOR)
+        self.synchronous = (
+            os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
+            if synchronous is None
+            else synchronous
+        )
+        if watchdog is None:
+            watchdog = _number_of(
+                "QUOD_WEBGPU_WATCHDOG",
+                _SOFTWARE_WATCHDOG_SECONDS if self.properties.is_software else _WATCHDOG_SECONDS,
+            )
+        self.memory_budget = memory_budget or int(
+            _number_of("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
+        )
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._cache = cache or CompileCache()
+        self._kernels: KernelTable[WebGpuKernel] = KernelTable()
+        self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
+        self._fill_pipeline: Any = None
+        self.watch: Any = None
+        self._closed = False
+        self.gpu = self._open(adapter_object)
+        self.limits = self._limits()
+        self.largest_buffer = min(self.limits.binding_bytes, self.limits.buffer_bytes // 2)
+        clock = "timestamp-query" in self.gpu.features
+        self.tick_nanoseconds = self.native.timestamp_nanoseconds(self.gpu) if clock else 0.0
+        self.memory = WebGpuMemory(
+            self.native, self.gpu, self.space, self.name, self.memory_budget,
+            self.limits.buffer_bytes,
+        )  # fmt: skip
+        self.uploads = StagingRing(self.native, self.gpu, upload=True)
+        self.downloads = StagingRing(self.native, self.gpu, upload=False)
+        self.compiler = PipelineCompiler(
+            self.native, self.gpu, self._cache, host.usable_threads(),
+            checked=os.environ.get("QUOD_WEBGPU_CHECKED", "0") not in ("", "0"),
+        )  # fmt: skip
+        self.queue = WebGpuQueue(self.native, self.gpu, self.name, watchdog, self.space.lose)
+        with self.using(lambda: "opening the device"):
+            usage = self.native.wgpu.BufferUsage
+            self.nothing = self.gpu.create_buffer(
+                size=ALIGNMENT * (self.limits.storage_buffers + 1),
+                usage=usage.STORAGE | usage.UNIFORM,
+            )
+            self._open_queue()
+            seen = probe(self)
+        self.drops_long_loops = seen.drops_long_loops
+        if self.drops_long_loops:
+            if adapter_limits(self.gpu.limits).storage_buffers <= self.limits.storage_buffers:
+                raise DeviceError(
+                    f"{self.name} ({self.properties.name}) ends long loops early and has no "
+                    "binding left in which kernels could tell; take another device"
+                )
+            self.watch = self.compiler.watch(self.queue.state, STATE_BYTES)
+        u64 = "shader-int64" in self.gpu.features
+        kept = stored_limbs(self._cache, self.properties, u64=u64)
+        self.limbs_are_chosen = limbs is not None or kept is not None
+        self.target = WgslTarget(
+            self.limits, u64, seen.subgroup_size,
+            limbs or kept or default_limbs(self.properties, u64=u64), self.drops_long_loops,
+        )  # fmt: skip
+
+    def _open(self, adapter: Any) -> Any:
+        features = ["timestamp-query"]
+        if self.strength == "extended":
+            features += ["shader-int64", "subgroup"]
+            limits = self.properties.limits
+        else:
+            least, most = WgslLimits(), self.properties.limits.storage_buffers
+            bindings = min(least.storage_buffers + self._reserved_bindings, most)
+            limits = replace(least, storage_buffers=bindings)
+        try:
+            with self.native.errors():
+                return adapter.request_device_sync(
+                    required_features=[name for name in features if name in adapter.features],
+                    required_limits=required_limits(limits),
+                )
+        except WebGpuError as error:
+            raise DeviceError(
+                f"{self.name} ({self.properties.name}) does not open: {error}"
+            ) from error
+
+    def _limits(self) -> WgslLimits:
+        """What kernels may count on."""
+        if self.strength == "portable":
+            return WgslLimits()
+        limits = adapter_limits(self.gpu.limits)
+        bindings = min(limits.storage_buffers - self._reserved_bindings, _MOST_BINDINGS)
+        return replace(limits, storage_buffers=bindings)
+
+    @property
+    def _reserved_bindings(self) -> int:
+        """Those in which kernels tell of loops that a driver has ended; no GPU's driver does."""
+        return 1 if self.properties.is_software else 0
+
+    def _open_queue(self) -> None:
+        """The kernel that ends every submission, with the buffer that it counts in."""
+        layout, _ = self.compiler.layout(1)
+        group = self.gpu.create_bind_group(
+            layout=layout,
+            entries=[
+                {"binding": 0, "resource": {"buffer": self.nothing, "offset": 0, "size": 16}},
+                {
+                    "binding": 1,
+                    "resource": {"buffer": self.queue.state, "offset": 0, "size": STATE_BYTES},
+                },
+            ],
+        )
+        self.queue.count_with(self.compiler.compile("count", COUNT, 1), group)
+
+    # --- every call
+
+    @contextmanager
+    def using(self, doing: Callable[[], str] | None = None) -> Iterator[None]:
+        """Says of an error what was being done; DeviceError if the device is lost or closed."""
+        self.space.check()
+        if os.getpid() != self._process:
+            raise DeviceError(
+                f"{self.name} was opened before this process was forked, and WebGPU does not "
+                "outlive that; open the device in the process that uses it"
+            )
+        self.memory.clear_away()
+        try:
+            with self.native.errors():
+                yield
+        except WebGpuError as error:
+            where = "" if doing is None else f", in {doing()}"
+            if error.is_lost:
+                told = self.native.told()
+                self.space.lose(
+                    f"the device was lost{f' ({told})' if told else ''}{where}; close it and open "
+                    "it again"
+                )
+            raise WebGpuError(
+                f"{self.name}: {error}{where}",
+                is_out_of_memory=error.is_out_of_memory,
+                is_lost=error.is_lost,
+            ) from error
+
+    # --- kernels
+
+    @property
+    def limbs(self) -> str:
+        """How kernels hold field elements from now on."""
+        return self.target.limbs
+
+    def choose_limbs(self, limbs: str) -> None:
+        """Has kernels hold field elements so, here and in later processes on this adapter."""
+        store_limbs(self._cache, self.properties, limbs, u64=self.target.u64)
+        self.target = replace(self.target, limbs=limbs)
+        self.limbs_are_chosen = True
+
+    def machine(self, lanes: int, *, limbs: str | None = None) -> Machine:
+        """What kernels of so many lanes are traced for."""
+        if not 1 <= lanes <= self.limits.largest_workgroup:
+            raise DeviceError(
+                f"a workgroup of {self.name} has 1 to {self.limits.largest_workgroup} instances, "
+                f"not {lanes}"
+            )
+        target = self.target
+        if limbs is not None:
+            target = replace(target, limbs=limbs)
+        return target.machine(lanes)
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
+        **static: Any,
+    ) -> WebGpuKernel:  # fmt: skip
+        """The kernel for this adapter, from memory, from disk, or traced now.
+
+        Its pipeline is made beside the caller, and what needs it waits for that: a launch, a
+        recording that runs. `limbs` holds field elements otherwise than the device does. `static`
+        are the kernel's keyword arguments: hashable, with a `repr` that tells all that
+        distinguishes them. Raises KernelError if the kernel is wrong.
+        """
+        self.space.check()
+        lanes = self.lanes if lanes is None else lanes
+        machine = self.machine(lanes, limbs=limbs)
+
+        def build() -> WebGpuKernel:
+            source = KernelSource(definition, machine, static, self._cache)
+            return WebGpuKernel(
+                source, self.compiler, self.limits, self.space, self._kernels.forget
+            )
+
+        known = {**static, "limbs of the machine": machine.limbs}
+        return self._kernels.get(definition, lanes, known, build)
+
+    def emit(
+        self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
+        **static: Any,
+    ) -> str:  # fmt: skip
+        """The WGSL that `compile` gives the driver."""
+        machine = self.machine(self.lanes if lanes is None else lanes, limbs=limbs)
+        return KernelSource(definition, machine, static, self._cache).text().module.text
+
+    @property
+    def fill_pipeline(self) -> Any:
+        """The kernel that sets memory to a word other than zero."""
+        with self._lock:
+            if self._fill_pipeline is None:
+                self._fill_pipeline = self.compiler.compile("fill", FILL, 1)
+            return self._fill_pipeline
+
+    # --- memory
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the adapter, which WebGPU always zeroes; DeviceError if there is too little."""
+        with self.using(lambda: "allocating memory"):
+            return self.memory.allocate(nbytes)
+
+    def pinned(self, nbytes: int) -> Array:
+        """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
+        return np.empty(nbytes, np.uint8)
+
+    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data in memory of the adapter, in a new buffer or one of as many bytes."""
+        source = Buffer.wrap(np.ascontiguousarray(array))
+        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        check_same_size(source, target)
+        self._check_own(target)
+        if not source.nbytes:
+            return target
+        data = source.view(np.uint8)
+        with self.using(lambda: "copying memory"):
+            webgpu_copies.upload(self, data, target)
+        return target
+
+    def download(self, buffer: Buffer, array: Array) -> None:
+        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        target = Buffer.wrap(array)
+        if not target.writeable:
+            raise DeviceError("the array is read-only and cannot be copied to")
+        check_same_size(buffer, target)
+        self._check_own(buffer)
+        if not target.nbytes:
+            return
+        with self.using(lambda: "copying memory"):
+            webgpu_copies.download(self, buffer, target.view(np.uint8))
+
+    def _check_own(self, buffer: Buffer) -> None:
+        if buffer.space is not self.space:
+            raise DeviceError(f"the buffer is memory of {buffer.space.name}, not of {self.name}")
+
+    def check_budget(
+        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
+    ) -> None:
+        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+
+    # --- staging
+
+    def lease(self, ring: StagingRing) -> StagingLease:
+        """Through which staging buffers are taken."""
+        return StagingLease(ring, self.queue)
+
+    def read_download(self, staging: StagingBuffer, start: int, target: Array) -> None:
+        """Copies what a download has put there to host memory; waits for it first."""
+        mapping = staging.mapping
+        assert mapping is not None
+        self.queue.wait(lambda: mapping.is_done)
+        if mapping.refusal:
+            raise DeviceError(f"{self.name}: a download cannot be read: {mapping.refusal}")
+        self.downloads.read(staging, start, target)
+
+    # --- execution
+
+    def wait_for(self, receipt: Receipt) -> None:
+        """Waits until a submission is done; DeviceError if it failed or was cancelled."""
+        stop = cancellation.current()
+        stopped = None if stop is None else lambda: stop.requested
+        if not self.queue.wait(lambda: receipt.is_done, stopped):
+            assert stop is not None
+            stop.check(receipt.doing())
+        if receipt.error is not None:
+            raise receipt.error
+
+    def launch(self, kernel: WebGpuKernel, groups: int, *arguments: Argument) -> None:
+        """Runs `groups` workgroups and waits for them.
+
+        Arrays are copied to the adapter and, where the kernel stores through them, back. Ctrl-C
+        ends the wait; the GPU finishes what it has begun, and what it stores until then is
+        undefined.
+        """
+        staged, packed = begin_launch(self, kernel, groups, arguments)
+        if groups == 0:
+            return
+
+        def doing() -> str:
+            return f"kernel {kernel}"
+
+        with self.using(doing):
+            parameters = Parameters()
+            block = packed.parameters(groups)
+            parameters.add(block)
+            uniform = parameters.buffer(self)
+            group = bind_group(self, uniform, len(block), packed.ranges)
+            encoding = Encoding(self)
+            shape = grid(groups, self.limits.groups_a_dimension)
+            encoding.dispatch(packed.variant.pipeline(), group, 0, shape)
+            keep = (staged, packed, uniform, group)
+            self.wait_for(self.queue.submit(encoding.encoder, doing, keep))
+        staged.bring_back(self)
+
+    def program(self, recording: Recording) -> Program:
+        """What is encoded for a recording, prepared when it is submitted first."""
+        found = self._programs.get(recording)
+        if found is None:
+            with self._lock:
+                found = self._programs.get(recording)
+            if found is None:
+                found = build_program(self, recording)
+                with self._lock:
+                    self._programs[recording] = found
+        return found
+
+    def stream(self, name: str = "stream") -> IdleStream:
+        """A stream of its own, on which work goes on beside the caller's.
+
+        `name` is its track in a timeline.
+        """
+        from quod.device.stream import IdleStream
+
+        return IdleStream(self, name)
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> WebGpuSubmission:
+        """Begins to run recorded work on a thread of its own; streams call it."""
+        self.space.check()
+        return WebGpuSubmission(self, recording, name, timeline, parent)
+
+    def close(self) -> None:
+        """Gives all memory back. Buffers and kernels of the device cannot be used any more."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        was_lost = self.space.is_lost
+        self.space.lose("the device was closed; open it again")
+        if os.getpid() != self._process:
+            return
+        self.compiler.close()
+        if was_lost or self.queue.is_dead:
+            self._give_up()
+            return
+        try:
+            self.queue.wait(lambda: self.queue.is_idle)
+        except DeviceError:
+            self._give_up()
+            raise
+        self._programs.clear()
+        with self.native.errors():
+            self.gpu.destroy()
+
+    def _give_up(self) -> None:
+        """Lets nobody end a device that does not end what it does: that would wait for ever."""
+        _given_up.append(self.gpu)
+        for kept in (self.gpu, self.gpu.queue):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def _number_of(variable: str, default: float) -> float:
+    """A number from the environment, with K, M or G for a thousand and more times 1024."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return default
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1].upper(), 1)
+    try:
+        number = float(text[:-1] if factor > 1 else text) * factor
+    except ValueError:
+        number = 0.0
+    if not number > 0:
+        raise DeviceError(f"{variable} is a number above zero, such as 8 or 8G, not {text!r}")
+    return number
+
+
+if TYPE_CHECKING:
+    _: Device[WebGpuKernel] = WebGpuDevice()

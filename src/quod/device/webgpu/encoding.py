@@ -1,0 +1,188 @@
+"""Commands for the GPU, gathered until they are submitted together.
+
+Launches that follow one another share a compute pass. With timestamps each has one of its own, at
+whose ends the GPU notes the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.device.buffer import Array
+from quod.device.webgpu.memory import ALIGNMENT
+from quod.device.webgpu.staging import StagingBuffer, StagingLease
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.kernel import StorageRange
+
+MOST_TIMES = 1024
+"""Times that one submission may note."""
+_TIME_BYTES = 8
+
+
+@dataclass
+class Times:
+    """The times that a submission notes, on their way to the host."""
+
+    steps: list[int]
+    staging: StagingBuffer
+
+    def read(self, device: WebGpuDevice) -> Array:
+        """Two times a row of `steps`, in nanoseconds of the GPU's clock."""
+        ticks = np.zeros(2 * len(self.steps), np.uint64)
+        device.read_download(self.staging, 0, ticks.view(np.uint8))
+        return (ticks.astype(np.float64) * device.tick_nanoseconds).reshape(-1, 2)
+
+
+class Encoding:
+    """Commands of one submission; with `timed`, each notes when it began and ended."""
+
+    def __init__(self, device: WebGpuDevice, *, timed: bool = False) -> None:
+        self._device = device
+        self._gpu = device.gpu
+        self._encoder: Any = None
+        self._pass: Any = None
+        self._timed = timed
+        self._queries: Any = None
+        self._steps: list[int] = []
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more times can be noted."""
+        return self._timed and 2 * len(self._steps) + 2 > MOST_TIMES
+
+    @property
+    def encoder(self) -> Any:
+        """The package's object, outside of a pass."""
+        self._end_pass()
+        if self._encoder is None:
+            self._encoder = self._gpu.create_command_encoder()
+        return self._encoder
+
+    def _end_pass(self) -> None:
+        if self._pass is not None:
+            self._pass.end()
+            self._pass = None
+
+    def _noted(self, step: int) -> int:
+        """The number of the first of the two times of a step."""
+        if self._queries is None:
+            self._queries = self._gpu.create_query_set(type="timestamp", count=MOST_TIMES)
+        self._steps.append(step)
+        return 2 * len(self._steps) - 2
+
+    def _note(self, number: int) -> None:
+        """Has the GPU note the time between two commands."""
+        noting = self.encoder.begin_compute_pass(
+            timestamp_writes={"query_set": self._queries, "beginning_of_pass_write_index": number}
+        )
+        noting.end()
+
+    def dispatch(
+        self, pipeline: Any, bind_group: Any, offset: int, grid: tuple[int, int], step: int = 0
+    ) -> None:
+        """Workgroups of a kernel, with its parameters at a byte of the uniform buffer."""
+        if self._timed:
+            encoder, number = self.encoder, self._noted(step)
+            self._pass = encoder.begin_compute_pass(
+                timestamp_writes={
+                    "query_set": self._queries,
+                    "beginning_of_pass_write_index": number,
+                    "end_of_pass_write_index": number + 1,
+                }
+            )
+        elif self._pass is None:
+            self._pass = self.encoder.begin_compute_pass()
+        current = self._pass
+        current.set_pipeline(pipeline)
+        current.set_bind_group(0, bind_group, [offset])
+        if self._device.watch is not None:
+            current.set_bind_group(1, self._device.watch)
+        current.dispatch_workgroups(*grid)
+        self.count += 1
+
+    def copy(
+        self, source: Any, start: int, target: Any, to: int, nbytes: int, step: int = 0
+    ) -> None:
+        """Bytes from one buffer of the driver's to another; all numbers are multiples of four."""
+        encoder = self.encoder
+        number = self._noted(step) if self._timed else 0
+        if self._timed:
+            self._note(number)
+        encoder.copy_buffer_to_buffer(source, start, target, to, nbytes)
+        if self._timed:
+            self._note(number + 1)
+        self.count += 1
+
+    def clear(self, target: Any, start: int, nbytes: int, step: int = 0) -> None:
+        """Zeros; both numbers are multiples of four."""
+        encoder = self.encoder
+        number = self._noted(step) if self._timed else 0
+        if self._timed:
+            self._note(number)
+        encoder.clear_buffer(target, start, nbytes)
+        if self._timed:
+            self._note(number + 1)
+        self.count += 1
+
+    def finish_times(self, downloads: StagingLease) -> Times | None:
+        """Ends the noting of times, which are read when the work is done."""
+        if not self._steps:
+            return None
+        usage = self._device.native.wgpu.BufferUsage
+        nbytes = _TIME_BYTES * 2 * len(self._steps)
+        resolved = self._gpu.create_buffer(size=nbytes, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
+        staging = downloads.take_short(nbytes)
+        encoder = self.encoder
+        encoder.resolve_query_set(self._queries, 0, 2 * len(self._steps), resolved, 0)
+        encoder.copy_buffer_to_buffer(resolved, 0, staging.handle, 0, nbytes)
+        return Times(self._steps, staging)
+
+
+class Parameters:
+    """Uniform blocks of many launches, one after the other, each distinct one once."""
+
+    def __init__(self) -> None:
+        self._blocks = bytearray()
+        self._known: dict[bytes, int] = {}
+
+    def add(self, block: bytes) -> int:
+        """Where a block is."""
+        found = self._known.get(block)
+        if found is None:
+            found = self._known[block] = len(self._blocks)
+            self._blocks += block
+            self._blocks += bytes(-len(self._blocks) % ALIGNMENT)
+        return found
+
+    def buffer(self, device: WebGpuDevice) -> Any:
+        """All of them in a buffer of the driver's."""
+        usage = device.native.wgpu.BufferUsage
+        size = max(ALIGNMENT, len(self._blocks))
+        handle = device.gpu.create_buffer(size=size, usage=usage.UNIFORM | usage.COPY_DST)
+        if self._blocks:
+            device.gpu.queue.write_buffer(handle, 0, self._blocks)
+        return handle
+
+
+def bind_group(
+    device: WebGpuDevice, uniform: Any, nbytes: int, ranges: Sequence[StorageRange]
+) -> Any:
+    """What a launch reaches: parameters of so many bytes, and its memory."""
+    layout, _ = device.compiler.layout(len(ranges))
+    entries = [{"binding": 0, "resource": {"buffer": uniform, "offset": 0, "size": nbytes}}]
+    for number, row in enumerate(ranges):
+        if row.allocation is None:
+            # Empty memory is never touched, but something must be there; no two share it.
+            place = {"buffer": device.nothing, "offset": number * ALIGNMENT, "size": ALIGNMENT}
+        else:
+            place = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
+        entries.append({"binding": number + 1, "resource": place})
+    return device.gpu.create_bind_group(layout=layout, entries=entries)

@@ -1,0 +1,179 @@
+"""Kernels of a WebGPU device: known at once, with a pipeline for each way of binding memory."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from quod.codegen.wgsl.machine import WgslLimits
+from quod.codegen.wgsl.module import Binding, WgslModule
+from quod.device.arguments import Argument, Signature
+from quod.device.buffer import Buffer, Space
+from quod.device.compiled_code import text_digest
+from quod.device.prologue import LOG2_GROUPS
+from quod.device.webgpu.binding import WORD_BYTES, Place, plan_bindings
+from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
+from quod.device.webgpu.memory import Allocation, place_of
+from quod.errors import DeviceError
+from quod.frozen import frozen
+from quod.kernel.types import PointerType
+
+
+@frozen(eq=False)
+class Variant:
+    """The kernel with one choice of bindings. `pipeline` waits until there is one."""
+
+    module: WgslModule
+    pipeline: Callable[[], Any]
+
+
+@frozen
+class StorageRange:
+    """What a binding reaches: of an allocation, or of none where all memory is empty."""
+
+    allocation: Allocation | None
+    start: int
+    size: int
+
+
+@frozen(eq=False)
+class PackedLaunch:
+    """The arguments of a launch as WebGPU takes them."""
+
+    variant: Variant
+    ranges: tuple[StorageRange, ...]
+    values: tuple[int | float, ...]
+
+    def parameters(self, groups: int) -> bytes:
+        """The uniform block for a number of workgroups."""
+        return self.variant.module.pack(groups, self.values)
+
+
+class WebGpuKernel:
+    """A kernel for one adapter.
+
+    `static` are the arguments that were fixed when it was traced, `text` its WGSL where each
+    pointer has a binding of its own.
+    """
+
+    def __init__(
+        self, source: KernelSource, compiler: PipelineCompiler, limits: WgslLimits, space: Space,
+        forget: Callable[[WebGpuKernel], None],
+    ) -> None:  # fmt: skip
+        definition = source.definition
+        self.name = definition.name
+        self.location = definition.location
+        self.parameters = definition.parameters
+        self.lanes = source.machine.workgroup_size
+        self.static = dict(source.static)
+        self.limbs = source.machine.limbs
+        self._pointers = [
+            index
+            for index, type_ in enumerate(self.parameters.values())
+            if isinstance(type_, PointerType)
+        ]
+        self._source = source
+        self._compiler = compiler
+        self._limits = limits
+        self._forget = forget
+        self._lock = threading.Lock()
+        self._variants: dict[tuple[Binding, ...] | None, Variant] = {}
+        # Where there are more pointers than bindings, each launch says how they share them.
+        fits = len(self._pointers) <= limits.storage_buffers
+        text = source.text(None)
+        self.text = text.module.text
+        self.stored = frozenset(text.uses.stored)
+        if fits:
+            self._add(None, text.module)
+        self.signature = Signature(
+            self.name, self.parameters, text.uses, space=space, alignment=WORD_BYTES
+        )
+
+    def _add(self, bindings: tuple[Binding, ...] | None, module: WgslModule) -> Variant:
+        built = self._compiler.begin(self._source, module)
+
+        def pipeline() -> Any:
+            try:
+                return built()
+            except Exception:
+                # Another attempt may do better.
+                self._forget(self)
+                raise
+
+        variant = self._variants[bindings] = Variant(module, pipeline)
+        return variant
+
+    def variant(self, bindings: tuple[Binding, ...] | None) -> Variant:
+        """The kernel with some bindings; begins to compile it where it is asked for first."""
+        found = self._variants.get(bindings)
+        if found is None:
+            with self._lock:
+                found = self._variants.get(bindings)
+                if found is None:
+                    found = self._add(bindings, self._source.text(bindings).module)
+        return found
+
+    def pack(self, arguments: tuple[Argument, ...]) -> PackedLaunch:
+        """The arguments of a launch; DeviceError for one that does not fit its parameter."""
+        self.signature.pack(arguments)
+        allocations: dict[int, Allocation] = {}
+        places = []
+        for index in self._pointers:
+            buffer = arguments[index]
+            assert isinstance(buffer, Buffer)
+            if buffer.nbytes == 0:
+                places.append(Place(None, 0, 0))
+                continue
+            allocation, start = place_of(buffer)
+            allocations[allocation.address] = allocation
+            places.append(Place(allocation.address, start, start + buffer.nbytes))
+        plan = plan_bindings(self.name, places, self._limits)
+        offsets = dict(zip(self._pointers, plan.offsets, strict=True))
+        values = tuple(
+            offsets[index] if index in offsets else _number(argument)
+            for index, argument in enumerate(arguments)
+        )
+        ranges = tuple(
+            StorageRange(
+                None if row.buffer is None else allocations[row.buffer], row.start, row.size
+            )
+            for row in plan.ranges
+        )
+        return PackedLaunch(self.variant(plan.bindings), ranges, values)
+
+    @property
+    def digest(self) -> str:
+        """Which texts this is, in all the ways in which memory was bound."""
+        texts = {self.text, *(variant.module.text for variant in tuple(self._variants.values()))}
+        return text_digest("\n".join(sorted(texts)))
+
+    def wait_until_compiled(self) -> None:
+        """Waits for the pipelines that were asked for; KernelError if one was refused."""
+        for variant in tuple(self._variants.values()):
+            variant.pipeline()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.location})"
+
+
+def _number(argument: Argument) -> int | float:
+    if isinstance(argument, float):
+        return argument
+    try:
+        return operator.index(argument)  # type: ignore[arg-type]
+    except TypeError:
+        # NumPy's own numbers: floats, and truth values.
+        return float(argument)  # type: ignore[arg-type]
+
+
+def grid(groups: int, most: int) -> tuple[int, int]:
+    """Workgroups as a dispatch of two dimensions of at most `most`: at least so many.
+
+    DeviceError if there are more than a launch may have.
+    """
+    rows = max(1, -(-groups // most))
+    if rows > most or groups >= 1 << LOG2_GROUPS:
+        raise DeviceError(f"a launch of {groups} workgroups is more than the adapter takes")
+    return -(-groups // rows), rows

@@ -1,0 +1,268 @@
+"""WebGPU through the package `wgpu`, and what of its native library the package has no method for.
+
+The package polls a device by a call that blocks until all that was submitted is done, and its
+promises go through that. So mapping and polling are done here: a poll asks and comes back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Array
+from quod.device.webgpu.cffi import parse_together
+from quod.errors import DeviceError
+
+READ, WRITE = 1, 2
+"""How memory is mapped (WebGPU, "GPUMapMode")."""
+
+_INSTALL = "install it with `pip install 'quod[webgpu]'`"
+_BACKENDS = ("Vulkan", "Metal", "DX12")
+_NEEDED = (
+    "wgpuAdapterGetInfo", "wgpuBufferGetConstMappedRange", "wgpuBufferGetMappedRange",
+    "wgpuBufferMapAsync", "wgpuBufferUnmap", "wgpuDeviceCreateShaderModuleTrusted",
+    "wgpuDevicePoll", "wgpuQueueGetTimestampPeriod",
+)  # fmt: skip
+_LOST = "device is lost"
+_MESSAGE_LINES = 3
+
+
+class WebGpuError(DeviceError):
+    """What WebGPU refused. `is_out_of_memory` and `is_lost` tell two kinds of it."""
+
+    def __init__(
+        self, message: str, *, is_out_of_memory: bool = False, is_lost: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.is_out_of_memory = is_out_of_memory
+        self.is_lost = is_lost
+
+
+class Mapping:
+    """Memory of a buffer that the host asked for; `is_done` once it has it, or never will.
+
+    `refusal` says why it never will.
+    """
+
+    __slots__ = ("is_done", "refusal")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.refusal = ""
+
+
+class Native:
+    """The package's classes as `wgpu`, and functions of the library beneath it."""
+
+    def __init__(self, wgpu: Any, library: Any, ffi: Any, extras: Any) -> None:
+        self.wgpu = wgpu
+        self._library = library
+        self._ffi = ffi
+        missing = [name for name in _NEEDED if not hasattr(library, name)]
+        if missing:
+            raise DeviceError(f"this wgpu has no {missing[0]}; take version 0.32 of it")
+        parse_together(ffi)
+        self._limit_backends(extras)
+        self._log = _Log()
+        self._lock = threading.Lock()
+        # What the library gets a pointer to, until it calls back.
+        self._pending: dict[int, tuple[Any, Mapping]] = {}
+        self._numbers = iter(range(1, 1 << 62))
+        self._on_mapped = ffi.callback(
+            "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._mapped
+        )
+
+    def _limit_backends(self, extras: Any) -> None:
+        # OpenGL has no compute shaders worth having, and looking for it prints warnings.
+        try:
+            extras.set_instance_extras(backends=_BACKENDS)
+        except RuntimeError:
+            # Another user of the package was first; its adapters are sorted out later.
+            return
+
+    # --- adapters
+
+    def adapters(self) -> list[Any]:
+        """The adapters that the system has, in the system's order."""
+        with self.errors(), _no_display():
+            found = list(self.wgpu.gpu.enumerate_adapters_sync())
+        return [adapter for adapter in found if adapter.info["backend_type"] != "OpenGL"]
+
+    def subgroup_sizes(self, adapter: Any) -> tuple[int, int]:
+        """The least and the most instances that a subgroup of an adapter may have."""
+        info = self._ffi.new("WGPUAdapterInfo *")
+        self._library.wgpuAdapterGetInfo(adapter._internal, info)
+        sizes = int(info.subgroupMinSize), int(info.subgroupMaxSize)
+        self._library.wgpuAdapterInfoFreeMembers(info[0])
+        return sizes
+
+    def timestamp_nanoseconds(self, device: Any) -> float:
+        """The length of a tick of a device's clock."""
+        return float(self._library.wgpuQueueGetTimestampPeriod(device.queue._internal))
+
+    # --- modules
+
+    def shader_module(self, device: Any, label: str, text: str, *, checked: bool) -> Any:
+        """A module of WGSL; without `checked`, no loop and no index is bounded by added code."""
+        if checked:
+            return device.create_shader_module(label=label, code=text)
+        ffi, library = self._ffi, self._library
+        data, name = text.encode(), label.encode()
+        kept = ffi.new("char[]", data), ffi.new("char[]", name)
+        source = ffi.new("WGPUShaderSourceWGSL *")
+        source.chain.sType = library.WGPUSType_ShaderSourceWGSL
+        source.code.data, source.code.length = kept[0], len(data)
+        descriptor = ffi.new("WGPUShaderModuleDescriptor *")
+        descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
+        descriptor.label.data, descriptor.label.length = kept[1], len(name)
+        # The wrapper around the library turns what it reports into exceptions.
+        create = self._checked_call("wgpuDeviceCreateShaderModuleTrusted")
+        handle = create(device._internal, descriptor, 0)
+        return self._backend.GPUShaderModule(label, handle, device)
+
+    @property
+    def _backend(self) -> Any:
+        return importlib.import_module("wgpu.backends.wgpu_native")
+
+    def _checked_call(self, name: str) -> Any:
+        return getattr(importlib.import_module("wgpu.backends.wgpu_native._api").libf, name)
+
+    # --- memory that the host reaches
+
+    def map(self, buffer: Any, mode: int, nbytes: int) -> Mapping:
+        """Asks for the first bytes of a buffer, for when what was submitted before is done."""
+        mapping = Mapping()
+        with self._lock:
+            number = next(self._numbers)
+            key = self._ffi.cast("void *", number)
+            self._pending[number] = key, mapping
+        info = self._ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = self._library.WGPUCallbackMode_AllowProcessEvents
+        info.callback = self._on_mapped
+        info.userdata1 = key
+        self._library.wgpuBufferMapAsync(buffer._internal, mode, 0, nbytes, info[0])
+        return mapping
+
+    def _mapped(self, status: int, message: Any, key: Any, _unused: Any) -> None:
+        with self._lock:
+            _, mapping = self._pending.pop(int(self._ffi.cast("uintptr_t", key)))
+        if status != self._library.WGPUMapAsyncStatus_Success:
+            text = self._ffi.string(message.data, message.length) if message.length else b""
+            mapping.refusal = text.decode(errors="replace") or f"status {status}"
+        mapping.is_done = True
+
+    def mapped_bytes(self, buffer: Any, nbytes: int, *, mode: int) -> Array:
+        """The mapped memory of a buffer as bytes, until it is unmapped."""
+        name = "wgpuBufferGetConstMappedRange" if mode == READ else "wgpuBufferGetMappedRange"
+        address = getattr(self._library, name)(buffer._internal, 0, nbytes)
+        if address == self._ffi.NULL:
+            raise WebGpuError("the memory of a staging buffer cannot be reached")
+        raw = self._ffi.buffer(self._ffi.cast("char *", address), nbytes)
+        return np.frombuffer(raw, np.uint8)
+
+    def unmap(self, buffer: Any) -> None:
+        """Gives mapped memory back to the device."""
+        self._library.wgpuBufferUnmap(buffer._internal)
+
+    def poll(self, device: Any) -> None:
+        """Has mappings of a device that can be done be done; does not wait."""
+        self._library.wgpuDevicePoll(device._internal, False, self._ffi.NULL)
+
+    # --- errors
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turns the package's errors into WebGpuError."""
+        try:
+            yield
+        except self.wgpu.GPUError as error:
+            text = shortened(str(error))
+            raise WebGpuError(
+                text,
+                is_out_of_memory=isinstance(error, self.wgpu.GPUOutOfMemoryError),
+                is_lost=_LOST in text,
+            ) from error
+        except RuntimeError as error:
+            raise WebGpuError(shortened(str(error))) from error
+
+    def told(self) -> str:
+        """What the library has reported of a lost device, and not to a caller; then forgotten."""
+        return self._log.take()
+
+
+@contextmanager
+def _no_display() -> Iterator[None]:
+    """Has drivers look for no display where the session has none.
+
+    They look for one by the folder that `XDG_RUNTIME_DIR` names, and libwayland prints an error for
+    each try where that is unset or relative. Nothing can be below a file, so that the try fails in
+    silence; whatever else drivers have to say goes to standard error as before.
+    """
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    if before and os.path.isabs(before):
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = os.devnull
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("XDG_RUNTIME_DIR", None)
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
+
+
+class _Log(logging.Handler):
+    """Keeps what the package logs of lost devices; nothing else is told of that."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._told: list[str] = []
+        logging.getLogger("wgpu").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if "lost (" in text:
+            self._told.append(shortened(text))
+
+    def take(self) -> str:
+        told, self._told = self._told, []
+        return told[0] if told else ""
+
+
+def shortened(message: str) -> str:
+    """The lines of a message that say something, the first three, as one line."""
+    lines = [line.strip() for line in message.splitlines()]
+    skipped = ("", "Validation Error", "Caused by:")
+    telling = [line for line in lines if line not in skipped and not line.startswith("In wgpu")]
+    return "; ".join(telling[:_MESSAGE_LINES]) or message.strip() or "no reason was given"
+
+
+_native: Native | None = None
+_opening = threading.Lock()
+
+
+def open_native() -> Native:
+    """The package, loaded once a process; DeviceError says what is missing."""
+    global _native
+    with _opening:
+        if _native is None:
+            try:
+                wgpu = importlib.import_module("wgpu")
+                backend = importlib.import_module("wgpu.backends.wgpu_native")
+                extras = importlib.import_module("wgpu.backends.wgpu_native.extras")
+            except ImportError as error:
+                raise DeviceError(f"WebGPU needs the package wgpu ({error}); {_INSTALL}") from error
+            except (OSError, RuntimeError) as error:
+                raise DeviceError(
+                    f"the package wgpu does not load: {shortened(str(error))}"
+                ) from error
+            _native = Native(wgpu, backend.lib, backend.ffi, extras)
+        return _native

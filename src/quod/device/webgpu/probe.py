@@ -1,0 +1,69 @@
+"""What an adapter does that it does not tell: small kernels whose results are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.codegen.wgsl.machine import EMULATED_SUBGROUP_SIZE
+from quod.device.webgpu.encoding import Encoding, bind_group
+from quod.device.webgpu.kernel import StorageRange
+from quod.device.webgpu.memory import place_of
+from quod.device.webgpu.shaders import LOOP_COUNT, LOOPS, SUBGROUP_LANES, SUBGROUPS
+from quod.frozen import frozen
+
+if TYPE_CHECKING:
+    from quod.device.buffer import Array
+    from quod.device.webgpu.device import WebGpuDevice
+
+_PARAMETER_BYTES = 16
+
+
+@frozen
+class Seen:
+    """`subgroup_size` is 0 where subgroups are not runs of instances of one size, or too short.
+
+    `drops_long_loops`: the driver ends an instance's loops after so many rounds, without a word.
+    Mesa's lavapipe does after 65,535 of all loops together.
+    """
+
+    subgroup_size: int
+    drops_long_loops: bool
+
+
+def probe(device: WebGpuDevice) -> Seen:
+    """Runs what tells; DeviceError if the adapter does not compute at all."""
+    size = 0
+    if "subgroup" in device.gpu.features and device.properties.has_one_subgroup_size:
+        found = _run(device, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
+        size = _regular_size(found)
+    state = _run(device, "loops", LOOPS, 2)
+    return Seen(size, int(state[1]) != LOOP_COUNT)
+
+
+def _regular_size(found: Array) -> int:
+    """The size of subgroups that are runs of instances; 0 where they are not.
+
+    Kernels are written for 32 instances or more: shorter ones are not worth having.
+    """
+    size = int(found[0, 0])
+    if size < EMULATED_SUBGROUP_SIZE or size & (size - 1) or (found[:, 0] != size).any():
+        return 0
+    places = np.arange(len(found)) % size
+    return size if (found[:, 1] == places).all() else 0
+
+
+def _run(device: WebGpuDevice, name: str, text: str, words: int) -> Array:
+    """What one workgroup of a kernel leaves in a zeroed array."""
+    memory = device.memory.allocate(4 * words)
+    allocation, _ = place_of(memory)
+    group: Any = bind_group(
+        device, device.nothing, _PARAMETER_BYTES, (StorageRange(allocation, 0, allocation.size),)
+    )
+    encoding = Encoding(device)
+    encoding.dispatch(device.compiler.compile(name, text, 1), group, 0, (1, 1))
+    device.wait_for(device.queue.submit(encoding.encoder, lambda: f"the probe {name}", memory))
+    found = np.zeros(words, np.uint32)
+    device.download(memory, found)
+    return found

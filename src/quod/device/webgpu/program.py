@@ -1,0 +1,198 @@
+"""A recording as WebGPU takes it: what is encoded for each step, prepared once for all replays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quod.device.buffer import Buffer
+from quod.device.prologue import check_groups
+from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording
+from quod.device.webgpu.encoding import Parameters, bind_group
+from quod.device.webgpu.kernel import PackedLaunch, StorageRange, WebGpuKernel, grid
+from quod.device.webgpu.memory import Allocation, place_of
+from quod.device.webgpu.shaders import FILL_LANES
+from quod.errors import DeviceError
+from quod.frozen import frozen
+
+if TYPE_CHECKING:
+    from quod.device.webgpu.device import WebGpuDevice
+
+_WORD = 4
+
+
+@frozen(eq=False)
+class Dispatch:
+    """Workgroups of a kernel, or where `kernel` is None of the one that fills memory."""
+
+    step: int
+    kernel: WebGpuKernel | None
+    packed: PackedLaunch | None
+    bind_group: Any
+    offset: int
+    grid: tuple[int, int]
+
+
+@frozen
+class Clear:
+    """Zeros in a buffer of the driver's."""
+
+    step: int
+    target: Any
+    start: int
+    nbytes: int
+
+
+@frozen
+class Transfer:
+    """Bytes from one buffer of the driver's to another."""
+
+    step: int
+    source: Any
+    start: int
+    target: Any
+    to: int
+    nbytes: int
+
+
+@frozen(eq=False)
+class Host:
+    """A step in which the host has a part: an upload, a download, an event."""
+
+    step: int
+    recorded: Copy | Mark | Await
+
+
+Operation = Dispatch | Clear | Transfer | Host
+
+
+@frozen(eq=False)
+class Program:
+    """The operations of a recording, in order, and what they need that the recording lacks."""
+
+    operations: tuple[Operation, ...]
+    kernels: tuple[WebGpuKernel, ...]
+    keep: tuple[object, ...]
+
+
+def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
+    """The allocation, first byte and size of memory that is copied, in whole 32-bit words.
+
+    What fills up an allocation's last word may be copied along. DeviceError for memory that begins
+    or ends within a word.
+    """
+    allocation, start = place_of(buffer)
+    size = buffer.nbytes
+    if size % _WORD and start + size == allocation.nbytes:
+        size += -size % _WORD
+    if start % _WORD or size % _WORD:
+        raise DeviceError(
+            f"WebGPU copies whole 32-bit words, and bytes {start} to {start + buffer.nbytes} of a "
+            "buffer are not; copy a larger piece"
+        )
+    return allocation, start, size
+
+
+def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
+    """The allocation, the word at which memory that is read begins, and how far in it begins."""
+    allocation, start = place_of(buffer)
+    return allocation, start - start % _WORD, start % _WORD
+
+
+def build_program(device: WebGpuDevice, recording: Recording) -> Program:
+    """Prepares a recording; DeviceError for what WebGPU cannot do."""
+    return _Builder(device).build(recording)
+
+
+class _Builder:
+    def __init__(self, device: WebGpuDevice) -> None:
+        self._device = device
+        self._parameters = Parameters()
+        self._operations: list[Operation] = []
+        self._keep: list[object] = []
+        self._kernels: dict[WebGpuKernel, None] = {}
+        # Launches wait for the buffer with all parameters.
+        self._waiting: list[tuple[int, Dispatch, int, tuple[StorageRange, ...]]] = []
+
+    def build(self, recording: Recording) -> Program:
+        for number, step in enumerate(recording.steps):
+            match step:
+                case Launch():
+                    self._launch(number, step)
+                case Fill():
+                    self._fill(number, step)
+                case Copy() if step.direction == "copy":
+                    self._copy(number, step)
+                case Copy() | Mark() | Await():
+                    self._operations.append(Host(number, step))
+        uniform = self._parameters.buffer(self._device)
+        groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
+        for place, operation, nbytes, ranges in self._waiting:
+            found = groups.get((nbytes, ranges))
+            if found is None:
+                found = groups[nbytes, ranges] = bind_group(self._device, uniform, nbytes, ranges)
+            self._operations[place] = Dispatch(
+                operation.step, operation.kernel, operation.packed, found, operation.offset,
+                operation.grid,
+            )  # fmt: skip
+        return Program(tuple(self._operations), tuple(self._kernels), (uniform, *self._keep))
+
+    def _dispatch(
+        self, step: int, kernel: WebGpuKernel | None, packed: PackedLaunch | None, block: bytes,
+        ranges: tuple[StorageRange, ...], groups: int,
+    ) -> None:  # fmt: skip
+        shape = grid(groups, self._device.limits.groups_a_dimension)
+        offset = self._parameters.add(block)
+        operation = Dispatch(step, kernel, packed, None, offset, shape)
+        self._waiting.append((len(self._operations), operation, len(block), ranges))
+        self._operations.append(operation)
+
+    def _launch(self, number: int, step: Launch) -> None:
+        kernel, packed = step.kernel, step.packed
+        assert isinstance(kernel, WebGpuKernel)
+        assert isinstance(packed, PackedLaunch)
+        check_groups(kernel, step.groups)
+        self._kernels[kernel] = None
+        if step.groups:
+            block = packed.parameters(step.groups)
+            self._dispatch(number, kernel, packed, block, packed.ranges, step.groups)
+
+    def _fill(self, number: int, step: Fill) -> None:
+        assert isinstance(step.target, Buffer)
+        if not step.target.nbytes:
+            return
+        allocation, start, size = whole_words(step.target)
+        if step.word == 0:
+            self._operations.append(Clear(number, allocation.handle, start, size))
+            return
+        limits = self._device.limits
+        align, most = limits.binding_alignment, limits.binding_bytes // _WORD * _WORD
+        at = start
+        while at < start + size:
+            low = at // align * align
+            high = min(start + size, low + most)
+            count = (high - at) // _WORD
+            words = (step.word, (at - low) // _WORD, count, 0)
+            block = b"".join(word.to_bytes(4, "little") for word in words)
+            ranges = (StorageRange(allocation, low, high - low),)
+            self._dispatch(number, None, None, block, ranges, -(-count // FILL_LANES))
+            at = high
+
+    def _copy(self, number: int, step: Copy) -> None:
+        assert isinstance(step.source, Buffer)
+        assert isinstance(step.target, Buffer)
+        if not step.source.nbytes:
+            return
+        source, start, size = whole_words(step.source)
+        target, to, other = whole_words(step.target)
+        size = max(size, other)
+        if source is not target:
+            self._operations.append(Transfer(number, source.handle, start, target.handle, to, size))
+            return
+        # WebGPU copies between two buffers only.
+        between = self._device.allocate(size)
+        self._keep.append(between)
+        middle = place_of(between)[0].handle
+        self._operations += [
+            Transfer(number, source.handle, start, middle, 0, size),
+            Transfer(number, middle, 0, target.handle, to, size),
+        ]

@@ -1,0 +1,243 @@
+"""What the GPU is given, in order, and whether it was done: each submission leaves a receipt.
+
+The last thing that a submission does is to count itself, in a kernel, and to copy the count to
+memory that the host reaches. That the copy can be read says that the submission is done; that the
+count is right says that kernels ran at all: a driver that has lost the GPU or its memory may go on
+and give zeros. Beside it is whether a driver has ended loops early, where kernels watch for that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.device.webgpu.native import READ, Mapping, Native, WebGpuError
+from quod.device.webgpu.shaders import STATE_BYTES, count_words
+from quod.errors import DeviceError
+
+_RECEIPT_BYTES = 16
+# Asking leaves the interpreter to other threads, and a processor that computes as the adapter
+# needs it itself: so there is a pause from the first time on.
+_FIRST_PAUSE = 50e-6
+_LONGEST_PAUSE = 2e-3
+_LATE = 0.02
+
+
+class Receipt:
+    """One submission. `done_ns` is when it was seen to be done; `error` what went wrong."""
+
+    def __init__(self, number: int, handle: Any, doing: Callable[[], str], keep: object) -> None:
+        self.number = number
+        self.handle = handle
+        self.doing = doing
+        self.submitted = time.perf_counter()
+        self.mapping: Mapping | None = None
+        self.done_ns = 0
+        self.is_done = False
+        self.error: DeviceError | None = None
+        self._keep = keep
+
+    def settle(self, error: DeviceError | None) -> None:
+        """Lets go of what it kept."""
+        self.error, self.done_ns, self._keep = error, time.perf_counter_ns(), None
+        self.is_done = True
+
+
+class WebGpuQueue:
+    """Submits to one device and watches over it; for use from any thread.
+
+    `lose` is called once, with the reason, when nothing more can be expected of the device. A
+    submission that ends neither well nor badly within `watchdog` seconds, counted from when the one
+    before it was done, is such a reason.
+    """
+
+    def __init__(
+        self, native: Native, device: Any, name: str, watchdog: float, lose: Callable[[str], None]
+    ) -> None:
+        self._native = native
+        self._device = device
+        self._name = name
+        self.watchdog = watchdog
+        self._lose = lose
+        self._lock = threading.Lock()
+        self._settling = threading.Lock()
+        self._count = 0
+        self._outstanding: deque[Receipt] = deque()
+        self._idle_receipts: list[Any] = []
+        self._last_progress = time.perf_counter()
+        self._dead: str | None = None
+        usage = native.wgpu.BufferUsage
+        self._receipt_usage = usage.COPY_DST | usage.MAP_READ
+        self._state = device.create_buffer(
+            size=STATE_BYTES, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+        )
+        self._counter: tuple[Any, Any] | None = None
+
+    @property
+    def state(self) -> Any:
+        """The buffer with the count."""
+        return self._state
+
+    def count_with(self, pipeline: Any, bind_group: Any) -> None:
+        """The kernel that counts; before that nothing can be submitted."""
+        self._counter = pipeline, bind_group
+
+    @property
+    def submissions(self) -> int:
+        """How many there were."""
+        return self._count
+
+    def submit(self, encoder: Any, doing: Callable[[], str], keep: object = None) -> Receipt:
+        """Gives the GPU what was encoded; `keep` lives until that is done."""
+        with self._lock:
+            self._check()
+            assert self._counter is not None
+            pipeline, bind_group = self._counter
+            handle = self._receipt_handle()
+            with self._native.errors():
+                counting = encoder.begin_compute_pass()
+                counting.set_pipeline(pipeline)
+                counting.set_bind_group(0, bind_group, [0])
+                counting.dispatch_workgroups(1)
+                counting.end()
+                encoder.copy_buffer_to_buffer(self._state, 0, handle, 0, _RECEIPT_BYTES)
+                commands = encoder.finish()
+                self._device.queue.submit([commands])
+            self._count += 1
+            receipt = Receipt(self._count, handle, doing, keep)
+            receipt.mapping = self._native.map(handle, READ, _RECEIPT_BYTES)
+            if not self._outstanding:
+                self._last_progress = receipt.submitted
+            self._outstanding.append(receipt)
+            return receipt
+
+    def _receipt_handle(self) -> Any:
+        if self._idle_receipts:
+            return self._idle_receipts.pop()
+        with self._native.errors():
+            return self._device.create_buffer(size=_RECEIPT_BYTES, usage=self._receipt_usage)
+
+    def _check(self) -> None:
+        if self._dead is not None:
+            raise DeviceError(f"{self._name}: {self._dead}")
+
+    def poll(self) -> None:
+        """Notes what is done; DeviceError if the device was lost or hangs."""
+        # One thread asks at a time; what it finds counts for all.
+        if not self._settling.acquire(blocking=False):
+            return
+        try:
+            if self._dead is not None:
+                return
+            self._native.poll(self._device)
+            told = self._native.told()
+            if told and self._is_lost():
+                self._die(f"the device was lost ({told}); close it and open it again")
+                return
+            self._settle_done()
+            self._look_for_hang()
+        finally:
+            self._settling.release()
+
+    def _is_lost(self) -> bool:
+        """Whether it is this device that was lost: asks it for something."""
+        try:
+            with self._native.errors():
+                self._device.create_command_encoder().finish()
+        except WebGpuError:
+            return True
+        return False
+
+    def _settle_done(self) -> None:
+        while self._outstanding:
+            receipt = self._outstanding[0]
+            mapping = receipt.mapping
+            if mapping is None or not mapping.is_done:
+                return
+            self._last_progress = time.perf_counter()
+            if mapping.refusal:
+                told = self._native.told() or mapping.refusal
+                self._die(
+                    f"the device was lost in {receipt.doing()} ({told}); close it and open it again"
+                )
+                return
+            *found, cut_short = self._read(receipt)
+            if tuple(found) != count_words(receipt.number):
+                self._die(_what_is_wrong(found, receipt))
+                return
+            self._outstanding.popleft()
+            receipt.settle(self._loops_were_ended(receipt) if cut_short else None)
+            self._idle_receipts.append(receipt.handle)
+
+    def _read(self, receipt: Receipt) -> tuple[int, ...]:
+        data = self._native.mapped_bytes(receipt.handle, _RECEIPT_BYTES, mode=READ)
+        words = tuple(int(word) for word in data.view(np.uint32))
+        del data
+        self._native.unmap(receipt.handle)
+        return words
+
+    def _loops_were_ended(self, receipt: Receipt) -> DeviceError:
+        return DeviceError(
+            f"{self._name}: in {receipt.doing()} the driver has ended a loop early, without a "
+            "word, as Mesa's lavapipe does after 65,535 rounds: the results are wrong; compute "
+            "less at a time, or on the processor, with --device cpu"
+        )
+
+    def _look_for_hang(self) -> None:
+        if not self._outstanding:
+            return
+        waited = time.perf_counter() - self._last_progress
+        if waited > self.watchdog:
+            self._die(
+                f"{self._outstanding[0].doing()} has not ended for {waited:.0f} s and is taken for "
+                "hung; QUOD_WEBGPU_WATCHDOG sets another limit, in seconds"
+            )
+
+    def _die(self, why: str) -> None:
+        """Nothing more is expected of the device: all that was submitted has failed."""
+        self._dead = why
+        error = DeviceError(f"{self._name}: {why}")
+        while self._outstanding:
+            self._outstanding.popleft().settle(error)
+        self._lose(why)
+
+    @property
+    def is_dead(self) -> bool:
+        return self._dead is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was submitted is done."""
+        return not self._outstanding
+
+    def wait(self, ready: Callable[[], bool], stop: Callable[[], bool] | None = None) -> bool:
+        """Waits until `ready` says so; False if `stop` does before. Ctrl-C is seen meanwhile.
+
+        DeviceError if the device is given up.
+        """
+        begin = time.perf_counter()
+        while True:
+            self.poll()
+            if ready():
+                return True
+            self._check()
+            if stop is not None and stop():
+                return False
+            waited = time.perf_counter() - begin
+            time.sleep(min(_LONGEST_PAUSE, max(_FIRST_PAUSE, waited * _LATE)))
+
+
+def _what_is_wrong(found: Sequence[int], receipt: Receipt) -> str:
+    if not any(found):
+        seen = "only zeros where a known number should be"
+    else:
+        seen = f"the number {found[0]} where {receipt.number} should be"
+    return (
+        f"after {receipt.doing()} the adapter gave {seen}: it has not computed what it was given, "
+        "for want of memory perhaps, or its driver is broken; close the device and open it again"
+    )

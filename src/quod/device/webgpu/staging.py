@@ -1,0 +1,214 @@
+"""Memory between the host's and the GPU's: buffers that both reach, taken and given back.
+
+Those for uploads are mapped again as soon as the GPU has read them, and are then free.
+
+Whoever copies takes them through a `StagingLease`, and what that still holds in the end is dropped:
+no copy that fails or is interrupted keeps any. Nobody waits for a buffer while holding others of
+the ring, so no two wait for each other.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from quod.device.buffer import Array
+from quod.device.webgpu.native import READ, WRITE, Mapping, Native
+from quod.device.webgpu.queue import WebGpuQueue
+from quod.errors import DeviceError
+
+CHUNK_BYTES = 8 << 20
+"""Longer copies go in pieces of so many bytes."""
+RING_BYTES = 64 << 20
+"""What is kept for each direction."""
+_SMALLEST = 4 << 10
+
+
+class StagingBuffer:
+    """A buffer that the host reaches while it is mapped."""
+
+    __slots__ = ("__weakref__", "handle", "mapping", "nbytes")
+
+    def __init__(self, handle: Any, nbytes: int) -> None:
+        self.handle = handle
+        self.nbytes = nbytes
+        self.mapping: Mapping | None = None
+
+    @property
+    def is_mapped(self) -> bool:
+        return self.mapping is not None and self.mapping.is_done and not self.mapping.refusal
+
+
+def size_class(nbytes: int) -> int:
+    """The size of the staging buffer for a piece of so many bytes: a power of two."""
+    return max(_SMALLEST, 1 << max(0, nbytes - 1).bit_length())
+
+
+class StagingRing:
+    """Staging buffers of one direction: free ones by size, never more than the ring has bytes."""
+
+    def __init__(self, native: Native, device: Any, *, upload: bool) -> None:
+        self._native = native
+        self._device = device
+        self._upload = upload
+        usage = native.wgpu.BufferUsage
+        self._usage = (
+            usage.MAP_WRITE | usage.COPY_SRC if upload else usage.MAP_READ | usage.COPY_DST
+        )
+        self._lock = threading.Lock()
+        # Weak: one that an interrupt has lost between two hands does not count for ever.
+        self._all: weakref.WeakSet[StagingBuffer] = weakref.WeakSet()
+        self._idle: list[StagingBuffer] = []
+        # Of uploads: the GPU may still read them.
+        self._returning: list[StagingBuffer] = []
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all its buffers, free or not."""
+        with self._lock:
+            return self._total()
+
+    def _total(self) -> int:
+        return sum(buffer.nbytes for buffer in self._all)
+
+    def take(
+        self, nbytes: int, held: set[StagingBuffer], *, always: bool = False
+    ) -> StagingBuffer | None:
+        """A buffer for at least so many bytes, put into `held`; mapped if it is for an upload.
+
+        None while there is none, unless it is `always` to be had.
+        """
+        size = size_class(nbytes)
+        with self._lock:
+            self._collect()
+            for buffer in self._idle:
+                if buffer.nbytes == size:
+                    held.add(buffer)
+                    self._idle.remove(buffer)
+                    return buffer
+            if not self._make_room(size) and not always:
+                return None
+            # Counted before it is there, so that no other thread takes its room.
+            made = StagingBuffer(None, size)
+            self._all.add(made)
+        try:
+            with self._native.errors():
+                made.handle = self._device.create_buffer(
+                    size=size, usage=self._usage, mapped_at_creation=self._upload
+                )
+        except BaseException:
+            with self._lock:
+                self._all.discard(made)
+            raise
+        held.add(made)
+        return made
+
+    def _collect(self) -> None:
+        back = [buffer for buffer in self._returning if buffer.mapping and buffer.mapping.is_done]
+        for buffer in back:
+            self._returning.remove(buffer)
+            if buffer.is_mapped:
+                self._idle.append(buffer)
+            else:
+                self._all.discard(buffer)
+
+    def _make_room(self, size: int) -> bool:
+        """Lets idle buffers of other sizes go where there must be; whether there is room then."""
+        while (full := self._total() + size > RING_BYTES) and self._idle:
+            gone = self._idle.pop(0)
+            self._all.discard(gone)
+            gone.handle.destroy()
+        return not full
+
+    def write(self, buffer: StagingBuffer, data: Array) -> None:
+        """Puts bytes into a buffer for an upload, and leaves it to the GPU."""
+        target = self._native.mapped_bytes(buffer.handle, buffer.nbytes, mode=WRITE)
+        target[: data.nbytes] = data
+        del target
+        self._native.unmap(buffer.handle)
+
+    def begin_reading(self, buffer: StagingBuffer) -> None:
+        """Asks for what a download has put there; call it when that was submitted."""
+        buffer.mapping = self._native.map(buffer.handle, READ, buffer.nbytes)
+
+    def read(self, buffer: StagingBuffer, start: int, target: Array) -> None:
+        """Copies bytes from `start` on to host memory."""
+        source = self._native.mapped_bytes(buffer.handle, buffer.nbytes, mode=READ)
+        target[:] = source[start : start + target.nbytes]
+        del source
+        self._native.unmap(buffer.handle)
+
+    def drop(self, buffer: StagingBuffer) -> None:
+        """It will not be used any more."""
+        with self._lock:
+            self._all.discard(buffer)
+        buffer.handle.destroy()
+
+    def give_back(self, buffer: StagingBuffer) -> None:
+        """It may be used again; of an upload, once what was submitted has read it."""
+        if self._upload:
+            buffer.mapping = self._native.map(buffer.handle, WRITE, buffer.nbytes)
+            with self._lock:
+                self._returning.append(buffer)
+        else:
+            buffer.mapping = None
+            with self._lock:
+                self._idle.append(buffer)
+
+
+class StagingLease:
+    """What one copy, or one run of a recording, holds of a ring; a context manager."""
+
+    def __init__(self, ring: StagingRing, queue: WebGpuQueue) -> None:
+        self._ring = ring
+        self._queue = queue
+        self._held: set[StagingBuffer] = set()
+
+    def __enter__(self) -> StagingLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def take(
+        self, nbytes: int, let_go: Callable[[], bool], stop: Callable[[], bool] | None = None
+    ) -> StagingBuffer:
+        """A buffer for at least so many bytes.
+
+        While there is none, `let_go` gives back what the caller holds, all or a part, or says that
+        there is nothing more; only then it is waited. DeviceError if `stop` says so meanwhile.
+        """
+        found: list[StagingBuffer] = []
+
+        def is_there() -> bool:
+            taken = self._ring.take(nbytes, self._held)
+            if taken is not None:
+                found.append(taken)
+            return taken is not None
+
+        while not is_there():
+            if not let_go():
+                if not self._queue.wait(is_there, stop):
+                    raise DeviceError("the copy was stopped")
+                break
+        return found[0]
+
+    def take_short(self, nbytes: int) -> StagingBuffer:
+        """A buffer for a few bytes at once, however much is held."""
+        taken = self._ring.take(nbytes, self._held, always=True)
+        assert taken is not None
+        return taken
+
+    def give_back(self, buffer: StagingBuffer) -> None:
+        """The caller is done with a buffer; the GPU may still read one for an upload."""
+        self._held.discard(buffer)
+        self._ring.give_back(buffer)
+
+    def drop(self) -> None:
+        """Ends the use of what is held, of work that was given up; the GPU may still use it."""
+        while self._held:
+            buffer = self._held.pop()
+            if not self._queue.is_dead:
+                self._ring.drop(buffer)

@@ -1,0 +1,310 @@
+"""Recorded work on a WebGPU device: encoded in pieces, submitted, waited for, and timed."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quod.device.buffer import Array, Buffer, host_bytes
+from quod.device.event import Completion
+from quod.device.recording import Await, Copy, Launch, Mark, Recording, span
+from quod.device.thread_stream import BackgroundSubmission
+from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.device.webgpu.encoding import Encoding, Times
+from quod.device.webgpu.program import (
+    Clear,
+    Dispatch,
+    Host,
+    Operation,
+    Transfer,
+    readable_words,
+    whole_words,
+)
+from quod.device.webgpu.queue import Receipt
+from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
+
+if TYPE_CHECKING:
+    from quod.device.webgpu.device import WebGpuDevice
+
+# The GPU begins early, and no single submission is long: drivers end those that take seconds.
+_FIRST_COMMANDS = 8
+_MOST_COMMANDS = 128
+_MOST_IN_FLIGHT = 4
+_NAMED_STEPS = 4
+
+
+@dataclass
+class _Download:
+    """Bytes in a staging buffer, from `start` on, that go to host memory."""
+
+    step: int
+    staging: StagingBuffer
+    start: int
+    target: Array
+
+
+@dataclass
+class _Flight:
+    """One submission on its way."""
+
+    receipt: Receipt
+    downloads: list[_Download]
+    times: Times | None
+    marks: list[Completion] = field(default_factory=list)
+
+
+class WebGpuSubmission(BackgroundSubmission):
+    """One run of a recording.
+
+    With a timeline each step has a time of its own, from the GPU's clock where it has one; where it
+    has none, and on a `synchronous` device, the steps are submitted one by one.
+    """
+
+    def __init__(
+        self, device: WebGpuDevice, recording: Recording, name: str,
+        timeline: Timeline | None, parent: Stage | None,
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._name = name
+        timed = timeline is not None and not isinstance(timeline, NullTimeline)
+        self._with_clock = timed and device.tick_nanoseconds > 0 and not device.synchronous
+        self._alone = device.synchronous or (timed and not self._with_clock)
+        self._encoding = Encoding(device, timed=self._with_clock)
+        self._download_lease = device.lease(device.downloads)
+        self._upload_lease = device.lease(device.uploads)
+        self._downloads: list[_Download] = []
+        self._uploading: list[StagingBuffer] = []
+        self._steps: list[int] = []
+        self._flights: deque[_Flight] = deque()
+        self._most = 1 if self._alone else _FIRST_COMMANDS
+        # Of each step: when it began and ended, on the host's clock and on the GPU's.
+        self._host_times: dict[int, tuple[int, int]] = {}
+        self._gpu_times: dict[int, tuple[float, float]] = {}
+        self._clock_offset: float | None = None
+        super().__init__(recording, name, timeline, parent)
+
+    # --- running
+
+    def _run_steps(self) -> None:
+        device = self._device
+        with device.using(lambda: f"the work of {self._name}"):
+            program = device.program(self._recording)
+            for kernel in program.kernels:
+                kernel.wait_until_compiled()
+            with self._download_lease, self._upload_lease:
+                for operation in program.operations:
+                    self._run_operation(operation)
+                self._flush()
+                self._drain()
+        self._tell_times()
+
+    def _run_operation(self, operation: Operation) -> None:
+        step = operation.step
+        self._check(self._recording.steps[step].label)
+        began = time.perf_counter_ns()
+        match operation:
+            case Dispatch():
+                device = self._device
+                pipeline = (
+                    device.fill_pipeline
+                    if operation.packed is None
+                    else operation.packed.variant.pipeline()
+                )
+                self._encoding.dispatch(
+                    pipeline, operation.bind_group, operation.offset, operation.grid, step
+                )
+            case Clear():
+                self._encoding.clear(operation.target, operation.start, operation.nbytes, step)
+            case Transfer():
+                self._encoding.copy(
+                    operation.source, operation.start, operation.target, operation.to,
+                    operation.nbytes, step,
+                )  # fmt: skip
+            case Host():
+                self._run_on_host(operation)
+        self._steps.append(step)
+        if self._encoding.count >= self._most or self._encoding.is_full:
+            self._flush()
+        if self._alone:
+            self._drain()
+            self._note_host(step, began, time.perf_counter_ns())
+
+    def _run_on_host(self, operation: Host) -> None:
+        recorded = operation.recorded
+        match recorded:
+            case Copy() if recorded.direction == "upload":
+                self._upload(operation.step, recorded)
+            case Copy():
+                self._download(operation.step, recorded)
+            case Mark():
+                self._mark(self._marks[recorded])
+            case Await():
+                self._flush()
+                # Who is waited for may wait for what was marked here.
+                self._drain()
+                began = time.perf_counter_ns()
+                self._await(self._awaited[recorded], recorded.label)
+                self._note_host(operation.step, began, time.perf_counter_ns())
+
+    def _mark(self, mark: Completion) -> None:
+        self._flush()
+        if self._flights:
+            self._flights[-1].marks.append(mark)
+        else:
+            mark.complete()
+
+    # --- copies
+
+    def _upload(self, step: int, recorded: Copy) -> None:
+        assert isinstance(recorded.target, Buffer)
+        source = host_bytes(recorded.source)
+        if not source.nbytes:
+            return
+        begin, end = span(recorded.source)
+        pending = [*self._downloads, *(row for flight in self._flights for row in flight.downloads)]
+        if any(_overlap(row.target, begin, end) for row in pending):
+            self._flush()
+            self._drain()
+        allocation, start, size = whole_words(recorded.target)
+        for at in range(0, size, CHUNK_BYTES):
+            piece = min(CHUNK_BYTES, size - at)
+            began = time.perf_counter_ns()
+            staging = self._upload_lease.take(piece, self._let_go, self._stopped)
+            data = source[at : at + piece]
+            self._device.uploads.write(staging, data)
+            self._note_host(step, began, time.perf_counter_ns())
+            self._encoding.copy(staging.handle, 0, allocation.handle, start + at, piece, step)
+            self._uploading.append(staging)
+
+    def _download(self, step: int, recorded: Copy) -> None:
+        assert isinstance(recorded.source, Buffer)
+        target = host_bytes(recorded.target)
+        if not target.nbytes:
+            return
+        source, begin, extra = readable_words(recorded.source)
+        for at in range(0, target.nbytes, CHUNK_BYTES):
+            piece = min(CHUNK_BYTES, target.nbytes - at)
+            size = piece + extra
+            size += -size % 4
+            staging = self._download_lease.take(size, self._let_go, self._stopped)
+            self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
+            self._downloads.append(_Download(step, staging, extra, target[at : at + piece]))
+
+    def _let_go(self) -> bool:
+        """Submits and waits for all, whose staging buffers are free then."""
+        if not self._encoding.count and not self._flights:
+            return False
+        self._flush()
+        self._drain()
+        return True
+
+    def _stopped(self) -> bool:
+        return self._cancellation.requested
+
+    # --- submitting
+
+    def _flush(self) -> None:
+        """Submits what was encoded."""
+        if not self._encoding.count:
+            return
+        encoding, downloads, uploading = self._encoding, self._downloads, self._uploading
+        doing = self._doing(tuple(dict.fromkeys(self._steps)))
+        times = encoding.finish_times(self._download_lease)
+        receipt = self._device.queue.submit(encoding.encoder, doing, self._recording)
+        self._encoding = Encoding(self._device, timed=self._with_clock)
+        self._downloads, self._uploading, self._steps = [], [], []
+        for staging in uploading:
+            self._upload_lease.give_back(staging)
+        for row in downloads:
+            self._device.downloads.begin_reading(row.staging)
+        if times is not None:
+            self._device.downloads.begin_reading(times.staging)
+        self._flights.append(_Flight(receipt, downloads, times))
+        self._most = 1 if self._alone else min(_MOST_COMMANDS, 2 * self._most)
+        while len(self._flights) > _MOST_IN_FLIGHT:
+            self._wait_for_first()
+
+    def _doing(self, steps: tuple[int, ...]) -> Callable[[], str]:
+        """What a submission does, for messages."""
+
+        def describe() -> str:
+            recorded = [self._recording.steps[step] for step in steps]
+            shown = [
+                f"{step.label} (kernel {step.kernel})" if isinstance(step, Launch) else step.label
+                for step in recorded
+            ]
+            more = len(shown) - _NAMED_STEPS
+            hint = "" if len(shown) < 2 else "; with QUOD_WEBGPU_SYNCHRONOUS=1 the error says which"
+            rest = f" and {more} more steps" if more > 0 else ""
+            return f"{', '.join(shown[:_NAMED_STEPS])}{rest} of {self._name}{hint}"
+
+        return describe
+
+    def _drain(self) -> None:
+        """Waits for all that was submitted."""
+        while self._flights:
+            self._wait_for_first()
+
+    def _wait_for_first(self) -> None:
+        flight, queue = self._flights[0], self._device.queue
+        receipt = flight.receipt
+        if not queue.wait(lambda: receipt.is_done, self._stopped):
+            self._check(receipt.doing())
+        if receipt.error is not None:
+            raise receipt.error
+        for row in flight.downloads:
+            self._device.read_download(row.staging, row.start, row.target)
+            self._download_lease.give_back(row.staging)
+            self._note_host(row.step, 0, time.perf_counter_ns())
+        if flight.times is not None:
+            self._note_gpu(flight.times, receipt)
+            self._download_lease.give_back(flight.times.staging)
+        self._flights.popleft()
+        for mark in flight.marks:
+            mark.complete()
+            mark.time_ns = receipt.done_ns
+
+    # --- times
+
+    def _note_host(self, step: int, begin: int, end: int) -> None:
+        known = self._host_times.get(step)
+        if known is not None:
+            begin = min(begin or known[0], known[0]) if known[0] else begin
+            end = max(end, known[1])
+        self._host_times[step] = begin, end
+
+    def _note_gpu(self, times: Times, receipt: Receipt) -> None:
+        rows = times.read(self._device)
+        for step, (begin, end) in zip(times.steps, rows, strict=True):
+            known = self._gpu_times.get(step, (begin, end))
+            self._gpu_times[step] = min(begin, known[0]), max(end, known[1])
+        offset = receipt.done_ns - float(rows.max())
+        if self._clock_offset is None or offset < self._clock_offset:
+            self._clock_offset = offset
+
+    def _tell_times(self) -> None:
+        """The steps as stages: of a copy to or from the host, its part counts, too."""
+        if isinstance(self._timeline, NullTimeline):
+            return
+        last = time.perf_counter_ns()
+        for number, step in enumerate(self._recording.steps):
+            moments: list[int] = []
+            if number in self._gpu_times and self._clock_offset is not None:
+                moments += [round(self._clock_offset + tick) for tick in self._gpu_times[number]]
+            moments += [moment for moment in self._host_times.get(number, ()) if moment]
+            if isinstance(step, Mark):
+                moments = [self._marks[step].time_ns]
+            begin, end = (min(moments), max(moments)) if moments else (last, last)
+            last = end
+            self._timeline.record(
+                step.label, begin, end, track=self._name, bytes=step.bytes, modmuls=step.modmuls,
+                multiply_adds=step.multiply_adds, parent=self._parent,
+            )  # fmt: skip
+
+
+def _overlap(array: Array, begin: int, end: int) -> bool:
+    start = int(array.ctypes.data)
+    return start < end and begin < start + array.nbytes

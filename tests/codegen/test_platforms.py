@@ -1,0 +1,196 @@
+"""Other processors than the one the tests run on: older x86-64, Arm, and code for AVX-512."""
+
+from __future__ import annotations
+
+import platform
+import re
+import secrets
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quod.codegen.llvm import emitter as llvm
+from quod.device import CpuDevice, devices, open_device
+from quod.device.cache import CompileCache
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.processor import HostProcessor, host_processor
+from quod.errors import DeviceError, KernelError
+from quod.field import kernels as field_kernels
+from quod.field.moduli import BLS12_381_FQ, BN254_FR, Modulus
+from quod.field.spec import FieldSpec
+from quod.field.strategy import prime_field
+from quod.kernel import U64, Builder, KernelDefinition, Machine, Pointer, kernel
+from quod.kernel.examples import histogram, reduce_sum, saxpy
+from tests.device.processors import ARM, pretend_to_run_on
+from tests.kernel.machines import EIGHT, ONE
+
+APPLE = HostProcessor("apple-m1", frozenset({"neon"}), "", "arm64-apple-darwin")
+ELF_MACHINES = {0xB7: "aarch64", 0x3E: "x86-64"}
+
+needs_x86 = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"),
+    reason="runs code of older x86-64 processors",
+)
+needs_ifma = pytest.mark.skipif(
+    not host_processor().has_ifma, reason="this processor has no AVX-512 IFMA"
+)
+
+
+def x86(name: str, features: str) -> HostProcessor:
+    enabled = frozenset(part[1:] for part in features.split(",") if part.startswith("+"))
+    triple = host_processor().triple
+    return HostProcessor(name, enabled, features, triple)
+
+
+FIELD_KERNELS = {
+    "multiply": (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ)}),
+    "inverse": (field_kernels.field_inverse, {"spec": FieldSpec(BN254_FR)}),
+    "multiply Fq2": (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ, 2, -1)}),
+    "histogram": (histogram, {}),
+    "reduce_sum": (reduce_sum, {}),
+    "saxpy": (saxpy, {}),
+}
+
+
+@pytest.mark.parametrize("processor", [ARM, APPLE], ids=["linux", "macos"])
+@pytest.mark.parametrize("machine", [ONE, EIGHT], ids=["one lane", "eight lanes"])
+@pytest.mark.parametrize("name", FIELD_KERNELS)
+def test_kernels_compile_for_arm(name: str, machine: Machine, processor: HostProcessor) -> None:
+    definition, static = FIELD_KERNELS[name]
+    text = llvm.emit(definition.trace(machine, **static), machine, triple=processor.triple)
+    assert "x86" not in text
+    code = llvm_jit.compile_to_object(text, processor=processor)
+    if processor is ARM:
+        assert code[:4] == b"\x7fELF"
+        assert ELF_MACHINES[struct.unpack_from("<H", code, 18)[0]] == "aarch64"
+    else:
+        assert code[:4] == b"\xcf\xfa\xed\xfe"  # Mach-O, 64 bits
+        assert struct.unpack_from("<I", code, 4)[0] == 0x0100000C  # arm64
+
+
+def test_the_product_on_arm_uses_its_multipliers() -> None:
+    machine = CpuDevice(strategy="scalar").machine(1)
+    definition, static = FIELD_KERNELS["multiply"]
+    text = llvm.emit(definition.trace(machine, **static), machine, triple=ARM.triple)
+    listing = llvm_jit.assembly(text, processor=ARM)
+    # 6 x 6 limbs for the product and as many for the reduction.
+    assert len(re.findall(r"\bumulh\b", listing)) >= 72
+    assert not re.findall(r"\b__\w+", listing)  # no calls of a run-time library
+
+
+def multiply_agrees(device: CpuDevice, modulus: Modulus, lanes: int) -> None:
+    count = 33
+    a, b = ([secrets.randbelow(modulus.value) for _ in range(count)] for _ in range(2))
+    a[:3], b[:3] = [0, modulus.value - 1, modulus.value - 1], [5, modulus.value - 1, 1]
+
+    def words(values: list[int]) -> np.ndarray:
+        data = b"".join(modulus.to_montgomery(x).to_bytes(modulus.bytes, "little") for x in values)
+        return np.frombuffer(data, np.uint32).reshape(count, modulus.words)
+
+    out = np.zeros((count, modulus.words), np.uint32)
+    compiled = device.compile(field_kernels.field_multiply, lanes=lanes, spec=FieldSpec(modulus))
+    device.launch(compiled, -(-count // lanes), count, words(a), words(b), out)
+    expected = [x * y % modulus.value for x, y in zip(a, b, strict=True)]
+    assert out.tobytes() == words(expected).tobytes()
+
+
+@needs_x86
+@pytest.mark.parametrize(
+    "processor",
+    [
+        pytest.param(("x86-64", "+sse2"), id="the first x86-64"),
+        pytest.param(("haswell", "+avx2,+bmi,+bmi2,+fma,-avx512f"), id="AVX2"),
+    ],
+)
+def test_a_host_without_avx512(
+    processor: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not {"avx2", "bmi2"} <= host_processor().features and processor[0] == "haswell":
+        pytest.skip("this processor has no AVX2")
+    simulated = x86(*processor)
+    pretend_to_run_on(simulated, monkeypatch)
+    device = CpuDevice(cache=CompileCache(tmp_path), threads=1)
+    assert (device.strategy, device.lanes) == ("scalar", 1)
+    with pytest.raises(DeviceError, match="no AVX-512 IFMA; use the strategy 'scalar'"):
+        CpuDevice(strategy="ifma")
+    with pytest.raises(DeviceError, match="no AVX-512 IFMA"):
+        open_device("cpu:ifma")
+    assert [row.name for row in devices() if row.kind == "cpu"] == ["cpu", "cpu:scalar"]
+    for lanes in (1, 8):
+        multiply_agrees(device, BLS12_381_FQ, lanes)
+        multiply_agrees(device, BN254_FR, lanes)
+        text = device.emit(field_kernels.field_multiply, lanes=lanes, spec=FieldSpec(BLS12_381_FQ))
+        listing = llvm_jit.assembly(text)
+        assert "%zmm" not in listing
+        assert ("%ymm" in listing) == (processor[0] == "haswell" and lanes == 8)
+
+
+@kernel
+def powers(
+    k: Builder, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus, factors: int
+) -> None:
+    """The product of an element and `factors` copies of another."""
+    f, i = prime_field(k, modulus), k.global_id()
+    x, y = f.load(a, 2 * i), f.load(a, 2 * i + 1)
+    for _ in range(factors):
+        y = y * x
+    f.store(out, i, y)
+
+
+def listing_of(definition: KernelDefinition, **static: object) -> str:
+    return llvm_jit.assembly(CpuDevice(strategy="ifma").emit(definition, **static))
+
+
+def multiplications(listing: str) -> int:
+    return len(re.findall(r"vpmadd52[lh]uq", listing))
+
+
+def spilled_vectors(listing: str) -> int:
+    return len(re.findall(r"vmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", listing))
+
+
+@needs_ifma
+@pytest.mark.parametrize(
+    ("modulus", "limbs"), [(BLS12_381_FQ, 8), (BN254_FR, 5)], ids=["bls12_381.fq", "bn254.fr"]
+)
+def test_the_product_in_ifma_is_what_it_should_be(modulus: Modulus, limbs: int) -> None:
+    """Two halves of each of limbs**2 products, and as many for the reduction, and the quotients."""
+    one, two = (listing_of(powers, modulus=modulus, factors=n) for n in (1, 2))
+    # The product is a function that is called: a second one adds a call and no more code.
+    assert abs(multiplications(two) - multiplications(one)) <= limbs
+    found = multiplications(one)
+    assert 4 * limbs**2 - 2 * limbs <= found <= 4 * limbs**2 + 4 * limbs
+    assert spilled_vectors(one) <= limbs
+    assert not re.findall(r"vpmuludq|vpmullq|vpgather|vpscatter", one)
+
+
+@needs_ifma
+def test_ifma_ops_without_the_feature_give_the_same() -> None:
+    for strategy in ("ifma", "scalar"):
+        multiply_agrees(CpuDevice(strategy=strategy, threads=1), BLS12_381_FQ, 8)
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", "define void @f() { ret i32 1 }", "define void @f() { br label %gone }"]
+)
+def test_text_that_llvm_refuses(text: str) -> None:
+    with pytest.raises(KernelError, match="LLVM refuses the emitted code: ") as caught:
+        llvm_jit.compile_to_object(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_calling_convention_depends_on_the_platform() -> None:
+    definition, static = FIELD_KERNELS["multiply"]
+    traced = definition.trace(EIGHT, **static)
+    for triple, convention in (
+        ("x86_64-pc-linux-gnu", "x86_regcallcc"),
+        ("x86_64-apple-darwin", "x86_regcallcc"),
+        ("aarch64-unknown-linux-gnu", "fastcc"),
+        ("riscv64-unknown-linux-gnu", "fastcc"),
+        ("", "fastcc"),
+    ):
+        text = llvm.emit(traced, EIGHT, triple=triple)
+        lines = re.findall(r"^define internal (\w+)|= call (\w+cc)", text, re.MULTILINE)
+        assert {first or second for first, second in lines} == {convention}

@@ -1,0 +1,171 @@
+"""Every registered kernel assembled with no GPU: registers, spills, stack.
+
+The table beside this file has what each kernel needed when it was last assembled, and of which text
+by which assembler that is. A kernel whose text is that one is not assembled again, which takes
+minutes; it is where the text or the assembler is another, and short kernels always are.
+`QUOD_ASSEMBLE=all` assembles all but the pairings, `QUOD_ASSEMBLE=large` those too. After a wanted
+change, `QUOD_UPDATE_GOLDEN=1 pytest tests/codegen/test_ptx_resources.py` writes the rows anew that
+are out of date; read the diff.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.kernel import registry
+from tests.ptx_assembler import ARCHITECTURES, assemble, usage
+
+TABLE = Path(__file__).parent / "ptx_resources.json"
+SHORT = 500
+"""Lines of a text below which it is assembled each time."""
+
+LARGE = 40_000
+"""Lines of a text above which it is assembled only where QUOD_ASSEMBLE=large says so.
+
+Those are the pairings, which the CPU computes for every proof; they take the assembler minutes.
+"""
+
+CPU_ONLY = {
+    r"msm\.accumulate\[": "buckets of CPUs, in limbs of 64 bits; msm.gpu.accumulate is for GPUs",
+    r"msm\.(combine|weigh|precompute)\[": "MSMs on GPUs reduce and double by msm.gpu's kernels",
+    r"ntt_(ascending|descending)_pass\.": "passes of CPUs; ntt_*_tiles are for GPUs",
+    r"ntt_(to_limbs|fill_column_table)\.": "rows of CPUs, in their limbs",
+    r"ntt_reverse_bits$": "a tile in the registers of one lane, as CPUs want it",
+}
+"""Kernels that no GPU is given, and why."""
+
+WGSL_ONLY = {
+    r"msm\.gpu\.sum_level\[": "where lanes cannot shuffle; CUDA has sum_lines and sum_short_lines",
+    r"msm\.gpu\.finish_lines\[": "where there is no host, as in browsers; elsewhere that is faster",
+}
+"""Kernels that CUDA is given none of, and why."""
+
+HOT = r"field\.|msm\.gpu\.accumulate\[[^,]*g1, |ntt_.*_tiles"
+"""Kernels on which the time goes: they may not spill."""
+
+BOUND: dict[str, tuple[str, ...]] = {
+    r"msm\.gpu\.accumulate\[bls12_377\.g1, weierstrass\]": ARCHITECTURES,
+    r"msm\.gpu\.accumulate\[(bls12_381\.g1, weierstrass|bls12_377\.g1, edwards)\]": ("sm_120",),
+}
+"""Hot kernels whose registers are limited for more resident workgroups, at a small spill there."""
+
+
+def _may_spill(name: str, arch: str) -> bool:
+    if not re.match(HOT, name):
+        return True
+    return any(re.match(pattern, name) and arch in archs for pattern, archs in BOUND.items())
+
+
+def _names() -> list[str]:
+    names = [row.name for row in registry.kernels()]
+    return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY | WGSL_ONLY)]
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = json.loads(TABLE.read_text())
+    return table
+
+
+def _emitted(name: str, arch: str) -> str:
+    machine = ptx_machine(arch=arch)
+    return ptx.emit(registry.find(name).trace(machine), machine)
+
+
+def _digest(text: str) -> str:
+    """Which text this is, and which assembler would have it."""
+    return hashlib.sha256(f"{version('nvidia-nvjitlink')}\n{text}".encode()).hexdigest()[:16]
+
+
+def _measured(text: str, arch: str) -> dict[str, Any]:
+    found = usage(assemble(text, arch)[1])
+    return {
+        "text": _digest(text),
+        "registers": found.registers,
+        "spilled": found.spill_store_bytes + found.spill_load_bytes,
+        "stack": found.stack_bytes,
+    }
+
+
+def _must_assemble(lines: int) -> bool:
+    wanted = os.environ.get("QUOD_ASSEMBLE")
+    return lines < SHORT or wanted == "large" or (wanted == "all" and lines <= LARGE)
+
+
+def row_of(name: str, known: dict[str, Any] | None) -> dict[str, Any]:
+    """The row of a kernel as it is now; what is `known` of the same texts stands."""
+    row: dict[str, Any] = {}
+    for arch in ARCHITECTURES:
+        text = _emitted(name, arch)
+        row["lines"] = text.count("\n")
+        same = known is not None and known[arch]["text"] == _digest(text)
+        if known is not None and same and not _must_assemble(row["lines"]):
+            row[arch] = known[arch]
+        elif row["lines"] > LARGE and os.environ.get("QUOD_ASSEMBLE") != "large":
+            pytest.skip(f"{row['lines']} lines; QUOD_ASSEMBLE=large has them assembled")
+        else:
+            row[arch] = _measured(text, arch)
+    return row
+
+
+def _close(found: int, known: int) -> bool:
+    """Within a tenth, or a granule of what the assembler hands out."""
+    return abs(found - known) <= max(known / 10, 8)
+
+
+def write_table(table: dict[str, dict[str, Any]]) -> None:
+    """A line a kernel, in the order of their names."""
+    known = {key: table[key] for key in sorted(table) if key in _names()}
+    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
+    TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+@pytest.mark.parametrize("name", _names())
+def test_resources(name: str) -> None:
+    known = _table().get(name)
+    found = row_of(name, known)
+    if "QUOD_UPDATE_GOLDEN" in os.environ:
+        write_table(_table() | {name: found})
+        return
+    assert known is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
+    for arch in ARCHITECTURES:
+        row, before = found[arch], known[arch]
+        assert _close(row["registers"], before["registers"]), f"registers on {arch}: {row}"
+        # Less is fine, and the next update notes it.
+        for what in ("spilled", "stack"):
+            assert row[what] <= before[what] * 1.1 + 16, f"{what} on {arch}: {row}"
+        if not _may_spill(name, arch):
+            assert row["spilled"] == 0, f"{name} spills on {arch}"
+
+
+def test_the_table_has_the_registered_kernels() -> None:
+    assert sorted(_table()) == sorted(_names())
+    assert any(re.match(HOT, name) for name in _names())
+
+
+def test_only_the_text_of_a_row_is_not_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assembled = []
+    monkeypatch.setitem(globals(), "SHORT", 0)
+    monkeypatch.setitem(globals(), "_measured", lambda text, arch: assembled.append(arch))
+    name = "field.sum[bn254.fq]"
+    known = _table()[name]
+    assert row_of(name, known) == known
+    assert not assembled
+    row_of(name, {arch: known[arch] | {"text": "another"} for arch in ARCHITECTURES})
+    row_of(name, None)
+    assert assembled == [*ARCHITECTURES, *ARCHITECTURES]
+
+
+@pytest.mark.parametrize("pattern", CPU_ONLY | WGSL_ONLY)
+def test_exceptions_are_kernels(pattern: str) -> None:
+    """An exception of no kernel is out of date."""
+    assert any(re.match(pattern, row.name) for row in registry.kernels())

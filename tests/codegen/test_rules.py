@@ -1,0 +1,51 @@
+"""The LLVM rules against the op table, and how the target is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from quod.codegen.llvm import atomics as llvm_atomics
+from quod.codegen.llvm import emitter as llvm
+from quod.codegen.llvm import memory as llvm_memory
+from quod.codegen.llvm import rules as llvm_rules
+from quod.codegen.llvm import subgroups as llvm_subgroups
+from quod.errors import InputError
+from quod.kernel.ops import OPS
+from quod.kernel.registry import emit, emitters
+
+# Ops that the emitter itself writes: control flow, calls, and what has no instruction.
+STRUCTURAL = {"if", "for", "while", "call", "const", "yield"}
+ABSENT = {"private"}
+"""Ops of features that no machine of this target has."""
+
+
+def test_every_op_has_exactly_one_rule() -> None:
+    modules = (llvm_rules, llvm_memory, llvm_atomics, llvm_subgroups)
+    tables = [*(set(module.RULES) for module in modules), STRUCTURAL]
+    assert set.union(*tables) == set(OPS) - ABSENT
+    assert sum(map(len, tables)) == len(OPS) - len(ABSENT)
+
+
+def test_the_target_is_registered() -> None:
+    assert emitters["llvm"] is llvm.emit
+    text = emit("examples.saxpy", "llvm")
+    assert text.startswith("; saxpy: 8 lanes")
+    with pytest.raises(InputError, match="there is no target ptxx"):
+        emit("examples.saxpy", "ptxx")
+
+
+def test_the_target_is_found_by_a_process_that_has_not_loaded_it() -> None:
+    script = """
+import sys
+from quod.kernel.registry import emit
+assert "quod.codegen.llvm.emitter" not in sys.modules
+print(emit("examples.saxpy", "llvm")[:7])
+assert "llvmlite" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "; saxpy"

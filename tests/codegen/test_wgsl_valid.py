@@ -1,0 +1,121 @@
+"""Every kernel for GPUs as WGSL, accepted by naga and by Tint; and how much text it is.
+
+The table beside this file has the size of each kernel when it was last looked at: drivers that
+compile in software, and Metal's, take seconds for hundreds of kilobytes. After a wanted change,
+`QUOD_UPDATE_GOLDEN=1 pytest tests/codegen/test_wgsl_valid.py` writes the rows anew that are out of
+date; read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
+from quod.codegen.wgsl.module import Binding
+from quod.frozen import replace
+from quod.kernel import Machine, registry
+from quod.kernel.ir import Kernel
+from quod.kernel.types import PointerType
+from quod.ntt.gpu.schedule import DEFAULT_TUNING
+from tests.codegen.test_ptx_resources import CPU_ONLY
+from tests.tint import Tint
+
+TABLE = Path(__file__).parent / "wgsl_sizes.json"
+
+LARGE = 250_000
+"""Bytes of a text above which it is compiled only where QUOD_COMPILE_LARGE is set.
+
+Those are kernels of twisted points, whose functions are checked in smaller kernels, and the
+pairings, which the CPU computes for every proof.
+"""
+SMALL = 40_000
+"""Bytes of a portable text up to which the kernel is compiled with what adapters offer, too."""
+
+NATIVE = WgslTarget(u64=True, subgroup_size=32)
+BROWSER = WgslTarget(subgroup_size=32)
+
+Errors = Callable[[str], list[str]]
+
+
+def _names() -> list[str]:
+    names = [row.name for row in registry.kernels()]
+    return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY)]
+
+
+def _traced(name: str, target: WgslTarget) -> tuple[Kernel, Machine]:
+    found = registry.find(name)
+    machine = target.machine()
+    static = dict(found.static)
+    if re.match(r"ntt_.*_tiles", name):
+        # A tile of the registered size would not fit.
+        tile = replace(DEFAULT_TUNING, log_tile=8).tile(8)
+        static["shape"] = replace(static["shape"], tile=tile)
+    return found.definition.trace(machine, **static), machine
+
+
+def _text(name: str, target: WgslTarget, dialect: Any) -> str:
+    kernel, machine = _traced(name, target)
+    pointers = sum(isinstance(a.type, PointerType) for a in kernel.block.arguments)
+    # Where there are too many, those at the end share a binding, as the device has it.
+    last = target.limits.storage_buffers - 1
+    shared = pointers > last + 1
+    bindings = [Binding(min(i, last), offset=shared and i >= last) for i in range(pointers)]
+    return wgsl.translate(kernel, machine, dialect=dialect, bindings=bindings).text
+
+
+def row_of(text: str) -> dict[str, int]:
+    """What the table has of a text."""
+    return {
+        "bytes": len(text),
+        "functions": len(re.findall(r"^fn ", text, re.MULTILINE)),
+        "statements": text.count(";\n"),
+    }
+
+
+def _table() -> dict[str, dict[str, int]]:
+    table: dict[str, dict[str, int]] = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    return table
+
+
+def _write(table: dict[str, dict[str, int]]) -> None:
+    """A line a kernel, in the order of their names."""
+    known = {key: table[key] for key in sorted(table) if key in _names()}
+    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
+    draft = TABLE.with_suffix(f".{os.getpid()}")
+    draft.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    draft.replace(TABLE)
+
+
+@pytest.mark.parametrize("name", _names())
+def test_valid(name: str, tint: Tint, naga: Errors) -> None:
+    update = "QUOD_UPDATE_GOLDEN" in os.environ
+    known = _table().get(name)
+    assert update or known is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
+    if not update and known["bytes"] > LARGE and "QUOD_COMPILE_LARGE" not in os.environ:
+        pytest.skip(f"{known['bytes']} bytes; QUOD_COMPILE_LARGE=1 has them compiled")
+    # Without subgroups the dialects are the same.
+    text = _text(name, PORTABLE, "naga")
+    found = row_of(text)
+    if update:
+        _write(_table() | {name: found})
+        return
+    for what, before in known.items():
+        # Less is fine, too, and to be noted: a row that is out of date would let it grow again.
+        assert abs(found[what] - before) <= before * 0.1 + 256, f"{what}: {found}"
+    assert naga(text) == []
+    assert tint.errors(text) == []
+    if len(text) <= SMALL:
+        assert naga(_text(name, NATIVE, "naga")) == []
+        assert tint.errors(_text(name, BROWSER, "tint")) == []
+
+
+def test_the_table_has_the_kernels() -> None:
+    assert sorted(_table()) == sorted(_names())
