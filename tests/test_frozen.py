@@ -117,6 +117,14 @@ class Base:
         return f"<{self.size}>"
 
 
+class Small(Base):
+    """No record of its own, with another check."""
+
+    def __post_init__(self) -> None:
+        if self.size > 9:
+            raise ValueError("too large")
+
+
 @frozen
 class Derived(Base):
     """One field more, and another default."""
@@ -142,6 +150,8 @@ def test_checks_cached_properties_and_own_methods_stay() -> None:
         Base(-1)
     with pytest.raises(ValueError, match="not negative"):
         replace(Base(1), size=-1)
+    with pytest.raises(ValueError, match="too large"):
+        Small(10)
     assert Base(3).square == 9
     assert Base(3) == Base(3)
     with_cache = Base(3)

@@ -86,14 +86,14 @@ def _is_of_class(hint: object) -> bool:
 def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[..., Any]]]:
     count = len(names)
     defaults = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
-    post_init = getattr(cls, "__post_init__", None)
+    checked = hasattr(cls, "__post_init__")
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
         if named or len(values) != count:
             values = _arranged(cls, names, defaults, values, named)
         self.__dict__.update(zip(names, values))
-        if post_init is not None:
-            post_init(self)
+        if checked:
+            self.__post_init__()
 
     def __repr__(self: Any) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names if name[0] != "_")
