@@ -28,8 +28,9 @@ def frozen(*, eq: bool = True) -> Callable[[type[T]], type[T]]: ...
 def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
     """Makes a record of a class whose annotated names are its fields.
 
-    Without `eq` a record equals only itself. `__post_init__` is called after the fields are set,
-    and what a class defines itself is kept, also in what bases say of themselves (`__repr__`).
+    Without `eq` it is compared as its base is, by default equal to itself alone. `__post_init__` is
+    called after the fields are set, and what a class defines itself is kept, also in what bases say
+    of themselves (`__repr__`).
     """
     if cls is None:
         return lambda decorated: _made(decorated, eq)
@@ -88,7 +89,7 @@ def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[
     defaults = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
     checked = hasattr(cls, "__post_init__")
 
-    def __init__(self: Any, *values: Any, **named: Any) -> None:
+    def __init__(self: Any, /, *values: Any, **named: Any) -> None:
         if named or len(values) != count:
             values = _arranged(cls, names, defaults, values, named)
         self.__dict__.update(zip(names, values))
@@ -107,7 +108,8 @@ def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[
 
 
 def _compared(cls: type, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-    values_of = operator.attrgetter(*names) if names else _no_values
+    # Of one name it would give the value itself.
+    values_of = operator.attrgetter(*names) if len(names) > 1 else _values_of(names)
 
     def __eq__(self: Any, other: object) -> Any:
         if self is other:
@@ -115,13 +117,13 @@ def _compared(cls: type, names: tuple[str, ...]) -> dict[str, Callable[..., Any]
         return values_of(self) == values_of(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self: Any) -> int:
-        return hash((values_of(self),))
+        return hash(values_of(self))
 
     return {"__eq__": __eq__, "__hash__": __hash__}
 
 
-def _no_values(_record: object) -> tuple[()]:
-    return ()
+def _values_of(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    return lambda record: tuple([getattr(record, name) for name in names])
 
 
 def _refuse_to_set(self: object, name: str, _value: object) -> None:

@@ -96,6 +96,27 @@ def test_a_guarded_command_can_be_terminated(number: signal.Signals) -> None:
     assert time.monotonic() - begin < 20
 
 
+LIMITED = """
+import resource, time
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))
+from quod.cli import entry
+entry._dispatch = lambda _: (print(flush=True), time.sleep(60))
+entry.main(["devices"])
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_limited_command_that_is_terminated_says_so(number: signal.Signals, code: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", LIMITED], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (code, b"")
+
+
 def test_threads_that_cannot_be_started_are_code_7(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

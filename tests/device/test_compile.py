@@ -362,6 +362,26 @@ def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
         without = place.startswith(("cli/", "formats/", "web/"))
         assert sources.own_place(str(root / place)) == (None if without else place)
     assert sources.own_place(__file__) is None
+    for place in ("//ntt/plan.py", "/./ntt/plan.py", "/field/../ntt/plan.py"):
+        assert sources.own_place(f"{root}{place}") == "ntt/plan.py"
+    assert sources.own_place(f"{root}//cli/entry.py") is None
+
+
+def test_links_within_the_package_lead_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest follows no folder that is a link."""
+    for folder in ("package", "outside"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "outside" / "mine.py").touch()
+    (tmp_path / "package" / "linked").symlink_to(tmp_path / "outside")
+    (tmp_path / "package" / "file.py").symlink_to(tmp_path / "outside" / "mine.py")
+    monkeypatch.setattr(sources, "_OWN", f"{tmp_path / 'package'}/")
+    sources.own_place.cache_clear()
+    for place in ("linked/mine.py", "file.py"):
+        assert sources.own_place(str(tmp_path / "package" / place)) is None
+    assert sources.own_place(str(tmp_path / "package" / "own.py")) == "own.py"
+    sources.own_place.cache_clear()
 
 
 def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
@@ -408,8 +428,8 @@ def test_the_digest_is_cheap() -> None:
         begin = time.perf_counter()
         sources.digest_of(Path(sources.__file__).parent.parent, sources._NO_KERNELS)
         times.append(time.perf_counter() - begin)
-    # About 2 ms where nothing else runs.
-    assert min(times) < 0.02
+    # About 4 ms where nothing else runs.
+    assert min(times) < 0.1
 
 
 STARTING = """
@@ -438,5 +458,5 @@ def test_a_fresh_process_has_its_kernels_in_milliseconds(
 
     cold, warm = seconds(), min(seconds() for _ in range(3))
     # About 5 ms where nothing else runs: LLVM is not loaded.
-    assert warm < 0.05
+    assert warm < 0.2
     assert warm < cold / 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ from quod.kernel import (
     function,
     i32,
     kernel,
+    types,
     u16,
     u32,
     u64,
 )
 from quod.kernel.errors import an
+from quod.kernel.types import pointer
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
@@ -513,6 +516,50 @@ def test_parameters() -> None:
             kernel(body)
         place = f"{__file__}:{body.__code__.co_firstlineno}"
         assert str(caught.value) == f"{place}: {message}"
+
+
+Alias = "U32"
+Itself = "Itself"
+
+
+def test_parameters_whose_types_are_text() -> None:
+    class Holder:
+        def body(self, k: Builder, n: U32, x: Pointer[U32]) -> None:
+            pass
+
+    def quoted(k: Builder, n: "U32", x: "Pointer[U32]") -> None:  # noqa: UP037
+        pass
+
+    def inner(k: Builder, n: Alias, x: Pointer["U32"]) -> None:  # type: ignore[valid-type]  # noqa: UP037
+        pass
+
+    @functools.wraps(quoted)
+    def wrapper(*values: object, **named: object) -> None:
+        quoted(*values, **named)  # type: ignore[arg-type]
+
+    for body in (quoted, inner, Holder().body, wrapper):
+        assert list(kernel(body).parameters.items()) == [("n", types.u32), ("x", pointer(u32))]
+
+
+def test_types_that_cannot_be_read() -> None:
+    def missing(k: Builder, n: "NoSuchType") -> None:  # type: ignore[name-defined]  # noqa
+        pass
+
+    def malformed(k: Builder, n: "U32 U32") -> None:  # type: ignore[valid-type]  # noqa
+        pass
+
+    def circular(k: Builder, n: "Itself") -> None:  # type: ignore[valid-type]  # noqa
+        pass
+
+    for body, message in (
+        (missing, "cannot be read (name 'NoSuchType' is not defined); import it where the kernel"),
+        (malformed, "cannot be read (invalid syntax"),
+        (circular, "is annotated with 'Itself', which is no kernel type"),
+    ):
+        with pytest.raises(TraceError) as caught:
+            kernel(body)
+        assert message in str(caught.value)
+        assert str(caught.value).startswith(f"{__file__}:{body.__code__.co_firstlineno}: ")
 
 
 def test_an_error_of_the_users_own_is_not_touched() -> None:

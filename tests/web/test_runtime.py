@@ -262,7 +262,7 @@ def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, 
 def test_texts_are_limited_by_kind(node: Node) -> None:
     """As `quod.formats.strict_json` limits files; what is at the limit takes no time."""
     kinds = {"proof": PROOF, "publicSignals": PUBLIC, "key": VERIFICATION_KEY}
-    limits, found, long, seconds = node(
+    limits, found, long, many, seconds = node(
         """
         const { LIMITS } = await import("./files.js");
         const ask = (text, limit) => tried(() => verify.parseStrict(text, "it", limit));
@@ -274,10 +274,12 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
             found.push([(await ask(values(limit.values), limit))[0], null]);
         }
         const long = await tried(() => witness.parseInput(" ".repeat(LIMITS.input.length + 1)));
+        const list = `[${"1,".repeat(LIMITS.input.values)}1]`;
+        const many = await tried(() => witness.parseInput(`{"a":${list}}`));
         const begin = performance.now();
-        await ask(`["${"a".repeat(LIMITS.key.length - 4)}"]`, LIMITS.key);
+        found.push(await ask(`["${"a".repeat(LIMITS.key.length - 4)}"]`, LIMITS.key));
         await ask(`["${"a".repeat(LIMITS.key.length - 2)}`, LIMITS.key);
-        return [LIMITS, found, long, (performance.now() - begin) / 1000];
+        return [LIMITS, found, long, many, (performance.now() - begin) / 1000];
         """
     )
     assert limits["input"]["length"] == CIRCUIT_INPUT.most_bytes
@@ -289,7 +291,10 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
         assert f"has {limit['length'] + 1} characters, and such may have" in length[1]
         assert f"has more than {limit['values']} values" in values[1]
         assert fits[0] == "ok"
-    assert long[0] == "InputError"
+    assert long[0] == many[0] == "InputError"
+    assert "more than 524288 values" in many[1]
+    assert found[-1][0] == "InputError"
+    assert "has a string of more than 65536 characters" in found[-1][1]
     assert seconds < 2
 
 

@@ -54,6 +54,9 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return _interrupted()
+    except SystemExit as leaving:
+        # A signal that ends the process.
+        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
     except QuodError as error:
         left = isinstance(error.__cause__, BrokenPipeError)
         return _failed(error, EXIT_BROKEN_PIPE if left else error.exit_code)

@@ -19,11 +19,17 @@ _NO_KERNELS = frozenset({"cli", "formats", "web"})
 @functools.cache
 def own_place(file: str) -> str | None:
     """A source file's path inside the package; None if `digest` does not see it."""
-    path = file if file.startswith(_OWN) else os.path.realpath(file)
-    parts = path.removeprefix(_OWN).split(os.sep)
-    if not path.startswith(_OWN) or ".." in parts or parts[0] in _NO_KERNELS:
+    folder = _real_folder(os.path.dirname(os.path.abspath(file)))
+    path = os.path.join(folder, os.path.basename(file))
+    if os.path.islink(path):
+        path = os.path.realpath(path)
+    if not path.startswith(_OWN):
         return None
-    return "/".join(parts)
+    parts = path.removeprefix(_OWN).split(os.sep)
+    return None if parts[0] in _NO_KERNELS else "/".join(parts)
+
+
+_real_folder = functools.cache(os.path.realpath)
 
 
 @functools.cache

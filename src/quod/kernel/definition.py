@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    ForwardRef,
     NoReturn,
     ParamSpec,
     TypeVar,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+# Text in quotes, of which the text is an alias, and so on.
+_MOST_QUOTES = 8
 
 # What devices ask of a kernel that is launched.
 _OF_COMPILED = ("pack", "signature", "stored", "digest", "lanes", "static")
@@ -155,25 +159,65 @@ def kernel(function: Callable[..., None]) -> KernelDefinition:
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
-    names = list(code.co_varnames)
-    rest = names[code.co_argcount + code.co_kwonlyargcount :]
-    for stars, flag in (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS)):
-        if code.co_flags & flag:
-            raise TraceError(
-                f"a kernel names each of its parameters; it cannot take {stars}{rest[0]}",
-                location,
-            )
-    parameters: dict[str, Type] = {}
-    for name in names[1 : code.co_argcount]:
-        if name not in function.__annotations__:
+    parameters = _parameters(function, location)
+    return KernelDefinition(function.__name__, function, parameters, location)
+
+
+def _parameters(function: Callable[..., None], location: Location) -> dict[str, Type]:
+    """What is given at launch, by name; TraceError if a type is missing or none of a kernel's."""
+    names, stars = _names(function)
+    if stars:
+        raise TraceError(
+            f"a kernel names each of its parameters; it cannot take {stars[0]}", location
+        )
+    own = inspect.unwrap(function)
+    found: dict[str, Type] = {}
+    for name in names[1:]:
+        if name not in own.__annotations__:
             raise TraceError(
                 f"parameter {name} needs a kernel type, such as U32 or Pointer[U32]", location
             )
-        hint = function.__annotations__[name]
-        if isinstance(hint, str):
-            hint = eval(_expression(hint), function.__globals__)
-        parameters[name] = _annotated_type(hint, name, location)
-    return KernelDefinition(function.__name__, function, parameters, location)
+        hint = _evaluated(own.__annotations__[name], own.__globals__, name, location)
+        found[name] = _annotated_type(hint, own.__globals__, name, location)
+    return found
+
+
+def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
+    """The parameters that may be given by their place, and those with stars."""
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        # Methods and wrappers, as they are called.
+        given = inspect.signature(function).parameters.values()
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        return [parameter.name for parameter in given if parameter.kind in by_place], [
+            signs[parameter.kind] + parameter.name for parameter in given if parameter.kind in signs
+        ]
+    # Much faster than a signature, and a proof's process defines forty kernels.
+    code = function.__code__
+    names = list(code.co_varnames)
+    rest = iter(names[code.co_argcount + code.co_kwonlyargcount :])
+    flags = (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS))
+    return names[: code.co_argcount], [
+        f"{stars}{next(rest)}" for stars, flag in flags if code.co_flags & flag
+    ]
+
+
+def _evaluated(hint: Any, names: dict[str, Any], parameter: str, location: Location) -> Any:
+    """An annotation, which may be text, or text of text; TraceError if there is no reading it."""
+    for _ in range(_MOST_QUOTES):
+        if isinstance(hint, ForwardRef):
+            hint = hint.__forward_arg__
+        if not isinstance(hint, str):
+            return hint
+        try:
+            hint = eval(_expression(hint.strip()), names)
+        except Exception as error:
+            raise TraceError(
+                f"the type of parameter {parameter}, {hint!r}, cannot be read ({error}); import it "
+                "where the kernel is",
+                location,
+            ) from error
+    return hint
 
 
 @functools.cache
@@ -196,9 +240,10 @@ def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
             )
 
 
-def _annotated_type(hint: Any, name: str, location: Location) -> Type:
+def _annotated_type(hint: Any, names: dict[str, Any], name: str, location: Location) -> Type:
     if get_origin(hint) is Pointer:
-        return types.pointer(_annotated_type(get_args(hint)[0], name, location))
+        element = _evaluated(get_args(hint)[0], names, name, location)
+        return types.pointer(_annotated_type(element, names, name, location))
     for extra in getattr(hint, "__metadata__", ()):
         if isinstance(extra, Type):
             return extra

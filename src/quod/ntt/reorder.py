@@ -137,11 +137,22 @@ def quotient_scalars(
 def multiplied(
     device: AnyDevice, modulus: Modulus, element: Element, factor: int
 ) -> Iterator[None]:
-    """An element that is multiplied inside, by no 1; DeviceError if it was not."""
-    was = int.from_bytes(element.tobytes(), "little")
+    """An element that is multiplied inside, by no 1; DeviceError if it was not.
+
+    What fails inside leaves it as it was.
+    """
+    if not element.flags.writeable:
+        yield  # refused by the launch
+        return
+    before = element.copy()
+    was = int.from_bytes(before.tobytes(), "little")
     # Numbers as they are in memory: factors are in Montgomery form, so that these need not be.
     element.view(np.uint8)[:] = _bytes_of(modulus, 1)
-    yield
+    try:
+        yield
+    except BaseException:
+        element[:] = before
+        raise
     if element.tobytes() != _bytes_of(modulus, factor).tobytes():
         raise not_written(device, "a transform")
     element.view(np.uint8)[:] = _bytes_of(modulus, was * factor)
@@ -149,10 +160,20 @@ def multiplied(
 
 @contextmanager
 def exchanged(device: AnyDevice, a: Element, b: Element) -> Iterator[None]:
-    """Two elements that are exchanged inside; DeviceError if they were not."""
+    """Two elements that are exchanged inside; DeviceError if they were not.
+
+    What fails inside leaves them as they were.
+    """
+    if not a.flags.writeable:
+        yield  # refused by the launch
+        return
     first, second = a.copy(), b.copy()
     a[:], b[:] = 0, np.iinfo(b.dtype).max
-    yield
+    try:
+        yield
+    except BaseException:
+        a[:], b[:] = first, second
+        raise
     if not a.all() or b.any():
         raise not_written(device, "a transform")
     a[:], b[:] = second, first

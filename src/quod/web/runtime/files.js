@@ -22,6 +22,37 @@ export function checkLength(length, limit, what) {
   if (length > limit.length) throw new InputError(`${what} has ${length} characters, and such may have ${limit.length}: check that it is the right file`);
 }
 
+/** The longest string within a text; longer ones exhaust the stack of regular expressions. */
+const LONGEST_STRING = 1 << 16;
+
+const [QUOTE, BACKSLASH, COMMA] = ['"', "\\", ","].map((character) => character.charCodeAt(0));
+const [OPENING, CLOSING] = ["[{", "]}"].map((pair) => [...pair].map((character) => character.charCodeAt(0)));
+
+/**
+ * InputError for JSON that is longer, deeper, or of more values than its kind may be: before the parser, which
+ * recurses and takes memory for each value.
+ * @param {string} text
+ * @param {{ length: number, values: number }} limit
+ * @param {string} what
+ */
+export function checkText(text, limit, what) {
+  checkLength(text.length, limit, what);
+  let depth = 0;
+  let values = 1;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      const begin = at;
+      while (++at < text.length && text.charCodeAt(at) !== QUOTE) if (text.charCodeAt(at) === BACKSLASH) at++;
+      if (at - begin > LONGEST_STRING) throw new InputError(`${what} has a string of more than ${LONGEST_STRING} characters`);
+    } else if (code === COMMA) {
+      if (++values > limit.values) throw new InputError(`${what} has more than ${limit.values} values`);
+    } else if (OPENING.includes(code)) {
+      if (++depth > 32) throw new InputError(`${what} is nested too deeply`);
+    } else if (CLOSING.includes(code)) depth--;
+  }
+}
+
 /**
  * Reads files of a folder. InputError for one that is missing or not as long as the server says.
  * @param {string | URL} folder

@@ -1,7 +1,7 @@
 /** Groth16 verification on BigInt: pairings of BN254 and BLS12-381, one product, one exponent. */
 import { below, curveOf, g1FromJson, g2FromJson } from "./curve.js";
 import { InputError, InsecureKeyError, MismatchError, said } from "./errors.js";
-import { checkLength, LIMITS } from "./files.js";
+import { checkText, LIMITS } from "./files.js";
 
 /** @typedef {import("./curve.js").Curve} Curve */
 /** @typedef {import("./field.js").Fq2} Fq2 */
@@ -148,16 +148,9 @@ export function parseStrict(text, what, limit = LIMITS.key) {
   const fail = (/** @type {string} */ why) => {
     throw new InputError(`${what} ${why}`);
   };
-  checkLength(text.length, limit, what);
+  checkText(text, limit, what);
   /** @type {(Set<string> | null)[]} The keys of the objects around; null for a list. */
   const around = [];
-  let depth = 0;
-  let values = 1;
-  // Before the parser, which may recurse. A string that does not end takes the rest.
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|\\?$)|[[\]{},]/gs)) {
-    if (token === "," && ++values > limit.values) fail(`has more than ${limit.values} values`);
-    if ((depth += { "[": 1, "{": 1, "]": -1, "}": -1 }[token] ?? 0) > 32) fail("is nested too deeply");
-  }
   // Half of a pair, here as such and below as an escape.
   const halves = (/** @type {string} */ of) => /\p{Surrogate}/u.test(of) && fail("has a lone surrogate, which is no character");
   halves(text);

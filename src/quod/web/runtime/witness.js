@@ -6,7 +6,7 @@
  * tell how many values an input has.
  */
 import { InputError, MismatchError, said } from "./errors.js";
-import { checkLength, LIMITS } from "./files.js";
+import { checkText, LIMITS } from "./files.js";
 
 /** @typedef {{ name: string, size: number }} Signal */
 
@@ -36,7 +36,7 @@ export function hashOf(name) {
  * @returns {any}
  */
 export function parseInput(text) {
-  checkLength(text.length, LIMITS.input, "the input");
+  checkText(text, LIMITS.input, "the input");
   try {
     return JSON.parse(
       text,
