@@ -195,7 +195,8 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
     source = (
         "import os, threading, time\n"
         "from quod.curve.pairing import pairing_final\n"
-        "from quod.device import compile_helpers, open_device\n"
+        "from quod.device import open_device\n"
+        "from quod.device.cpu import compile_helpers\n"
         "device = open_device(threads=2)\n"
         "with compile_helpers._places().one(2):\n"
         "    threading.Thread(target=device.compile, args=[pairing_final],\n"
