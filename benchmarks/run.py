@@ -38,7 +38,7 @@ from quod.cli.bench.harness import command_line
 from quod.cli.bench.peers import find_snarkjs
 from quod.cli.bench.report import shown_parameters
 from quod.cli.bench.results import State, load_results, machine, state_of
-from quod.device.discovery import why_no_gpu
+from quod.device.backends import backend
 from quod.device.webgpu.names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent
@@ -103,7 +103,7 @@ def without_absent_peers(arguments: list[str]) -> list[str] | None:
         if name in arguments and program is None:
             say(f"left out, for {name} is not there: quod bench {' '.join(arguments)}")
             return None
-    if "cuda" in arguments and why_no_gpu() is not None:
+    if "cuda" in arguments and backend("cuda").why_not() is not None:
         at = arguments.index("--against")
         return arguments[:at] + arguments[at + 2 :]
     return arguments

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from quod.device.cpu.device import CpuDevice
+from quod.device.backends import backend, backends
+from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
-from quod.device.discovery import open_device, why_no_gpu, why_no_webgpu
+from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from tests.browser import Browser, why_no_browser
 from tests.tint import Tint, naga_errors, why_no_naga, why_no_tint
@@ -58,7 +59,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(REASON)
 
 
-@pytest.fixture(scope="session", params=["ifma", "scalar", "cuda", "webgpu"])
+# Interpreted kernels are too slow for all but the host code of GPUs.
+_GPUS = [row.name for row in backends() if not row.of_the_processor and row.name != "emulated"]
+
+
+@pytest.fixture(scope="session", params=[*STRATEGIES, *_GPUS])
 def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """The processor, with each way of holding field elements in turn, and GPUs."""
     found = open_for_test(request.param)
@@ -66,7 +71,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     found.close()
 
 
-@pytest.fixture(scope="session", params=["emulated", "cuda", "webgpu", "webgpu:portable"])
+@pytest.fixture(scope="session", params=["emulated", *_GPUS, "webgpu:portable"])
 def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """What GPU host code is tested on: an interpreter, slow and strict, and GPUs.
 
@@ -80,39 +85,29 @@ def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 @pytest.fixture(scope="session")
 def webgpu_device() -> Iterator[WebGpuDevice]:
     """An adapter of WebGPU within what every browser has."""
-    found = _webgpu("webgpu:portable")
+    from quod.device.webgpu.device import WebGpuDevice
+
+    found = open_for_test("webgpu:portable")
+    assert isinstance(found, WebGpuDevice)
     yield found
     found.close()
 
 
 def open_for_test(name: str) -> AnyDevice:
     """A device by the name that it has in tests; skips the test where there is none."""
-    match name:
-        case "cuda":
-            return _gpu()
-        case "webgpu" | "webgpu:portable":
-            return _webgpu(name)
-        case "ifma" | "scalar":
-            if name == "ifma" and not host_processor().has_ifma:
-                pytest.skip("this processor has no AVX-512 IFMA")
-            return CpuDevice(strategy=name)
+    if name in STRATEGIES:
+        if name == "ifma" and not host_processor().has_ifma:
+            pytest.skip("this processor has no AVX-512 IFMA")
+        return CpuDevice(strategy=name)
+    need_backend(name.partition(":")[0])
     return open_device(name)
 
 
-def _webgpu(name: str = "webgpu") -> WebGpuDevice:
-    reason = why_no_webgpu()
-    need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
-    from quod.device.webgpu.device import WebGpuDevice
-
-    found = open_device(name)
-    assert isinstance(found, WebGpuDevice)
-    return found
-
-
-def _gpu() -> AnyDevice:
-    reason = why_no_gpu()
-    need(reason and f"no GPU: {reason}", "QUOD_TEST_CUDA")
-    return open_device("cuda")
+def need_backend(name: str) -> None:
+    """Skip the test, or fail it, where this machine has no device of a kind."""
+    row = backend(name)
+    reason = row.why_not()
+    need(reason and f"no {row.title}: {reason}", f"QUOD_TEST_{name.upper()}")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,9 +49,10 @@ def test_subjects_that_are_none(script: ModuleType) -> None:
 
 def test_peers_that_are_absent(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["--constraints", "9", "--against", "cuda", "--json"]
-    monkeypatch.setattr(script, "why_no_gpu", lambda: None)
+    row = SimpleNamespace(why_not=lambda: None)
+    monkeypatch.setattr(script, "backend", lambda _name: row)
     assert script.without_absent_peers(given) == given
-    monkeypatch.setattr(script, "why_no_gpu", lambda: "there is none")
+    row.why_not = lambda: "there is none"
     assert script.without_absent_peers(given) == ["--constraints", "9", "--json"]
     known = script.without_absent_peers(["--against", "snarkjs"])
     assert (known is None) == (find_snarkjs() is None)

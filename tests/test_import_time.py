@@ -21,10 +21,9 @@ VERIFY = {
     "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
     "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
     "point shared_inversion",
-    "device": "arguments buffer cache cancellation compiled_code discovery host kernel_table "
-    "launched memory own_folder prologue protocol sources timeline written",
-    "device.cpu": "compilations compiler device llvm native_code processor workers",
-    "device.webgpu": "names",
+    "device": "arguments backends buffer cache cancellation compiled_code discovery host "
+    "kernel_table launched memory own_folder prologue protocol sources timeline written",
+    "device.cpu": "backend compilations compiler device llvm native_code processor workers",
     "errors": "",
     "frozen": "",
     "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "

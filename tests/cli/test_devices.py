@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
 
-import quod.device
 from quod.cli import entry
-from quod.device import discovery
-from quod.device.discovery import DeviceInfo
-from quod.errors import DeviceError
+from quod.device.backends import DeviceInfo, Found, backend
+from quod.frozen import replace
 
 GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
 
-ADAPTER = discovery.DeviceInfo(
-    "webgpu:0", "webgpu", "an adapter", ("binding 128.0 MiB", "u64"), 512, 0
-)
+ADAPTER = DeviceInfo("webgpu:0", "webgpu", "an adapter", ("binding 128.0 MiB", "u64"), 512, 0)
+
+
+def finds(monkeypatch: pytest.MonkeyPatch, kind: str, found: Found) -> None:
+    """What a kind of device finds on this machine from now on, until the test ends."""
+    module = importlib.import_module(f"quod.device.{kind}.backend")
+    monkeypatch.setattr(module, "BACKEND", replace(backend(kind), list=lambda: found))
 
 
 def test_why_there_is_no_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(quod.device, "devices", discovery._processors, raising=False)
-    monkeypatch.setattr(discovery, "why_no_gpu", lambda: "it is on holiday")
-    monkeypatch.setattr(discovery, "why_no_webgpu", lambda: "so are adapters")
+    finds(monkeypatch, "cuda", ([], "it is on holiday"))
+    finds(monkeypatch, "webgpu", ([], "so are adapters"))
     assert entry.run(["devices"]) == 0
     captured = capsys.readouterr()
     assert captured.err == "no NVIDIA GPU: it is on holiday\nno WebGPU: so are adapters\n"
@@ -36,7 +38,8 @@ def test_why_there_is_no_gpu(
 
 
 def test_gpus_are_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(quod.device, "devices", lambda: [GPU, ADAPTER], raising=False)
+    finds(monkeypatch, "cuda", ([GPU], "another one has failed"))
+    finds(monkeypatch, "webgpu", ([ADAPTER], None))
     assert entry.run(["devices"]) == 0
     captured = capsys.readouterr()
     assert "sm_90a" in captured.out
@@ -49,18 +52,14 @@ def test_why_there_is_no_processor(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under a limit on memory LLVM may not load, which GPUs do not need."""
-
-    def fail() -> list[DeviceInfo]:
-        raise DeviceError("LLVM could not be loaded")
-
-    monkeypatch.setattr(discovery, "_processors", fail)
-    monkeypatch.setattr(discovery, "_gpus", lambda: ([GPU], None))
-    monkeypatch.setattr(discovery, "_adapters", lambda: ([ADAPTER], None))
+    finds(monkeypatch, "cpu", ([], "LLVM could not be loaded"))
+    finds(monkeypatch, "cuda", ([GPU], None))
+    finds(monkeypatch, "webgpu", ([ADAPTER], None))
     assert entry.run(["devices"]) == 0
     captured = capsys.readouterr()
     assert "sm_90a" in captured.out
     assert captured.err == "no processor: LLVM could not be loaded\n"
-    monkeypatch.setattr(discovery, "_gpus", lambda: ([], "none"))
-    monkeypatch.setattr(discovery, "_adapters", lambda: ([], "none"))
+    finds(monkeypatch, "cuda", ([], "none"))
+    finds(monkeypatch, "webgpu", ([], "none"))
     assert entry.run(["devices"]) == 7
     assert capsys.readouterr() == ("", "quod: error: LLVM could not be loaded\n")

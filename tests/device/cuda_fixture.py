@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from quod.device.backends import backend
 from quod.device.cache import CompileCache
 from quod.device.cuda.device import CudaDevice
-from quod.device.discovery import why_no_gpu
 
 
 def open_gpu(kind: str, folder: Path, **options: Any) -> CudaDevice:
     """A GPU with a cache of its own: ``cuda``, or ``simulated``. Skips where there is none."""
     cache = CompileCache(folder)
     if kind == "cuda":
-        if (why := why_no_gpu()) is not None:
+        if (why := backend("cuda").why_not()) is not None:
             pytest.skip(f"needs an NVIDIA GPU: {why}")
         return CudaDevice(cache=cache, **options)
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")

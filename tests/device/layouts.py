@@ -21,10 +21,9 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.compiled_code import KernelFacts
 from quod.device.cuda.kernel import CudaKernel
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import CompiledKernel, KernelTable
 from quod.device.memory import UNLIMITED, bytes_text, check_budget
 from quod.device.prologue import check_groups
-from quod.device.protocol import CompiledKernel
 from quod.device.recording import Recording
 from quod.device.staging import stage
 from quod.device.stream import IdleStream, RecordingStream

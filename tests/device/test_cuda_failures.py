@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from quod.device import discovery, open_device
+from quod.device.backends import backend
 from quod.device.cache import CompileCache
 from quod.device.cuda import driver as cuda_driver
 from quod.device.cuda.device import CudaDevice
@@ -72,7 +73,7 @@ def test_no_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     with pytest.raises(DeviceError, match=r"needs the package cuda-bindings .*pip install 'quod\["):
         open_device("cuda")
-    assert "cuda-bindings" in (discovery.why_no_gpu() or "")
+    assert "cuda-bindings" in (backend("cuda").why_not() or "")
     assert "cuda" not in {row.kind for row in discovery.devices()}
 
 
@@ -118,7 +119,7 @@ def test_gpus_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[1].description == "Model 1, sm_90a, 4 multiprocessors, CUDA 13.0"
     assert (rows[0].features, rows[0].threads) == (("sm_90a",), 1024)
     assert rows[0].memory_bytes == 1 << 30
-    assert discovery.why_no_gpu() is None
+    assert backend("cuda").why_not() is None
     device = open_device("cuda:1", memory_budget=1 << 20)
     assert (device.name, device.memory_budget) == ("cuda:1", 1 << 20)
     with pytest.raises(DeviceError, match="threads and strategies are a processor's; cuda takes"):

@@ -135,8 +135,7 @@ def test_the_package_imports_nothing_heavy() -> None:
 
 
 class FakeDevice:
-    def __init__(self, kind: str = "cuda") -> None:
-        self.kind = kind
+    def __init__(self) -> None:
         self.space = type("Space", (), {"is_lost": False})()
 
 
@@ -148,7 +147,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def slowly(name: str) -> FakeDevice:
         names.append(name)
         time.sleep(0.05)
-        return FakeDevice("cpu" if name == "cpu" else "cuda")
+        return FakeDevice()
 
     monkeypatch.setattr(discovery, "open_device", slowly)
     monkeypatch.setattr(discovery, "_opened", {})

@@ -15,7 +15,7 @@ import pytest
 
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import WgslModule
-from quod.device import discovery
+from quod.device.backends import backend
 from quod.device.discovery import resolve_device
 from quod.device.webgpu import native as webgpu_native
 from quod.device.webgpu.adapter import (
@@ -60,7 +60,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(DeviceError, match=r"needs the package wgpu.*pip install 'quod\[webgpu\]'"):
         open_native()
-    rows, why = discovery._adapters()
+    rows, why = backend("webgpu").list()
     assert rows == []
     assert why is not None
     assert "pip install" in why

@@ -5,13 +5,11 @@ from __future__ import annotations
 from quod.cli.options import AsJson
 from quod.cli.terminal import note, show_json, show_table
 
-_SEPARATORS = {"webgpu": ", "}
-
 
 def devices(as_json: AsJson = False) -> None:
     """List the devices that --device can name."""
     from quod.device import devices as find_devices
-    from quod.device.discovery import why_no_gpu, why_no_processor, why_no_webgpu
+    from quod.device.backends import backends
 
     found = find_devices()
     if as_json:
@@ -38,16 +36,19 @@ def devices(as_json: AsJson = False) -> None:
                 device.description,
                 str(device.threads),
                 f"{device.memory_bytes / 2**30:.1f} GiB" if device.memory_bytes else "",
-                _SEPARATORS.get(device.kind, " ").join(device.features),
+                _joined(device.features),
             )
             for device in found
         ],
         right=("threads", "memory"),
     )
-    no_processor = why_no_processor()
-    if no_processor is not None:
-        note(f"no processor: {no_processor}")
-    if not any(device.kind == "cuda" for device in found):
-        note(f"no NVIDIA GPU: {why_no_gpu()}")
-    if not any(device.kind == "webgpu" for device in found):
-        note(f"no WebGPU: {why_no_webgpu()}")
+    kinds = {device.kind for device in found}
+    for backend in backends():
+        why_not = None if backend.name in kinds else backend.why_not()
+        if why_not is not None:
+            note(f"no {backend.title}: {why_not}")
+
+
+def _joined(features: tuple[str, ...]) -> str:
+    """Features as one text; with commas where some are of several words."""
+    return (", " if any(" " in feature for feature in features) else " ").join(features)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.device.backends import DeviceInfo as DeviceInfo
     from quod.device.buffer import Buffer as Buffer
     from quod.device.cancellation import Cancellation as Cancellation
     from quod.device.cpu.device import CpuDevice as CpuDevice
     from quod.device.cuda.device import CudaDevice as CudaDevice
-    from quod.device.discovery import DeviceInfo as DeviceInfo
     from quod.device.discovery import devices as devices
     from quod.device.discovery import open_device as open_device
     from quod.device.event import Event as Event
@@ -51,7 +51,7 @@ __all__ = [
 _HOME = {
     "devices": "quod.device.discovery",
     "open_device": "quod.device.discovery",
-    "DeviceInfo": "quod.device.discovery",
+    "DeviceInfo": "quod.device.backends",
     "Cancellation": "quod.device.cancellation",
     "CpuDevice": "quod.device.cpu.device",
     "CudaDevice": "quod.device.cuda.device",

@@ -5,13 +5,40 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from quod.device.arguments import Argument
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
+from quod.kernel.types import Type
 
 Kernel = TypeVar("Kernel")
+
+
+class CompiledKernel(Protocol):
+    """A kernel made ready by a device.
+
+    `lanes` is how many instances a workgroup has, `stored` the indices of the parameters that the
+    kernel may store through, `static` the arguments fixed when it was traced, `digest` which text
+    was emitted for it (see `compiled_code.text_digest`).
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Type]: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def stored(self) -> frozenset[int]: ...
+    @property
+    def static(self) -> Mapping[str, Any]: ...
+    @property
+    def digest(self) -> str: ...
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Any:
+        """The arguments as the device takes them; DeviceError if one does not fit."""
 
 
 class KernelTable(Generic[Kernel]):

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from quod.device.protocol import CompiledKernel
+    from quod.device.kernel_table import CompiledKernel
     from quod.device.recording import Recording
 
 

@@ -9,7 +9,7 @@ from quod.errors import DeviceError
 
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
-    from quod.device.protocol import CompiledKernel
+    from quod.device.kernel_table import CompiledKernel
 
 LOG2_GROUPS = 31
 """A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""

@@ -7,57 +7,20 @@ device.stream    records work, to run beside the caller and again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from quod.device.arguments import Argument
 from quod.device.buffer import Buffer, Space
+from quod.device.kernel_table import CompiledKernel
 from quod.device.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.kernel.types import Type
 
 if TYPE_CHECKING:
-    from quod.device.recording import Recording
+    from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
-
-
-class CompiledKernel(Protocol):
-    """A kernel made ready by a device.
-
-    `lanes` is how many instances a workgroup has, `stored` the indices of the parameters that the
-    kernel may store through, `static` the arguments fixed when it was traced, `digest` which text
-    was emitted for it (see `compiled_code.text_digest`).
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, Type]: ...
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def stored(self) -> frozenset[int]: ...
-    @property
-    def static(self) -> Mapping[str, Any]: ...
-    @property
-    def digest(self) -> str: ...
-
-    def pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """The arguments as the device takes them; DeviceError if one does not fit."""
-
-
-class Submission(Protocol):
-    """Submitted work. `wait` raises what went wrong; `cancel` stops the work as soon as it can."""
-
-    @property
-    def is_done(self) -> bool: ...
-
-    def wait(self) -> None: ...
-
-    def cancel(self) -> None: ...
 
 
 Kernel = TypeVar("Kernel", bound=CompiledKernel)

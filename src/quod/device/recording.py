@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from quod.device.arguments import Argument
 from quod.device.buffer import Buffer
 from quod.device.event import Event
-from quod.device.protocol import CompiledKernel
+from quod.device.kernel_table import CompiledKernel
 from quod.frozen import frozen
 
 Memory = Buffer | np.ndarray[Any, Any]
@@ -192,6 +192,17 @@ class Recording:
             "memory": [{"bytes": size} for size in pieces.sizes],
             "steps": [_describe(step, pieces) for step in self.steps],
         }
+
+
+class Submission(Protocol):
+    """Submitted work. `wait` raises what went wrong; `cancel` stops the work as soon as it can."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def wait(self) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
 class _Pieces:

@@ -8,8 +8,6 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-import quod
-
 _ROOT = Path(__file__).resolve().parent.parent
 _OWN = f"{_ROOT}{os.sep}"
 # What is added to the package counts unless it is named here, so that no kernel is ever stale.
@@ -44,6 +42,9 @@ def digest_of(root: Path, without: Collection[str]) -> str:
     Contents rather than times: installers and version control set times as they like. A package in
     an archive is hashed as that archive.
     """
+    # What the root names is above this module.
+    import quod
+
     state = hashlib.sha256(quod.__version__.encode())
     if not root.is_dir():
         archive = next((parent for parent in root.parents if parent.exists()), root)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Array, Buffer
+from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_launch
 from quod.device.prologue import check_launch
-from quod.device.protocol import CompiledKernel
 from quod.frozen import frozen
 
 if TYPE_CHECKING:

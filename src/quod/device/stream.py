@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import HOST, Buffer, base_array
+from quod.device.buffer import HOST, Buffer, Space, base_array
 from quod.device.event import Event
+from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_recording
-from quod.device.protocol import CompiledKernel, Device, Submission
 from quod.device.recording import (
     Await,
     Copy,
@@ -34,6 +34,7 @@ from quod.device.recording import (
     Memory,
     Recording,
     Step,
+    Submission,
 )
 from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError
@@ -48,12 +49,25 @@ _STATES_OF = {
 }  # fmt: skip
 
 
+class Submitter(Protocol):
+    """What a stream needs of its device; see `quod.device.protocol.Device`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def space(self) -> Space: ...
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> Submission: ...
+
+
 class _Stream:
     """What the states have in common: each object is good for one state."""
 
     state: ClassVar[str]
 
-    def __init__(self, device: Device[Any], name: str) -> None:
+    def __init__(self, device: Submitter, name: str) -> None:
         self._device = device
         self.name = name
         self._left_by: str | None = None
@@ -109,7 +123,7 @@ class RecordingStream(_Stream):
 
     state = "recording"
 
-    def __init__(self, device: Device[Any], name: str) -> None:
+    def __init__(self, device: Submitter, name: str) -> None:
         super().__init__(device, name)
         self._steps: list[Step] = []
         self._dependencies = Dependencies()
@@ -241,7 +255,7 @@ class RecordedStream(_Stream):
 
     state = "recorded"
 
-    def __init__(self, device: Device[Any], name: str, recording: Recording) -> None:
+    def __init__(self, device: Submitter, name: str, recording: Recording) -> None:
         super().__init__(device, name)
         self.recording = recording
 
@@ -267,7 +281,7 @@ class SubmittedStream(_Stream):
 
     state = "submitted"
 
-    def __init__(self, device: Device[Any], name: str, submission: Submission) -> None:
+    def __init__(self, device: Submitter, name: str, submission: Submission) -> None:
         super().__init__(device, name)
         self._submission = submission
 

@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from quod.kernel.errors import OWN_FILES, TraceError, an, is_library
-from quod.kernel.ir import Block, Location
+from quod.kernel.ir import Block, Location, Op
 from quod.kernel.structure import describe, flatten, remedy
+from quod.kernel.types import Type
 from quod.kernel.value import Value
 
-if TYPE_CHECKING:
-    from quod.kernel.builder import Builder
+
+class Regions(Protocol):
+    """What control flow opens and closes regions in; see `quod.kernel.builder.Builder`."""
+
+    @property
+    def locate(self) -> Callable[[], Location]: ...
+    @property
+    def innermost(self) -> Block: ...
+
+    def record(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[Type],
+        attributes: dict[str, Any] | None = None,
+        regions: tuple[Block, ...] = (),
+        location: Location | None = None,
+    ) -> tuple[Value, ...]: ...
+
+    def check_condition(self, condition: Value) -> None: ...
+
+    def open_region(self, argument_types: Sequence[Type]) -> Block: ...
+
+    def close_region(self, values: Sequence[Value], location: Location | None = None) -> None: ...
+
+    def abandon_region(self) -> None: ...
+
+    def last_operation(self) -> Op: ...
+
+    def await_entry(self, form: Form) -> None: ...
+
+    def note_entry(self, form: Form) -> None: ...
+
+    def await_otherwise(self, branch: Branch) -> None: ...
+
+    def complete(self, branch: Branch) -> None: ...
 
 
 class Form(ABC):
@@ -22,7 +57,7 @@ class Form(ABC):
 
     spelling: ClassVar[str]
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Regions) -> None:
         self._builder = builder
         self._location = builder.locate()
         self._region: Block | None = None
@@ -84,7 +119,7 @@ class Branch(Form):
 
     spelling = "k.if_(condition)"
 
-    def __init__(self, builder: Builder, condition: Value) -> None:
+    def __init__(self, builder: Regions, condition: Value) -> None:
         super().__init__(builder)
         self._condition = condition
         self._then: Block | None = None
@@ -229,7 +264,7 @@ class Otherwise(Form):
 class _Loop(Form):
     """What counted and conditional loops share: the carried structure."""
 
-    def __init__(self, builder: Builder, carry: Any) -> None:
+    def __init__(self, builder: Regions, carry: Any) -> None:
         super().__init__(builder)
         self._initial, self._key, self._rebuild = flatten(carry)
         self._next: Sequence[Value] | None = () if not self._initial else None
@@ -283,7 +318,7 @@ class CountedLoop(_Loop):
 
     spelling = "k.range(start, stop) as loop"
 
-    def __init__(self, builder: Builder, bounds: Sequence[Value], carry: Any) -> None:
+    def __init__(self, builder: Regions, bounds: Sequence[Value], carry: Any) -> None:
         super().__init__(builder, carry)
         self._bounds = tuple(bounds)
 

@@ -8,7 +8,7 @@ import re
 import sys
 
 from quod.errors import KernelError
-from quod.kernel.ir import Location
+from quod.frozen import frozen
 
 OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
 """How the names of Quod's own source files begin."""
@@ -27,6 +27,17 @@ _AFTER_AN = re.compile(r"[aeio]|[f]\d|un(?!i)", re.IGNORECASE)
 def an(noun: object) -> str:
     """A type, an op or a class with its article, for messages: ``an i32``, ``a u32``."""
     return f"{'an' if _AFTER_AN.match(str(noun)) else 'a'} {noun}"
+
+
+@frozen
+class Location:
+    """The Python source line that made an op."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 class TraceError(KernelError):

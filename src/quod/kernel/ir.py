@@ -3,61 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
-from quod.frozen import frozen
-from quod.kernel.ops import OPS, OpDefinition
+from quod.kernel.errors import Location
 from quod.kernel.types import Type
+from quod.kernel.value import Block, Op
 
-if TYPE_CHECKING:
-    from quod.kernel.value import Value
-
-
-@frozen
-class Location:
-    """The Python source line that made an op."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-class Op:
-    """One operation: its operands, results, attributes and regions."""
-
-    __slots__ = ("attributes", "location", "name", "operands", "regions", "results")
-
-    def __init__(
-        self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
-        attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
-    ) -> None:  # fmt: skip
-        self.name = name
-        self.operands = operands
-        self.results = results
-        self.attributes = attributes
-        self.regions = regions
-        self.location = location
-
-    @property
-    def definition(self) -> OpDefinition:
-        return OPS[self.name]
-
-
-class Block:
-    """A region: arguments, then ops, the last of which is a yield once the region is closed."""
-
-    __slots__ = ("arguments", "ops")
-
-    def __init__(self, arguments: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
-        self.arguments = arguments
-        self.ops = [] if ops is None else ops
-
-    @property
-    def yielded(self) -> tuple[Value, ...]:
-        """The values that the region gives."""
-        return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
+__all__ = ["Block", "Function", "Kernel", "Location", "Op", "walk"]
 
 
 class Function:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import quod
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
@@ -144,6 +143,9 @@ def _emitter(target: str) -> Emitter:
 
 def _import_kernels() -> None:
     """Imports the module `kernels` of every package of Quod that has one."""
+    # What the root names is above this module.
+    import quod
+
     importlib.import_module("quod.kernel.examples")
     for package in pkgutil.iter_modules(quod.__path__, "quod."):
         folders = [os.path.join(root, package.name.rpartition(".")[2]) for root in quod.__path__]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quod.kernel import types
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.types import Type
-from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.kernel.builder import Builder
+from quod.kernel.value import Recorder, Value
 
 _RIGHT_ZERO_IS_IDENTITY = frozenset({"add", "sub", "or", "xor", "shl", "shr"})
 _COMMUTATIVE = frozenset({"add", "or", "xor", "and", "mul"})
 
 
 def fold(
-    builder: Builder, name: str, operands: Sequence[Value], result_types: Sequence[Type]
+    builder: Recorder, name: str, operands: Sequence[Value], result_types: Sequence[Type]
 ) -> Value | None:
     """A simpler value equal to the op's result, or None. Floats are folded only if all constant."""
     if not operands:
@@ -45,7 +41,7 @@ def fold(
     return _fold_right_constant(builder, name, a, b)
 
 
-def _fold_right_constant(builder: Builder, name: str, a: Value, b: Value) -> Value | None:
+def _fold_right_constant(builder: Recorder, name: str, a: Value, b: Value) -> Value | None:
     number = b.constant
     if number is None:
         return None

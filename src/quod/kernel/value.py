@@ -1,17 +1,30 @@
-"""Values of a kernel while it is traced."""
+"""Values of a kernel while it is traced, and the ops and regions that they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Generic, NoReturn, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 from quod.kernel import types
-from quod.kernel.errors import TraceError, an
+from quod.kernel.errors import Location, TraceError, an
+from quod.kernel.ops import OPS, OpDefinition
 from quod.kernel.types import PointerType, Type
 
-if TYPE_CHECKING:
-    from quod.kernel.builder import Builder
-    from quod.kernel.ir import Op
+
+class Recorder(Protocol):
+    """What Python's operators on a value record ops to; see `quod.kernel.builder`."""
+
+    def operand(self, item: Operand, type_: Type) -> Value: ...
+
+    def constant(self, number: int | float | bool, type_: Type) -> Value: ...
+
+    def emit(self, name: str, operands: Sequence[Value]) -> Value: ...
+
+    def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]: ...
+
+    def store(self, pointer: Value, index: Operand, *values: Value) -> None: ...
+
+    def cast(self, value: Value, target: Type) -> Value: ...
 
 
 class Value:
@@ -25,7 +38,7 @@ class Value:
     # NumPy scalars beside a value leave the operator to the value.
     __array_ufunc__ = None
 
-    def __init__(self, type_: Type, builder: Builder, op: Op | None = None) -> None:
+    def __init__(self, type_: Type, builder: Recorder, op: Op | None = None) -> None:
         self._type = type_
         self.builder = builder
         self.op = op
@@ -228,6 +241,43 @@ class Value:
 
 
 Operand = Value | int | float | bool
+
+
+class Op:
+    """One operation: its operands, results, attributes and regions."""
+
+    __slots__ = ("attributes", "location", "name", "operands", "regions", "results")
+
+    def __init__(
+        self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
+        attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.operands = operands
+        self.results = results
+        self.attributes = attributes
+        self.regions = regions
+        self.location = location
+
+    @property
+    def definition(self) -> OpDefinition:
+        return OPS[self.name]
+
+
+class Block:
+    """A region: arguments, then ops, the last of which is a yield once the region is closed."""
+
+    __slots__ = ("arguments", "ops")
+
+    def __init__(self, arguments: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.arguments = arguments
+        self.ops = [] if ops is None else ops
+
+    @property
+    def yielded(self) -> tuple[Value, ...]:
+        """The values that the region gives."""
+        return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
+
 
 ElementType = TypeVar("ElementType")
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.device.discovery import why_no_webgpu
 from quod.field.calibration import U64_CANDIDATES
 from quod.msm import MsmBases, MsmOptions, msm
-from tests.conftest import need
+from tests.conftest import need_backend
 from tests.msm.gpu.test_msm import BITS, short
 from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words
 
 
 @pytest.mark.parametrize("limbs", U64_CANDIDATES[:1])
 def test_wide_limbs(limbs: str) -> None:
-    reason = why_no_webgpu()
-    need(reason and f"no WebGPU: {reason}", "QUOD_TEST_WEBGPU")
+    need_backend("webgpu")
     from quod.device.webgpu.adapter import list_adapters
     from quod.device.webgpu.device import WebGpuDevice
     from quod.device.webgpu.native import open_native

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from quod import __version__
 from quod.cli.bench.code import code_of, sources_digest
+from quod.device.backends import backend_of
 from quod.device.launched import LaunchedKernels
 from quod.device.timeline import Timeline
 from quod.errors import InputError
@@ -108,7 +109,8 @@ _GPU_WARM_UP = 0.5
 
 def warm_up_of(device: str) -> float:
     """How long to warm up before measuring on a device."""
-    return 0.0 if device.startswith("cpu") else _GPU_WARM_UP
+    backend = backend_of(device)
+    return 0.0 if backend is not None and backend.of_the_processor else _GPU_WARM_UP
 
 
 _SCALES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from quod.cli.bench.code import sources_digest
 from quod.cli.bench.harness import Identity, Measurement, identity
-from quod.device.webgpu.names import is_webgpu_name
+from quod.device.backends import backend_of
 from quod.errors import InputError, OutputError
 
 
@@ -34,36 +34,8 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
         "numpy": numpy.__version__,
         "llvmlite": llvmlite.__version__,
     }
-    if device.startswith("cuda"):
-        from quod.device.cuda.device import CudaDevice
-        from quod.device.cuda.driver import version_text
-        from quod.device.discovery import open_device
-
-        opened = open_device(device)
-        assert isinstance(opened, CudaDevice)
-        version = version_text(opened.properties.driver_version)
-        found |= {"gpu": opened.properties.name, "driver": f"CUDA {version}"}
-    elif is_webgpu_name(device):
-        found |= _adapter(device)
-    return found
-
-
-def _adapter(device: str) -> dict[str, str | int]:
-    """An adapter of WebGPU, and by the device's name what makes the figures what they are."""
-    from quod.device.discovery import resolve_device
-    from quod.device.webgpu.device import WebGpuDevice
-
-    opened = resolve_device(device)
-    assert isinstance(opened, WebGpuDevice)
-    adapter = opened.properties
-    words = [
-        f"through {adapter.backend}",
-        adapter.driver and f"driver {adapter.driver}",
-        f"wgpu {opened.native.wgpu.__version__}",
-        "portable" if opened.strength == "portable" else "all that the adapter has",
-        f"limbs {opened.limbs}",
-    ]
-    return {"gpu": adapter.name, device: ", ".join(word for word in words if word)}
+    backend = backend_of(device)
+    return found if backend is None else {**found, **backend.facts(device)}
 
 
 def _processor() -> str:

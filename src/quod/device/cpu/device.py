@@ -26,9 +26,9 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
-    from quod.device.cpu.stream import CpuSubmission
-    from quod.device.protocol import CompiledKernel, Device
-    from quod.device.recording import Recording
+    from quod.device.kernel_table import CompiledKernel
+    from quod.device.protocol import Device
+    from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -237,7 +237,7 @@ class CpuDevice:
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
-    ) -> CpuSubmission:
+    ) -> Submission:
         """Begins to run recorded work on a thread of its own; streams call it."""
         from quod.device.cpu.stream import CpuSubmission
 

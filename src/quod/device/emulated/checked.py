@@ -20,7 +20,7 @@ from quod.kernel.definition import KernelDefinition
 
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
-    from quod.device.protocol import CompiledKernel
+    from quod.device.kernel_table import CompiledKernel
 
 
 class CheckedCpuDevice(CpuDevice):

@@ -1,0 +1,43 @@
+"""A GPU without a GPU as a kind of device: opened by name, and not listed.
+
+==============================  ================================================================
+``emulated``, ``emulated:ptx``  for tests: runs kernels, or their PTX, slowly
+``emulated:wgsl``               the same for kernels as they are traced for portable WGSL
+==============================  ================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from quod.device.backends import Backend, Found, Options
+from quod.device.protocol import AnyDevice
+
+if TYPE_CHECKING:
+    from quod.device.emulated.device import Executor
+
+_EXECUTORS: dict[str, Executor] = {
+    "emulated": "ir", "emulated:ptx": "ptx", "emulated:wgsl": "wgsl",
+}  # fmt: skip
+
+
+def _parse(name: str) -> str | None:
+    return name if name in _EXECUTORS else None
+
+
+def _list() -> Found:
+    return [], None
+
+
+def _open(name: str, options: Options) -> AnyDevice:
+    from quod.device.emulated.device import EmulatedDevice
+
+    return EmulatedDevice(executor=_EXECUTORS[name], memory_budget=options.memory_budget)
+
+
+def _facts(_name: str) -> Mapping[str, str]:
+    return {}
+
+
+BACKEND = Backend("emulated", "emulated GPU", tuple(_EXECUTORS), _parse, _list, _open, _facts)

@@ -1,0 +1,90 @@
+"""A kind of device is one row: whoever lists, opens, measures or names devices reads that."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from quod.cli.bench import harness, results
+from quod.device import backends, discovery
+from quod.device.backends import Backend, DeviceInfo, Options, backend, backend_of
+from quod.errors import DeviceError
+
+ROW = DeviceInfo("abacus:0", "abacus", "ten rods", ("wooden",), 10, 0)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
+    """What devices of one more kind are opened with."""
+    calls: list[tuple[str, Options]] = []
+
+    def open_one(name: str, options: Options) -> Any:
+        calls.append((name, options))
+        return calls
+
+    module: Any = ModuleType("quod.device.abacus.backend")
+    module.BACKEND = Backend(
+        "abacus", "abacus", ("abacus", "abacus:0"),
+        {"abacus": "abacus:0", "abacus:0": "abacus:0"}.get,
+        lambda: ([ROW], "another one is broken"), open_one, lambda _name: {"rods": "ten"},
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "quod.device.abacus", ModuleType("quod.device.abacus"))
+    monkeypatch.setitem(sys.modules, "quod.device.abacus.backend", module)
+    monkeypatch.setattr(backends, "NAMES", (*backends.NAMES, "abacus"))
+    return calls
+
+
+def test_a_new_kind_joins_by_its_row(opened: list[tuple[str, Options]]) -> None:
+    assert discovery.devices()[-1] == ROW
+    discovery.open_device("abacus", memory_budget=5)
+    assert opened == [("abacus", Options(memory_budget=5))]
+    assert harness.warm_up_of("abacus:0") > 0
+    assert results.machine("abacus")["rods"] == "ten"
+    assert backend("abacus").why_not() == "another one is broken"
+
+
+def test_it_is_hinted_at_and_refuses_what_processors_take(
+    opened: list[tuple[str, Options]],
+) -> None:
+    with pytest.raises(DeviceError, match="there is no device 'abbacus'; did you mean abacus"):
+        discovery.open_device("abbacus")
+    with pytest.raises(DeviceError, match=r"threads and strategies .*; abacus:0 takes neither"):
+        discovery.open_device("abacus:0", threads=2)
+    with pytest.raises(DeviceError, match="checked on the processor, cpu; abacus runs them"):
+        discovery.open_device("abacus", checked=True)
+    assert opened == []
+
+
+@pytest.mark.parametrize("name", backends.NAMES)
+def test_rows(name: str) -> None:
+    row = backend(name)
+    assert row.name == name
+    assert name in row.examples
+    for example in row.examples:
+        assert backend_of(example) is row
+    found, why_not = row.list()
+    assert {info.kind for info in found} <= {name}
+    assert all(backend_of(info.name) is row for info in found)
+    assert why_not == row.why_not()
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("cpu", "cpu"), ("cpu:ifma", "cpu:ifma"), ("cuda", "cuda:0"), ("cuda:3", "cuda:3"),
+        ("webgpu", "webgpu:0"), ("webgpu:portable", "webgpu:0:portable"),
+        ("webgpu:llvmpipe", "webgpu:llvmpipe"), ("emulated:ptx", "emulated:ptx"),
+    ],
+)  # fmt: skip
+def test_the_name_that_a_device_is_kept_under(name: str, kept: str) -> None:
+    row = backend_of(name)
+    assert row is not None
+    assert row.parse(name) == kept
+
+
+@pytest.mark.parametrize("name", ["", "cpu:", "CPU", "cuda:", "cuda:²", "webgpu:", "emulated:ir"])
+def test_names_of_no_device(name: str) -> None:
+    assert backend_of(name) is None
