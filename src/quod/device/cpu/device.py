@@ -16,7 +16,7 @@ from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
@@ -132,7 +132,7 @@ class CpuDevice:
         `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
         distinguishes them. Raises KernelError if the kernel is wrong.
         """
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
         machine = self.machine(lanes)
         return self._kernels.get(
             definition, lanes, static,
@@ -141,12 +141,12 @@ class CpuDevice:
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
         """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.is_known(definition, machine, static, self._cache)
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The LLVM IR that `compile` compiles."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.emit(definition, machine, static)[1]
 
     # --- memory

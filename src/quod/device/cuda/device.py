@@ -33,7 +33,7 @@ from quod.device.cuda.pinned import PinnedMemory
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
@@ -211,7 +211,7 @@ class CudaDevice:
         KernelError if the kernel is wrong.
         """
         self.space.check()
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
 
         def build() -> CudaKernel:
             machine = self.machine(lanes)
@@ -245,7 +245,7 @@ class CudaDevice:
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The PTX that `compile` assembles."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cuda_compiler.emit(definition, machine, static)[1].text
 
     # --- memory

@@ -21,7 +21,7 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.emulated.interpreted import InterpretedKernel
 from quod.device.emulated.memory import POISON, EmulatedMemory
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget, check_reach
 from quod.device.prologue import check_launch
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
@@ -126,7 +126,7 @@ class EmulatedDevice:
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> EmulatedKernel:
         """The kernel, traced now or before; KernelError if it is wrong."""
-        width = self.lanes if lanes is None else lanes
+        width = lanes_of(definition, lanes, self.lanes)
 
         def build() -> EmulatedKernel:
             machine = self.machine(width)

@@ -21,7 +21,7 @@ from quod.device import cancellation, host
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import check_budget
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
@@ -295,7 +295,7 @@ class WebGpuDevice:
         distinguishes them. Raises KernelError if the kernel is wrong.
         """
         self.space.check()
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
         machine = self.machine(lanes, limbs=limbs)
 
         def build() -> WebGpuKernel:
@@ -312,7 +312,7 @@ class WebGpuDevice:
         **static: Any,
     ) -> str:  # fmt: skip
         """The WGSL that `compile` gives the driver."""
-        machine = self.machine(self.lanes if lanes is None else lanes, limbs=limbs)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes), limbs=limbs)
         return KernelSource(definition, machine, static, self._cache).text().module.text
 
     @property
