@@ -109,6 +109,11 @@ class Buffer:
             writeable=bool(base.flags.writeable),
         )  # fmt: skip
 
+    def __repr__(self) -> str:
+        kind = "" if self._writeable else ", read-only"
+        gone = ", which is gone" if self._space.is_lost else ""
+        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
+
     @property
     def nbytes(self) -> int:
         return self._nbytes

@@ -8,14 +8,14 @@ device.stream    records work, to run beside the caller and again
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from quod.device.arguments import Argument
 from quod.device.buffer import Buffer, Space
 from quod.device.timeline import Stage, Timeline
-from quod.kernel.definition import KernelDefinition
+from quod.kernel.definition import KernelDefinition, declared
 from quod.kernel.machine import Machine
 from quod.kernel.types import Type
 
@@ -144,6 +144,39 @@ class Device(Protocol[Kernel]):
     def close(self) -> None:
         """Gives back what the device holds, such as threads."""
 
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the device."""
+
 
 AnyDevice = Device[Any]
 """A device as code takes it that runs on each."""
+
+
+class OpenedDevice:
+    """What devices have in common for whoever opens one: `with`, and how they are shown."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self: AnyDevice, *_: object) -> None:
+        self.close()
+
+    def __repr__(self: AnyDevice) -> str:
+        gone = ", whose memory is gone" if self.space.is_lost else ""
+        return (
+            f"<{type(self).__name__} {self.name}: workgroups of {self.lanes}, elements held as "
+            f"{self.strategy}{gone}>"
+        )
+
+
+class ShownKernel:
+    """How compiled kernels are shown."""
+
+    def __repr__(self: CompiledKernel) -> str:
+        static = "".join(f", {name}={value!r}" for name, value in self.static.items())
+        return (
+            f"<{type(self).__name__} {self.name}({declared(self.parameters)}{static}): workgroups "
+            f"of {self.lanes}>"
+        )

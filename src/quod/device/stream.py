@@ -58,6 +58,10 @@ class _Stream:
         self.name = name
         self._left_by: str | None = None
 
+    def __repr__(self) -> str:
+        used = "" if self._left_by is None else f", used up by {self._left_by}()"
+        return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
+
     def _check(self) -> None:
         if self._left_by is not None:
             raise DeviceError(

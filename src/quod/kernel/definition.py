@@ -70,6 +70,9 @@ class KernelDefinition:
         """The first paragraph of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({declared(self.parameters)}), {self.location}>"
+
     @functools.cached_property
     def outside(self) -> Outside:
         """The variables outside of it that the function reads, which may not change."""
@@ -164,6 +167,11 @@ class KernelDefinition:
                 "a pointer",
                 self.location,
             )
+
+
+def declared(parameters: Mapping[str, Type]) -> str:
+    """Parameters as in ``n: u32, x: ptr<f32, global>``."""
+    return ", ".join(f"{name}: {type_}" for name, type_ in parameters.items())
 
 
 @overload

@@ -20,6 +20,7 @@ from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
+from quod.device.protocol import CompiledKernel, Device, OpenedDevice
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -27,7 +28,6 @@ from quod.kernel.machine import Machine
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
     from quod.device.cpu.stream import CpuSubmission
-    from quod.device.protocol import CompiledKernel, Device
     from quod.device.recording import Recording
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
@@ -49,7 +49,7 @@ _INLINE_SECONDS = 50e-6
 _INLINE_SECONDS_ALONE = 5e-3
 
 
-class CpuDevice:
+class CpuDevice(OpenedDevice):
     """Runs kernels on this machine's processor.
 
     `strategy` chooses how field elements are held: ``ifma`` (eight lanes of 52-bit limbs, AVX-512

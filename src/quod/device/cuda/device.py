@@ -35,6 +35,7 @@ from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
 from quod.errors import DeviceError, QuodError
@@ -42,7 +43,6 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
-    from quod.device.protocol import Device
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -52,7 +52,7 @@ _BUDGET_SHARE = 0.92
 _COPY_BYTES = 256 << 20
 
 
-class CudaDevice:
+class CudaDevice(OpenedDevice):
     """Runs kernels on one NVIDIA GPU.
 
     `ordinal` is its number among those that the process sees. `lanes` is how many instances a

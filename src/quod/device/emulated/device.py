@@ -24,6 +24,7 @@ from quod.device.emulated.memory import POISON, EmulatedMemory
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget, check_reach
 from quod.device.prologue import check_launch
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import begin_launch
 from quod.device.thread_stream import ThreadSubmission
@@ -34,7 +35,6 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
-    from quod.device.protocol import Device
     from quod.device.stream import IdleStream
 
 # Without loops over limbs, which an interpreter is slow at.
@@ -59,7 +59,7 @@ class EmulatedKernel(InterpretedKernel):
         return ptx.translate(self.traced, self.machine)
 
 
-class EmulatedDevice:
+class EmulatedDevice(OpenedDevice):
     """Runs kernels traced for NVIDIA's GPUs in an interpreter.
 
     `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it,

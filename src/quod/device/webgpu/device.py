@@ -23,6 +23,7 @@ from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import check_budget
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
 from quod.device.webgpu import copies as webgpu_copies
@@ -52,7 +53,6 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
-    from quod.device.protocol import Device
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -67,7 +67,7 @@ _MOST_BINDINGS = 64
 _given_up: list[Any] = []
 
 
-class WebGpuDevice:
+class WebGpuDevice(OpenedDevice):
     """Runs kernels on one adapter of WebGPU.
 
     `adapter` is its number or a part of its name, by default the best. With the `strength`
