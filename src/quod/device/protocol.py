@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import Buffer, Space
+from quod.device.buffer import Array, Buffer, Space
 from quod.device.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition, declared
 from quod.kernel.machine import Machine
 from quod.kernel.types import Type
 
 if TYPE_CHECKING:
+    from quod.device.foreign import ForeignArray
     from quod.device.recording import Recording
     from quod.device.stream import IdleStream
 
@@ -115,11 +116,14 @@ class Device(Protocol[Kernel]):
         Its content is undefined; it is given back when the array goes.
         """
 
-    def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Host data as a buffer, or into one of as many bytes, which is given back."""
 
-    def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """A buffer's bytes into a host array."""
+
+    def foreign_memory(self, value: object) -> Buffer | None:
+        """Memory of `space` that an array of another library is; None where it is none such."""
 
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
@@ -155,7 +159,11 @@ AnyDevice = Device[Any]
 
 
 class OpenedDevice:
-    """What devices have in common for whoever opens one: `with`, and how they are shown."""
+    """What devices have in common: `with`, how they are shown, no memory of other libraries."""
+
+    def foreign_memory(self, _value: object) -> Buffer | None:
+        """None: other libraries know no memory of such a device."""
+        return None
 
     def __enter__(self) -> Self:
         return self

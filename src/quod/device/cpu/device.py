@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.device import host
-from quod.device.arguments import Argument, Slots
+from quod.device.arguments import Argument, Slots, adopt
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
@@ -28,6 +28,7 @@ from quod.kernel.machine import Machine
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
     from quod.device.cpu.stream import CpuSubmission
+    from quod.device.foreign import ForeignArray
     from quod.device.recording import Recording
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
@@ -159,21 +160,21 @@ class CpuDevice(OpenedDevice):
         """Host memory as bytes, which on the CPU is like any other."""
         return Buffer.empty(nbytes).view(np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
 
         An array that is not contiguous is copied, and one with a buffer to go into.
         """
-        source = Buffer.wrap(np.ascontiguousarray(array))
+        source = Buffer.to_read(array)
         if into is None:
             return source
         check_same_size(source, into)
         into.view(np.uint8)[:] = source.view(np.uint8)
         return into
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = buffer.view(np.uint8)
 
@@ -192,6 +193,7 @@ class CpuDevice(OpenedDevice):
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
+        arguments = adopt(self, kernel, arguments)
         slots = kernel.pack(arguments)
         note_launch(kernel)
         self.execute(kernel, groups, slots, arguments)

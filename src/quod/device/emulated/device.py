@@ -35,6 +35,7 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
+    from quod.device.foreign import ForeignArray
     from quod.device.stream import IdleStream
 
 # Without loops over limbs, which an interpreter is slow at.
@@ -148,17 +149,17 @@ class EmulatedDevice(OpenedDevice):
         """Host memory as bytes; its content is a pattern."""
         return np.full(nbytes, POISON, np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the device."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        source = Buffer.to_read(array)
+        target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
         self.bytes_of(target)[:] = source.view(np.uint8)
         return target
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = self.bytes_of(buffer)
 

@@ -53,6 +53,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
+    from quod.device.foreign import ForeignArray
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -334,10 +335,10 @@ class WebGpuDevice(OpenedDevice):
         """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
         return np.empty(nbytes, np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the adapter, in a new buffer or one of as many bytes."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        source = Buffer.to_read(array)
+        target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
         self._check_own(target)
         if not source.nbytes:
@@ -347,11 +348,9 @@ class WebGpuDevice(OpenedDevice):
             webgpu_copies.upload(self, data, target)
         return target
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
-        if not target.writeable:
-            raise DeviceError("the array is read-only and cannot be copied to")
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._check_own(buffer)
         if not target.nbytes:
