@@ -25,6 +25,7 @@ from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.kernel.errors import InterpreterError
 
 CONTEXT = 0x1234
+LEGACY_STREAM = 1
 _PARAMETER = re.compile(r"\.param\s+\.(\w+)([^,\n)]*)")
 _DTYPES = {
     "u8": "<u1", "u32": "<u4", "s32": "<i4", "u64": "<u8", "s64": "<i8", "f32": "<f4",
@@ -98,6 +99,7 @@ class FakeCuda:
         self.now = 0.0
         self._failures: dict[str, tuple[int, str]] = {}
         self._current = threading.local()
+        self.ordinals: dict[int, int] = {}
         self._regions: dict[int, np.ndarray[Any, Any]] = {}
         self._pinned: dict[int, np.ndarray[Any, Any]] = {}
         self._objects: dict[int, Any] = {}
@@ -248,6 +250,16 @@ class FakeCuda:
     def _cuMemFreeHost(self, address: int) -> None:
         del self._pinned[address]
 
+    def _cuPointerGetAttribute(self, attribute: Any, address: Any) -> int:
+        assert attribute.name == "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"
+        if int(address) in self.ordinals:
+            return self.ordinals[int(address)]
+        try:
+            self._memory(address, 1)
+        except Refusal:
+            raise Refusal("CUDA_ERROR_INVALID_VALUE") from None
+        return 0
+
     def _memory(self, address: Any, size: int) -> Any:
         """GPU memory as bytes; refused where there is none."""
         starts = sorted(self._regions)
@@ -284,6 +296,8 @@ class FakeCuda:
             self.now += 0.25
 
     def _cuStreamQuery(self, stream: Any) -> None:
+        if stream == LEGACY_STREAM:
+            return
         found = self._of(stream)
         if found.queue:
             for each in self._streams:
@@ -541,6 +555,7 @@ _RESULTS = dict.fromkeys(
         "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuMemAlloc",
         "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuEventElapsedTime",
         "cuLinkCreate", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncGetAttribute",
+        "cuPointerGetAttribute",
         "cuGraphCreate", "cuGraphAddEmptyNode", "cuGraphAddKernelNode", "cuGraphAddMemcpyNode",
         "cuGraphAddMemsetNode", "cuGraphInstantiate",
     ),

@@ -107,6 +107,6 @@ def test_what_subclasses_of_arrays_say_of_their_memory_is_not_believed() -> None
 
 
 def test_only_numbers_are_memory() -> None:
-    for other in (np.array([None, 1]), [1, 2], b"bytes", None):
+    for other in (np.array([None, 1]), [1, 2], "text", None):
         with pytest.raises(DeviceError, match="a buffer is the memory of a NumPy array of numbers"):
             Buffer.wrap(other)  # type: ignore[arg-type]

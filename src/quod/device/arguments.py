@@ -1,11 +1,12 @@
 """Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
 
-A pointer takes a `Buffer` or a NumPy array, in place. The array must be contiguous in C order, in
-the machine's byte order, and writeable if the kernel stores through the pointer. It must begin at
-a multiple of 4 bytes, or of its element's size if that is less or the kernel adds to it
-atomically. Its items must be as wide as the pointer's elements and of the same kind (whole number,
-float, bool), with one exception: integers may be read as integers of another width if they come
-out even, so a kernel over `u64` takes the packed 32-bit words of field elements.
+A pointer takes a `Buffer` or a NumPy array, in place, and so the arrays that `foreign` knows. An
+array must be contiguous in C order, in the machine's byte order, and writeable if
+the kernel stores through the pointer. It must begin at a multiple of 4 bytes, or of its element's
+size if that is less or the kernel adds to it atomically. Its items must be as wide as the pointer's
+elements and of the same kind (whole number, float, bool), with one exception: integers may be read
+as integers of another width if they come out even, so a kernel over `u64` takes the packed 32-bit
+words of field elements.
 
 A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
 bytes; it copies arrays there first.
@@ -17,7 +18,7 @@ import ctypes
 import operator
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -26,7 +27,13 @@ from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
 
-Argument = Buffer | np.ndarray[Any, Any] | int | float | bool
+if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
+
+Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
+
+OWN = (Buffer, np.ndarray, int, float)
+"""What a launch takes as it is; anything else may be an array of another library."""
 
 Slots = ctypes.Array[ctypes.c_uint64]
 
@@ -78,7 +85,7 @@ class Signature:
                     if isinstance(type_, PointerType)
                     else _number(argument, type_)
                 )
-            except _Unfit as error:
+            except Unfit as error:
                 raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
         slots: Slots = self._slots()
         self._layout.pack_into(slots, 0, *values)
@@ -99,7 +106,7 @@ class Signature:
                 try:
                     _check_array(argument, type_)
                     _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
-                except _Unfit as error:
+                except Unfit as error:
                     raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
                 found.append((index, argument, stored))
         return found
@@ -112,8 +119,35 @@ class Signature:
             )
 
 
-class _Unfit(Exception):
-    pass
+class Owner(Protocol):
+    """What is asked of a device about arrays of other libraries; see `Device.foreign_memory`."""
+
+    def foreign_memory(self, value: object) -> Buffer | None: ...
+
+
+class Parameters(Protocol):
+    """What is asked of a kernel about its parameters."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Type]: ...
+
+
+def adopt(
+    device: Owner, kernel: Parameters, arguments: tuple[Argument, ...]
+) -> tuple[Argument, ...]:
+    """The arguments of a launch with arrays of other libraries as Quod takes them, in place."""
+    for argument in arguments:
+        if not isinstance(argument, OWN):
+            from quod.device.foreign import adopted
+
+            return adopted(device, kernel, arguments)
+    return arguments
+
+
+class Unfit(Exception):
+    """Why an argument does not fit its parameter, to be put behind its name."""
 
 
 def _alignment(type_: Type, *, atomic: bool) -> int:
@@ -126,50 +160,55 @@ def _address(
 ) -> int:
     if isinstance(argument, Buffer):
         if argument.space is not space:
-            raise _Unfit(
+            raise Unfit(
                 f"is memory of {argument.space.name}, and the kernel reads that of {space.name}; "
                 "upload or download it"
             )
         address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
     elif isinstance(argument, np.ndarray):
         if space is not HOST:
-            raise _Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
+            raise Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
         array: Array = base_array(argument)
         _check_array(array, type_)
         address, nbytes = array.__array_interface__["data"][0], array.nbytes
         writeable = array.flags.writeable
     else:
-        raise _Unfit(
+        raise Unfit(
             f"must be a buffer or an array ({type_.element} elements), "
             f"not {type(argument).__name__}"
         )
     _check_memory(nbytes, writeable, type_, stored)
     if address % alignment and nbytes:
-        raise _Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
+        raise Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
     return address
 
 
 def _check_memory(nbytes: int, writeable: bool, type_: PointerType, stored: bool) -> None:
     if stored and not writeable:
-        raise _Unfit("is read-only, and the kernel stores to it")
+        raise Unfit("is read-only, and the kernel stores to it")
     if nbytes % type_.element.bytes:
-        raise _Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+        raise Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
 
 
 def _check_array(array: Array, type_: PointerType) -> None:
-    element, dtype = type_.element, array.dtype
+    check_elements(array.dtype, type_)
+    if not array.flags.c_contiguous:
+        raise Unfit("is not contiguous; take numpy.ascontiguousarray of it")
+
+
+def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
+    """`Unfit` unless a pointer takes arrays of that type."""
+    element = type_.element
     wanted = "integer" if element.is_integer else element.kind
     if _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:
-        raise _Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
     if wanted != "integer" and dtype.itemsize != element.bytes:
-        raise _Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
-    if not array.flags.c_contiguous:
-        raise _Unfit("is not contiguous; take numpy.ascontiguousarray of it")
+        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
 
 
 def _number(argument: Any, type_: Type) -> int | float:
     if isinstance(argument, (Buffer, np.ndarray)):
-        raise _Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
     if type_.kind == "float":
         return _float(argument, type_)
     try:
@@ -178,19 +217,19 @@ def _number(argument: Any, type_: Type) -> int | float:
         if isinstance(argument, np.bool_):
             number = int(argument)
         else:
-            raise _Unfit(f"must be a whole number ({type_}), not {argument!r}") from None
+            raise Unfit(f"must be a whole number ({type_}), not {argument!r}") from None
     low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
     if not low <= number <= high:
-        raise _Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")
+        raise Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")
     return number
 
 
 def _float(argument: object, type_: Type) -> float:
     if not isinstance(argument, (int, float, np.integer, np.floating)):
-        raise _Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
     try:
         number = float(argument)
         struct.pack("<f" if type_.bits == 32 else "<d", number)
     except OverflowError:
-        raise _Unfit(f"is {argument}, which {type_} cannot hold") from None
+        raise Unfit(f"is {argument}, which {type_} cannot hold") from None
     return number

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
 
 Array = np.ndarray[Any, Any]
 
@@ -47,10 +50,16 @@ HOST = Space("the host")
 def base_array(value: Any) -> Any:
     """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
 
-    Anything else is given back.
+    An array of another library is taken in place (`foreign.in_place`); anything else is given back.
     """
-    is_subclass = isinstance(value, np.ndarray) and type(value) is not np.ndarray
-    return np.asarray(value) if is_subclass else value
+    if type(value) is np.ndarray or isinstance(value, (Buffer, int, float)):
+        return value
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    from quod.device.foreign import in_place
+
+    found = in_place(value)
+    return value if found is None else found
 
 
 class Buffer:
@@ -58,18 +67,24 @@ class Buffer:
 
     `owner` lives as long as the buffer does, and gives the memory back when it goes. On the CPU
     it is a NumPy array of bytes, aligned to a cache line where Quod allocated it. A device with
-    memory of its own gives its `space`, and addresses there.
+    memory of its own gives its `space`, and addresses there. One that was made of an array has its
+    `dtype` and `shape`, else these are None: kernels see bytes.
     """
 
-    __slots__ = ("__weakref__", "_address", "_nbytes", "_owner", "_space", "_writeable")
+    __slots__ = (
+        "__weakref__", "_address", "_nbytes", "_owner", "_space", "_writeable", "dtype", "shape",
+    )  # fmt: skip
 
     def __init__(self, owner: object, address: int, nbytes: int, *, space: Space,
-                 writeable: bool = True) -> None:  # fmt: skip
+                 writeable: bool = True, dtype: np.dtype[Any] | None = None,
+                 shape: tuple[int, ...] | None = None) -> None:  # fmt: skip
         self._owner = owner
         self._address = address
         self._nbytes = nbytes
         self._space = space
         self._writeable = writeable
+        self.dtype = dtype
+        self.shape = shape
 
     @classmethod
     def zeros(cls, nbytes: int) -> Buffer:
@@ -90,10 +105,17 @@ class Buffer:
         except (MemoryError, ValueError, OverflowError) as error:
             raise DeviceError(f"no memory for a buffer of {nbytes} bytes") from error
         start = -raw.ctypes.data % _ALIGNMENT
-        return cls.wrap(raw[start : start + nbytes])
+        return cls._of_bytes(raw[start : start + nbytes])
 
     @classmethod
-    def wrap(cls, array: Array) -> Buffer:
+    def _of_bytes(cls, raw: Array) -> Buffer:
+        return cls(
+            raw, int(raw.ctypes.data), int(raw.nbytes), space=HOST,
+            writeable=bool(raw.flags.writeable),
+        )  # fmt: skip
+
+    @classmethod
+    def wrap(cls, array: Array | ForeignArray) -> Buffer:
         """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
         base: Any = base_array(array)
         if not isinstance(base, np.ndarray) or base.dtype.hasobject:
@@ -106,8 +128,51 @@ class Buffer:
             )
         return cls(
             base, int(base.ctypes.data), int(base.nbytes), space=HOST,
-            writeable=bool(base.flags.writeable),
+            writeable=bool(base.flags.writeable), dtype=base.dtype, shape=base.shape,
         )  # fmt: skip
+
+    @classmethod
+    def to_read(cls, array: Array | ForeignArray) -> Buffer:
+        """Host memory itself, or a copy of an array that is not contiguous in C order."""
+        return cls.wrap(np.ascontiguousarray(base_array(array)))
+
+    @classmethod
+    def to_write(cls, array: Array | ForeignArray) -> Buffer:
+        """Host memory itself; DeviceError, too, if it is read-only."""
+        found = cls.wrap(array)
+        if not found.writeable:
+            raise DeviceError("the array is read-only and cannot be copied to")
+        return found
+
+    def __repr__(self) -> str:
+        kind = "" if self.dtype is None else f", {self.dtype} {self.shape}"
+        kind += "" if self._writeable else ", read-only"
+        gone = ", which is gone" if self._space.is_lost else ""
+        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
+
+    def like(self, array: Buffer) -> Buffer:
+        """The same memory, of the type and shape of another buffer with as many bytes."""
+        check_same_size(self, array)
+        return Buffer(
+            self._owner, self._address, self._nbytes, space=self._space,
+            writeable=self._writeable, dtype=array.dtype, shape=array.shape,
+        )  # fmt: skip
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Host memory as an array of its type and shape, or of bytes; in place if need be.
+
+        DeviceError for memory of a device.
+        """
+        found = self.view(np.uint8 if self.dtype is None else self.dtype, self.shape)
+        return np.array(found, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The same for DLPack."""
+        return self.__array__().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """That of the host; DeviceError for memory of a device."""
+        return self.__array__().__dlpack_device__()
 
     @property
     def nbytes(self) -> int:
@@ -147,7 +212,7 @@ class Buffer:
         if not 0 <= start <= stop <= self.nbytes:
             raise DeviceError(f"a buffer of {self.nbytes} bytes has no bytes {start} to {stop}")
         if isinstance(self._owner, np.ndarray):
-            return Buffer.wrap(self._owner.reshape(-1).view(np.uint8)[start:stop])
+            return Buffer._of_bytes(self._owner.reshape(-1).view(np.uint8)[start:stop])
         return Buffer(
             self._owner, self._address + start, stop - start, space=self._space,
             writeable=self._writeable,

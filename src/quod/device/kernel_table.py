@@ -41,6 +41,20 @@ class CompiledKernel(Protocol):
         """The arguments as the device takes them; DeviceError if one does not fit."""
 
 
+def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int:
+    """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
+
+    KernelError for what is no kernel.
+    """
+    given: object = definition
+    if not isinstance(given, KernelDefinition):
+        name = getattr(given, "__name__", repr(given))
+        raise KernelError(f"{name} is no kernel; write @kernel above its definition")
+    if asked is not None:
+        return asked
+    return usual if definition.workgroup is None else definition.workgroup
+
+
 class KernelTable(Generic[Kernel]):
     """Compiled kernels by definition, lanes and static arguments; for use from any thread."""
 
@@ -62,10 +76,6 @@ class KernelTable(Generic[Kernel]):
         Static arguments are hashable, with a `repr` that tells all that distinguishes them.
         Raises KernelError for one that cannot be hashed.
         """
-        given: object = definition
-        if not isinstance(given, KernelDefinition):
-            name = getattr(given, "__name__", repr(given))
-            raise KernelError(f"{name} is no kernel; write @kernel above its definition")
         key = (
             definition, lanes,
             tuple((name, exact(value)) for name, value in sorted(static.items())),

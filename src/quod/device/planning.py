@@ -23,6 +23,10 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel, Op, walk
 from quod.kernel.ops import TOGETHER
 
+if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
+    from quod.device.protocol import Device
+
 DEFAULT_RESIDENT_LANES = 1 << 15
 """Instances that most GPUs are filled by; browsers do not say which one they have."""
 
@@ -82,7 +86,7 @@ class PlanningDevice(EmulatedDevice):
         """All of the allocation that a buffer belongs to."""
         return whole(buffer)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data, which makes a constant of the memory that it goes to."""
         buffer = super().upload(array, into=into)
         self._note(buffer)
@@ -144,6 +148,4 @@ def counts_instances(kernel: Kernel) -> bool:
 
 
 if TYPE_CHECKING:
-    from quod.device.protocol import Device
-
     _: Device[EmulatedKernel] = PlanningDevice()

@@ -7,18 +7,19 @@ device.stream    records work, to run beside the caller and again
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import Buffer, Space
+from quod.device.buffer import Array, Buffer, Space
 from quod.device.kernel_table import CompiledKernel
 from quod.device.timeline import Stage, Timeline
-from quod.kernel.definition import KernelDefinition
+from quod.kernel.definition import KernelDefinition, declared
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
 
@@ -78,11 +79,14 @@ class Device(Protocol[Kernel]):
         Its content is undefined; it is given back when the array goes.
         """
 
-    def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Host data as a buffer, or into one of as many bytes, which is given back."""
 
-    def download(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """A buffer's bytes into a host array."""
+
+    def foreign_memory(self, value: object) -> Buffer | None:
+        """Memory of `space` that an array of another library is; None where it is none such."""
 
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
@@ -107,6 +111,43 @@ class Device(Protocol[Kernel]):
     def close(self) -> None:
         """Gives back what the device holds, such as threads."""
 
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the device."""
+
 
 AnyDevice = Device[Any]
 """A device as code takes it that runs on each."""
+
+
+class OpenedDevice:
+    """What devices have in common: `with`, how they are shown, no memory of other libraries."""
+
+    def foreign_memory(self, _value: object) -> Buffer | None:
+        """None: other libraries know no memory of such a device."""
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self: AnyDevice, *_: object) -> None:
+        self.close()
+
+    def __repr__(self: AnyDevice) -> str:
+        gone = ", whose memory is gone" if self.space.is_lost else ""
+        return (
+            f"<{type(self).__name__} {self.name}: workgroups of {self.lanes}, elements held as "
+            f"{self.strategy}{gone}>"
+        )
+
+
+class ShownKernel:
+    """How compiled kernels are shown."""
+
+    def __repr__(self: CompiledKernel) -> str:
+        static = "".join(f", {name}={value!r}" for name, value in self.static.items())
+        return (
+            f"<{type(self).__name__} {self.name}({declared(self.parameters)}{static}): workgroups "
+            f"of {self.lanes}>"
+        )

@@ -265,7 +265,7 @@ def _describe(step: Step, pieces: _Pieces) -> dict[str, Any]:
                 "arguments": [
                     pieces.place(argument)
                     if isinstance(argument, (Buffer, np.ndarray))
-                    else {"value": argument if isinstance(argument, float) else int(argument)}
+                    else {"value": argument if isinstance(argument, float) else int(argument)}  # type: ignore[arg-type]
                     | {"type": type_.name}
                     for (_, type_), argument in arguments
                 ],

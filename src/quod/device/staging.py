@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quod.device.arguments import Argument, Signature
+from quod.device.arguments import Argument, Signature, adopt
 from quod.device.buffer import Array, Buffer
 from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_launch
@@ -48,7 +48,7 @@ def begin_launch(
     DeviceError as `check_launch` has it, and for an argument that does not fit.
     """
     check_launch(kernel, groups)
-    staged = stage(device, kernel.signature, arguments)
+    staged = stage(device, kernel.signature, adopt(device, kernel, arguments))
     packed = kernel.pack(staged.arguments)
     note_launch(kernel)
     return staged, packed

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from quod.device.arguments import Argument
-from quod.device.buffer import HOST, Buffer, Space, base_array
+from quod.device.arguments import Argument, adopt
+from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.event import Event
 from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_recording
@@ -38,6 +38,9 @@ from quod.device.recording import (
 )
 from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
 
 # What a stream can do, and the state in which it can.
 _STATES_OF = {
@@ -57,6 +60,8 @@ class Submitter(Protocol):
     @property
     def space(self) -> Space: ...
 
+    def foreign_memory(self, value: object) -> Buffer | None: ...
+
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> Submission: ...
@@ -71,6 +76,10 @@ class _Stream:
         self._device = device
         self.name = name
         self._left_by: str | None = None
+
+    def __repr__(self) -> str:
+        used = "" if self._left_by is None else f", used up by {self._left_by}()"
+        return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
 
     def _check(self) -> None:
         if self._left_by is not None:
@@ -157,7 +166,7 @@ class RecordingStream(_Stream):
     ) -> None:
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
-        arguments = tuple(map(base_array, arguments))
+        arguments = tuple(map(_base, adopt(self._device, kernel, arguments)))
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
@@ -173,13 +182,13 @@ class RecordingStream(_Stream):
         self._copy("copy", source, target, label)
 
     def upload(
-        self, source: np.ndarray[Any, Any], target: Buffer, *, label: str = "upload"
+        self, source: Array | ForeignArray, target: Buffer, *, label: str = "upload"
     ) -> None:
         """Host memory to a buffer; what it holds when the work runs."""
         self._copy("upload", base_array(source), target, label)
 
     def download(
-        self, source: Buffer, target: np.ndarray[Any, Any], *, label: str = "download"
+        self, source: Buffer, target: Array | ForeignArray, *, label: str = "download"
     ) -> None:
         """A buffer to host memory, which is set once the stream has been waited for."""
         self._copy("download", source, base_array(target), label)
@@ -301,6 +310,10 @@ class SubmittedStream(_Stream):
         self._leave("wait")
         self._submission.wait()
         return IdleStream(self._device, self.name)
+
+
+def _base(argument: Argument) -> Any:
+    return base_array(argument) if isinstance(argument, np.ndarray) else argument
 
 
 def _check_writeable(memory: Memory) -> None:

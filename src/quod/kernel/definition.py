@@ -17,6 +17,7 @@ from typing import (
     cast,
     get_args,
     get_origin,
+    overload,
 )
 
 from quod.errors import KernelError
@@ -37,6 +38,7 @@ from quod.kernel.types import Type
 from quod.kernel.value import Pointer, Value
 
 if TYPE_CHECKING:
+    from quod.kernel.launcher import K, Launcher, Launches
     from quod.kernel.outside import Outside
 
 P = ParamSpec("P")
@@ -55,18 +57,25 @@ class KernelDefinition:
     """A kernel's Python function with the types of its parameters.
 
     Parameters annotated with kernel types are given at launch; keyword-only parameters are fixed
-    while the kernel is traced (a field, a curve, a window size).
+    while the kernel is traced (a field, a curve, a window size). `workgroup` is how many instances
+    a workgroup has where `compile` is not told, None for the device's own number, and `instances`
+    the parameter that says how many instances a launch needs, if one does.
     """
 
     name: str
     function: Callable[..., None]
     parameters: dict[str, Type]
     location: Location
+    workgroup: int | None = None
+    instances: str | None = None
 
     @property
     def doc(self) -> str:
         """The first paragraph of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({declared(self.parameters)}), {self.location}>"
 
     @functools.cached_property
     def outside(self) -> Outside:
@@ -78,9 +87,29 @@ class KernelDefinition:
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise TraceError(
             f"the kernel {self.name} is not called; run it with device.launch(device.compile("
-            f"{self.name}), groups, ...), or make it a plain function or @function to call it from "
-            "a kernel"
+            f"{self.name}), groups, ...) or {self.name}.on(device)(...), or make it a plain "
+            "function or @function to call it from a kernel"
         )
+
+    def on(self, device: Launches[K], *, lanes: int | None = None, **static: Any) -> Launcher[K]:
+        """The kernel compiled for a device, to be called with its arguments.
+
+        The call computes the number of workgroups. `lanes` and `static` are those of
+        `device.compile`. KernelError if the kernel is wrong, or does not tell its instances.
+        """
+        from quod.kernel.launcher import bind
+
+        return bind(self, device, lanes, static)
+
+    def emit(self, target: str = "ir", machine: Machine | None = None, **static: Any) -> str:
+        """The kernel's text: ``ir``, ``llvm``, ``ptx`` or ``wgsl``; no device is needed.
+
+        Without a machine it is for eight lanes without special features, PTX for sm_90a, WGSL for
+        browsers. InputError for an unknown target; KernelError if the kernel is wrong.
+        """
+        from quod.kernel.registry import RegisteredKernel, emit_kernel
+
+        return emit_kernel(RegisteredKernel(self.name, self, static), target, machine)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_COMPILED:
@@ -154,13 +183,48 @@ class KernelDefinition:
             )
 
 
-def kernel(function: Callable[..., None]) -> KernelDefinition:
-    """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`."""
+def declared(parameters: Mapping[str, Type]) -> str:
+    """Parameters as in ``n: u32, x: ptr<f32, global>``."""
+    return ", ".join(f"{name}: {type_}" for name, type_ in parameters.items())
+
+
+@overload
+def kernel(function: Callable[..., None], /) -> KernelDefinition: ...
+@overload
+def kernel(
+    *, workgroup: int | None = None, instances: str | None = None
+) -> Callable[[Callable[..., None]], KernelDefinition]: ...
+def kernel(
+    function: Callable[..., None] | None = None, /, *, workgroup: int | None = None,
+    instances: str | None = None,
+) -> KernelDefinition | Callable[[Callable[..., None]], KernelDefinition]:  # fmt: skip
+    """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`.
+
+    `@kernel(workgroup=64)` compiles it for workgroups of 64 where `compile` is not told otherwise.
+    `instances` names the parameter that is the number of instances, by default ``n`` if that is an
+    unsigned integer: `on` computes the workgroups of a launch from it.
+    """
+    if function is None:
+        return functools.partial(_define, workgroup=workgroup, instances=instances)
+    return _define(function, workgroup=workgroup, instances=instances)
+
+
+def _define(
+    function: Callable[..., None], *, workgroup: int | None, instances: str | None
+) -> KernelDefinition:
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
     parameters = _parameters(function, location)
-    return KernelDefinition(function.__name__, function, parameters, location)
+    if workgroup is not None and not _is_count(workgroup):
+        raise TraceError(
+            f"a workgroup has a whole number of instances, at least one, not {workgroup!r}",
+            location,
+        )
+    return KernelDefinition(
+        function.__name__, function, parameters, location, workgroup,
+        _counting(parameters, instances, location),
+    )  # fmt: skip
 
 
 def _parameters(function: Callable[..., None], location: Location) -> dict[str, Type]:
@@ -218,6 +282,24 @@ def _evaluated(hint: Any, names: dict[str, Any], parameter: str, location: Locat
                 location,
             ) from error
     return hint
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
+
+
+def _counting(parameters: dict[str, Type], name: str | None, location: Location) -> str | None:
+    """The parameter that is the number of instances: the one of that name, else ``n``."""
+    type_ = parameters.get(name or "n")
+    if type_ in types.UNSIGNED:
+        return name or "n"
+    if name is not None:
+        raise TraceError(
+            f"instances={name!r} names no parameter that is U32 or U64, so that it cannot be the "
+            "number of instances",
+            location,
+        )
+    return None
 
 
 @functools.cache

@@ -59,7 +59,11 @@ class Value:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"<{self.type} value>"
+        if self.op is None:
+            return f"<{self.type} value>"
+        if self.constant is not None:
+            return f"<{self.type} value {self.constant}>"
+        return f"<{self.type} value of {self.op.name}, {self.op.location}>"
 
     # --- what a run-time value cannot do while the kernel is traced
 

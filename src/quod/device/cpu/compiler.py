@@ -24,6 +24,7 @@ from quod.device.compiled_code import (
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.compilations import compilations
 from quod.device.cpu.processor import host_processor, toolchain
+from quod.device.protocol import ShownKernel
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -34,7 +35,7 @@ SizeClass = tuple[int, ...]
 _SIZE_CLASSES = 256
 
 
-class CpuKernel:
+class CpuKernel(ShownKernel):
     """A kernel compiled for this processor.
 
     `static` are the arguments that were fixed when it was traced.

@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.device import host
-from quod.device.arguments import Argument, Slots
+from quod.device.arguments import Argument, Slots, adopt
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import note_launch
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
+from quod.device.protocol import Device, OpenedDevice
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
+    from quod.device.array_protocols import ForeignArray
     from quod.device.cancellation import Cancellation
     from quod.device.kernel_table import CompiledKernel
-    from quod.device.protocol import Device
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
@@ -49,7 +50,7 @@ _INLINE_SECONDS = 50e-6
 _INLINE_SECONDS_ALONE = 5e-3
 
 
-class CpuDevice:
+class CpuDevice(OpenedDevice):
     """Runs kernels on this machine's processor.
 
     `strategy` chooses how field elements are held: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
@@ -132,7 +133,7 @@ class CpuDevice:
         `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
         distinguishes them. Raises KernelError if the kernel is wrong.
         """
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
         machine = self.machine(lanes)
         return self._kernels.get(
             definition, lanes, static,
@@ -141,12 +142,12 @@ class CpuDevice:
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
         """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.is_known(definition, machine, static, self._cache)
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The LLVM IR that `compile` compiles."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.emit(definition, machine, static)[1]
 
     # --- memory
@@ -159,21 +160,21 @@ class CpuDevice:
         """Host memory as bytes, which on the CPU is like any other."""
         return Buffer.empty(nbytes).view(np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
 
         An array that is not contiguous is copied, and one with a buffer to go into.
         """
-        source = Buffer.wrap(np.ascontiguousarray(array))
+        source = Buffer.to_read(array)
         if into is None:
             return source
         check_same_size(source, into)
         into.view(np.uint8)[:] = source.view(np.uint8)
         return into
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = buffer.view(np.uint8)
 
@@ -192,6 +193,7 @@ class CpuDevice:
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
+        arguments = adopt(self, kernel, arguments)
         slots = kernel.pack(arguments)
         note_launch(kernel)
         self.execute(kernel, groups, slots, arguments)

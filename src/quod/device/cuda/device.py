@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device import host
 from quod.device.arguments import Argument
@@ -33,8 +31,9 @@ from quod.device.cuda.pinned import PinnedMemory
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
 from quod.errors import DeviceError, QuodError
@@ -42,7 +41,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
-    from quod.device.protocol import Device
+    from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -52,7 +51,7 @@ _BUDGET_SHARE = 0.92
 _COPY_BYTES = 256 << 20
 
 
-class CudaDevice:
+class CudaDevice(OpenedDevice):
     """Runs kernels on one NVIDIA GPU.
 
     `ordinal` is its number among those that the process sees. `lanes` is how many instances a
@@ -85,6 +84,7 @@ class CudaDevice:
             raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
         self.driver = open_driver(bindings)
         self.properties = properties_of(self.driver, ordinal)
+        self.ordinal = ordinal
         self.name = f"cuda:{ordinal}"
         self.lanes = lanes
         self.resident_lanes = self.properties.resident_lanes
@@ -211,7 +211,7 @@ class CudaDevice:
         KernelError if the kernel is wrong.
         """
         self.space.check()
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
 
         def build() -> CudaKernel:
             machine = self.machine(lanes)
@@ -245,7 +245,7 @@ class CudaDevice:
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """The PTX that `compile` assembles."""
-        machine = self.machine(self.lanes if lanes is None else lanes)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cuda_compiler.emit(definition, machine, static)[1].text
 
     # --- memory
@@ -265,19 +265,32 @@ class CudaDevice:
         with self.using(lambda: "allocating page-locked memory"):
             return self._pinned.allocate(nbytes)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
-        """A copy of host data in the GPU's memory, in a new buffer or one of as many bytes."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
+        """A copy of host data in the GPU's memory, in a new buffer or one of as many bytes.
+
+        What another library has in the GPU's memory is given back itself, or copied into a buffer.
+        """
+        foreign = self.foreign_memory(array)
+        if foreign is not None and into is None:
+            return foreign
+        source = Buffer.to_read(array) if foreign is None else foreign
+        target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
-        self._copy("cuMemcpyHtoDAsync", target, source, own=target)
+        function = "cuMemcpyHtoDAsync" if foreign is None else "cuMemcpyDtoDAsync"
+        self._copy(function, target, source, own=target)
         return target
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def foreign_memory(self, value: object) -> Buffer | None:
+        """What has `__cuda_array_interface__` as memory of this GPU; see `cuda.foreign`."""
+        if not hasattr(value, "__cuda_array_interface__"):
+            return None
+        from quod.device.cuda.foreign import foreign_memory
+
+        return foreign_memory(self, value)
+
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
-        if not target.writeable:
-            raise DeviceError("the array is read-only and cannot be copied to")
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._copy("cuMemcpyDtoHAsync", target, buffer, own=buffer)
 

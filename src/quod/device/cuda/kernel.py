@@ -11,6 +11,7 @@ from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import Space
 from quod.device.compiled_code import KernelFacts
 from quod.device.cuda.driver import CudaError, Driver
+from quod.device.protocol import ShownKernel
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
@@ -55,7 +56,7 @@ class LoadedCode:
             raise
 
 
-class CudaKernel:
+class CudaKernel(ShownKernel):
     """A kernel for one GPU, whose code may still be on its way.
 
     What needs the code waits for it: `function`, `registers` and `local_bytes` (registers that did

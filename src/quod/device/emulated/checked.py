@@ -15,7 +15,7 @@ from quod.device.arguments import Argument, Slots
 from quod.device.buffer import host_bytes
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.interpreted import InterpretedKernel
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.kernel.definition import KernelDefinition
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class CheckedCpuDevice(CpuDevice):
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> Any:
         """The kernel, traced now or before, for the interpreter; KernelError if it is wrong."""
-        width = self.lanes if lanes is None else lanes
+        width = lanes_of(definition, lanes, self.lanes)
 
         def build() -> InterpretedKernel:
             machine = self.machine(width)

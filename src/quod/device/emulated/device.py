@@ -21,9 +21,10 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.emulated.interpreted import InterpretedKernel
 from quod.device.emulated.memory import POISON, EmulatedMemory
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import UNLIMITED, check_budget, check_reach
 from quod.device.prologue import check_launch
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import begin_launch
 from quod.device.thread_stream import ThreadSubmission
@@ -34,7 +35,7 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
-    from quod.device.protocol import Device
+    from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
 
 # Without loops over limbs, which an interpreter is slow at.
@@ -59,7 +60,7 @@ class EmulatedKernel(InterpretedKernel):
         return ptx.translate(self.traced, self.machine)
 
 
-class EmulatedDevice:
+class EmulatedDevice(OpenedDevice):
     """Runs kernels traced for NVIDIA's GPUs in an interpreter.
 
     `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it,
@@ -126,7 +127,7 @@ class EmulatedDevice:
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> EmulatedKernel:
         """The kernel, traced now or before; KernelError if it is wrong."""
-        width = self.lanes if lanes is None else lanes
+        width = lanes_of(definition, lanes, self.lanes)
 
         def build() -> EmulatedKernel:
             machine = self.machine(width)
@@ -148,17 +149,17 @@ class EmulatedDevice:
         """Host memory as bytes; its content is a pattern."""
         return np.full(nbytes, POISON, np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the device."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        source = Buffer.to_read(array)
+        target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
         self.bytes_of(target)[:] = source.view(np.uint8)
         return target
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = self.bytes_of(buffer)
 

@@ -10,6 +10,7 @@ from quod.codegen.pointers import pointer_uses
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import HOST, Array, Space
 from quod.device.compiled_code import text_digest
+from quod.device.protocol import ShownKernel
 from quod.device.recording import Memory
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.interpreter import interpret
@@ -23,7 +24,7 @@ _LANES_AT_ONCE = 512
 """The interpreter is fastest, for each instance, with about so many."""
 
 
-class InterpretedKernel:
+class InterpretedKernel(ShownKernel):
     """A kernel as it was traced, for the interpreter.
 
     It reaches memory of `space`, all of which begins at a multiple of `alignment` bytes if that is

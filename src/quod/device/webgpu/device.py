@@ -21,8 +21,9 @@ from quod.device import cancellation, host
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
-from quod.device.kernel_table import KernelTable
+from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.memory import check_budget
+from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
 from quod.device.webgpu import copies as webgpu_copies
@@ -52,7 +53,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
-    from quod.device.protocol import Device
+    from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
 
@@ -67,7 +68,7 @@ _MOST_BINDINGS = 64
 _given_up: list[Any] = []
 
 
-class WebGpuDevice:
+class WebGpuDevice(OpenedDevice):
     """Runs kernels on one adapter of WebGPU.
 
     `adapter` is its number or a part of its name, by default the best. With the `strength`
@@ -295,7 +296,7 @@ class WebGpuDevice:
         distinguishes them. Raises KernelError if the kernel is wrong.
         """
         self.space.check()
-        lanes = self.lanes if lanes is None else lanes
+        lanes = lanes_of(definition, lanes, self.lanes)
         machine = self.machine(lanes, limbs=limbs)
 
         def build() -> WebGpuKernel:
@@ -312,7 +313,7 @@ class WebGpuDevice:
         **static: Any,
     ) -> str:  # fmt: skip
         """The WGSL that `compile` gives the driver."""
-        machine = self.machine(self.lanes if lanes is None else lanes, limbs=limbs)
+        machine = self.machine(lanes_of(definition, lanes, self.lanes), limbs=limbs)
         return KernelSource(definition, machine, static, self._cache).text().module.text
 
     @property
@@ -334,10 +335,10 @@ class WebGpuDevice:
         """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
         return np.empty(nbytes, np.uint8)
 
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the adapter, in a new buffer or one of as many bytes."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
+        source = Buffer.to_read(array)
+        target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
         self._check_own(target)
         if not source.nbytes:
@@ -347,11 +348,9 @@ class WebGpuDevice:
             webgpu_copies.upload(self, data, target)
         return target
 
-    def download(self, buffer: Buffer, array: Array) -> None:
+    def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
         """Copies a buffer into a host array of as many bytes, contiguous in C order."""
-        target = Buffer.wrap(array)
-        if not target.writeable:
-            raise DeviceError("the array is read-only and cannot be copied to")
+        target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._check_own(buffer)
         if not target.nbytes:

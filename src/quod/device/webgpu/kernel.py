@@ -13,6 +13,7 @@ from quod.device.arguments import Argument, Signature
 from quod.device.buffer import Buffer, Space
 from quod.device.compiled_code import text_digest
 from quod.device.prologue import LOG2_GROUPS
+from quod.device.protocol import ShownKernel
 from quod.device.webgpu.binding import WORD_BYTES, Place, plan_bindings
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.memory import Allocation, place_of
@@ -51,7 +52,7 @@ class PackedLaunch:
         return self.variant.module.pack(groups, self.values)
 
 
-class WebGpuKernel:
+class WebGpuKernel(ShownKernel):
     """A kernel for one adapter.
 
     `static` are the arguments that were fixed when it was traced, `text` its WGSL where each

@@ -1,0 +1,30 @@
+"""The interfaces by which other libraries give their arrays."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+
+class _WithArrayInterface(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+class _WithCudaArrayInterface(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, Any]: ...
+
+
+class _WithDlpack(Protocol):
+    def __dlpack__(self) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+ForeignArray: TypeAlias = (
+    "_WithArrayInterface | _WithCudaArrayInterface | _WithDlpack | memoryview | bytes | bytearray"
+    " | array.array[Any]"
+)
+"""Arrays of other libraries; read-only where they say so, as `bytes` are."""

@@ -1,0 +1,104 @@
+"""A kernel bound to a device: called with the kernel's arguments, it computes the workgroups."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from quod.errors import DeviceError, KernelError
+
+if TYPE_CHECKING:
+    from quod.kernel.definition import KernelDefinition
+    from quod.kernel.types import Type
+
+
+class Compiled(Protocol):
+    """What a device makes of a kernel; `lanes` is how many instances a workgroup has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Type]: ...
+    @property
+    def lanes(self) -> int: ...
+
+
+K = TypeVar("K", bound=Compiled)
+
+
+class Launches(Protocol[K]):
+    """A device, as far as it compiles and launches kernels."""
+
+    def compile(
+        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+    ) -> K: ...
+
+    def launch(self, kernel: K, groups: int, *arguments: Any) -> None: ...
+
+
+class Launcher(Generic[K]):
+    """A kernel on a device, to be called with the kernel's arguments.
+
+    `kernel` is what the device has compiled, for `device.launch` and for recordings, to which
+    `groups` gives the number of workgroups.
+    """
+
+    def __init__(self, device: Launches[K], kernel: K, instances: str) -> None:
+        self.device = device
+        self.kernel = kernel
+        self._instances = instances
+        self._at = list(kernel.parameters).index(instances)
+
+    def groups(self, instances: int) -> int:
+        """Workgroups that have so many instances; DeviceError for what is no such number."""
+        type_ = self.kernel.parameters[self._instances]
+        try:
+            number = operator.index(instances)
+        except TypeError:
+            number = -1
+        if not 0 <= number < 1 << type_.bits:
+            raise DeviceError(
+                f"argument {self._instances} of kernel {self.kernel.name} is the number of "
+                f"instances, a whole number from 0 to 2**{type_.bits} - 1, not {instances!r}"
+            )
+        return -(-number // self.kernel.lanes)
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        """Runs as many workgroups as the instances need and waits for them.
+
+        Arguments are those of `device.launch`, by position or by name. DeviceError if one is
+        missing, unknown or does not fit its parameter.
+        """
+        ordered = self._ordered(arguments, named)
+        self.device.launch(self.kernel, self.groups(ordered[self._at]), *ordered)
+
+    def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        names = tuple(self.kernel.parameters)
+        given, rest = names[: len(arguments)], names[len(arguments) :]
+        problems = [f"{name} twice" for name in given if name in named]
+        problems += [f"no {name}" for name in rest if name not in named]
+        problems += [f"{name}, which it has not" for name in named if name not in names]
+        if len(arguments) > len(names) or problems:
+            found = ", ".join(problems) or f"{len(arguments)} arguments"
+            raise DeviceError(
+                f"kernel {self.kernel.name} takes {len(names)} arguments ({', '.join(names)}); "
+                f"it was given {found}"
+            )
+        return (*arguments, *(named[name] for name in rest))
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel.name} on {self.device!r}, workgroups of {self.kernel.lanes}>"
+
+
+def bind(
+    definition: KernelDefinition, device: Launches[K], lanes: int | None, static: dict[str, Any]
+) -> Launcher[K]:
+    """The launcher of a kernel; KernelError if the kernel does not tell its instances."""
+    if definition.instances is None:
+        raise KernelError(
+            f"no parameter of kernel {definition.name} is known to be the number of instances; "
+            'call an integer parameter n, name another with @kernel(instances="..."), or use '
+            "device.launch(kernel, groups, ...)"
+        )
+    return Launcher(device, device.compile(definition, lanes=lanes, **static), definition.instances)

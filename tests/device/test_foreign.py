@@ -1,0 +1,242 @@
+"""Arrays of other libraries as memory of kernels, and buffers as arrays of theirs."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import Buffer, CpuDevice, open_device
+from quod.device.cuda.device import CudaDevice
+from quod.errors import DeviceError
+from quod.kernel.examples import saxpy, vector_add
+from tests.device.cuda_fixture import open_gpu
+
+
+class WithInterface:
+    """An array that says by a dictionary where it is."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.data.__array_interface__
+
+
+class WithDlpack:
+    """An array that only DLPack reaches."""
+
+    def __init__(self, data: np.ndarray[Any, Any], kind: int = 1) -> None:
+        self.data, self.kind = data, kind
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+
+class OnGpu:
+    """An array of another library in the memory of a GPU, which a buffer stands for."""
+
+    def __init__(self, buffer: Buffer, typestr: str = "<u4", **more: Any) -> None:
+        self.buffer = buffer
+        size = np.dtype(typestr).itemsize
+        self.__cuda_array_interface__ = {
+            "shape": (buffer.nbytes // size,), "typestr": typestr, "data": (buffer.address, False),
+            "version": 2, **more,
+        }  # fmt: skip
+
+
+@pytest.fixture(params=["cpu", "cpu:checked", "emulated", "emulated:wgsl"])
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with open_device(request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gpu(tmp_path: Path) -> Iterator[CudaDevice]:
+    with open_gpu("simulated", tmp_path) as opened:
+        yield opened
+
+
+def floats(count: int) -> np.ndarray[Any, Any]:
+    return np.arange(count, dtype=np.float32)
+
+
+WRITEABLE = {
+    "interface": WithInterface,
+    "dlpack": WithDlpack,
+    "memoryview": memoryview,
+    "array": lambda data: array.array("f", data.tolist()),
+    "ctypes": lambda data: (ctypes.c_float * data.size)(*data.tolist()),
+    "buffer": lambda data: memoryview(bytearray(data.tobytes())).cast("f"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITEABLE)
+def test_what_a_kernel_stores_arrives(device: Any, kind: str) -> None:
+    given: Any = WRITEABLE[kind](floats(20))
+    saxpy.on(device)(20, 2.0, floats(20), given)
+    kept = given.data if isinstance(given, (WithInterface, WithDlpack)) else given
+    assert np.asarray(kept).tolist() == [3.0 * i for i in range(20)]
+
+
+@pytest.mark.parametrize("kind", WRITEABLE)
+def test_copies_to_and_from(device: Any, kind: str) -> None:
+    given: Any = WRITEABLE[kind](floats(6))
+    target = floats(6) * 0
+    buffer = device.upload(given)
+    device.download(buffer, target)
+    assert target.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (buffer.dtype, buffer.shape) == (np.dtype(np.float32), (6,))
+    device.download(device.upload(floats(6) + 1), given)
+    device.download(device.upload(given), target)
+    assert target.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_recordings_take_them(device: Any) -> None:
+    y = floats(20)
+    compiled = device.compile(saxpy, lanes=4)
+    if device.unified:
+        given: Any = WithDlpack(y)
+        recording = device.stream().record()
+        recording.launch(compiled, 5, 20, 2.0, memoryview(floats(20)), given)
+    else:
+        given = device.allocate(80)
+        recording = device.stream().record()
+        recording.upload(WithInterface(floats(20)), given)
+        recording.launch(compiled, 5, 20, 2.0, given, given)
+        recording.download(given, memoryview(y))
+    recording.finish().submit().wait()
+    assert y.tolist() == [3.0 * i for i in range(20)]
+
+
+def test_memory_that_is_read_only_is_read(device: Any) -> None:
+    numbers = np.arange(8, dtype=np.uint32)
+    out = np.zeros(8, np.uint32)
+    run = vector_add.on(device)
+    run(8, numbers.tobytes(), memoryview(numbers.tobytes()), out)
+    assert out.tolist() == (2 * numbers).tolist()
+    for fixed in (numbers.tobytes(), memoryview(numbers.tobytes())):
+        with pytest.raises(DeviceError, match=r"argument out of kernel vector_add is read-only"):
+            run(8, numbers, numbers, fixed)
+        with pytest.raises(DeviceError, match="read-only and cannot be copied to"):
+            device.download(device.upload(numbers), fixed)
+
+
+def test_an_output_that_would_be_a_copy_is_refused(device: Any) -> None:
+    run = vector_add.on(device)
+    numbers, wide = np.arange(8, dtype=np.uint32), np.zeros(16, np.uint32)
+    for strided in (memoryview(wide)[::2], WithInterface(wide[::2]), WithDlpack(wide[::2])):
+        with pytest.raises(DeviceError, match="argument out of kernel vector_add is not contig"):
+            run(8, numbers, numbers, strided)
+    with pytest.raises(DeviceError, match=r"argument out .* must be a buffer or an array .* list"):
+        run(8, numbers, numbers, [0] * 8)
+    with pytest.raises(DeviceError, match=r"argument x .* must be a buffer or an array .* uint32"):
+        run(8, np.uint32(1), numbers, wide)
+    with pytest.raises(DeviceError, match=r"argument x of kernel vector_add is an array of float"):
+        run(8, array.array("f", [1.0] * 8), numbers, wide)
+
+
+def test_memory_that_the_host_does_not_reach(device: Any) -> None:
+    numbers = np.arange(8, dtype=np.uint32)
+    with pytest.raises(
+        DeviceError, match=r"argument y of kernel vector_add: WithDlpack gives no memory of the ho"
+    ):
+        vector_add.on(device)(8, numbers, WithDlpack(numbers, kind=2), numbers)
+    with pytest.raises(DeviceError, match="DLPack's kind 2"):
+        device.upload(WithDlpack(numbers, kind=2))
+    gone = memoryview(bytearray(8))
+    gone.release()
+    with pytest.raises(DeviceError, match="memoryview gives no memory of the host away"):
+        device.upload(gone)
+
+
+def test_buffers_of_host_memory_are_arrays() -> None:
+    with CpuDevice() as device:
+        data = floats(6).reshape(2, 3)
+        buffer = device.upload(data)
+        for shared in (np.asarray(buffer), np.from_dlpack(buffer)):
+            assert shared.shape == (2, 3)
+            assert np.shares_memory(shared, data)
+        assert np.asarray(buffer, dtype=np.int32).tolist() == [[0, 1, 2], [3, 4, 5]]
+        with pytest.raises(ValueError, match="copy"):
+            np.array(buffer, dtype=np.int32, copy=False)
+        assert repr(buffer) == "<Buffer of 24 bytes: memory of the host, float32 (2, 3)>"
+        part, fresh = buffer.slice(4, 12), device.allocate(3)
+        assert (part.dtype, part.shape, fresh.dtype) == (None, None, None)
+        assert np.asarray(fresh).tolist() == [0, 0, 0]
+        data.flags.writeable = False
+        assert not np.asarray(Buffer.wrap(data)).flags.writeable
+
+
+def test_buffers_of_a_device_are_no_arrays() -> None:
+    with open_device("emulated") as device:
+        buffer = device.upload(floats(4))
+        for use in (np.asarray, np.from_dlpack):
+            with pytest.raises(DeviceError, match="which the host does not reach; download it"):
+                use(buffer)  # type: ignore[operator]
+
+
+# --- memory of a GPU
+
+
+def test_a_gpus_array_is_used_in_place(gpu: CudaDevice) -> None:
+    memory, out = gpu.upload(np.arange(8, dtype=np.uint32)), gpu.allocate(32)
+    run = vector_add.on(gpu)
+    held = gpu.memory_statistics().requests
+    run(8, OnGpu(memory), OnGpu(memory, strides=(4,)), OnGpu(out))
+    assert gpu.memory_statistics().requests == held
+    found = np.zeros(8, np.uint32)
+    gpu.download(out, found)
+    assert found.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+
+    theirs = OnGpu(memory, shape=(2, 4), strides=None)
+    same = gpu.upload(theirs)  # type: ignore[arg-type]
+    assert (same.address, same.owner, same.shape) == (memory.address, theirs, (2, 4))
+    assert gpu.upload(theirs, into=out) is out  # type: ignore[arg-type]
+    gpu.download(out, found)
+    assert found.tolist() == list(range(8))
+
+
+def test_the_stream_of_a_gpus_array_is_waited_for(gpu: CudaDevice) -> None:
+    stream = gpu.driver.cuStreamCreate(1)
+    memory = gpu.allocate(32)
+    gpu.driver.cuMemsetD32Async(memory.address, 5, 8, stream)
+    out = np.zeros(8, np.uint32)
+    vector_add.on(gpu)(8, OnGpu(memory, version=3, stream=stream), OnGpu(memory), out)
+    assert out.tolist() == [10] * 8
+    asked = gpu.driver.api.calls["cuStreamQuery"]
+    gpu.foreign_memory(OnGpu(memory, version=3, stream=None))
+    assert gpu.driver.api.calls["cuStreamQuery"] == asked
+    gpu.foreign_memory(OnGpu(memory))
+    assert gpu.driver.api.calls["cuStreamQuery"] == asked + 1
+
+
+def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
+    memory = gpu.upload(np.arange(8, dtype=np.uint32))
+    gpu.driver.api.ordinals[memory.address + 16] = 1
+    run = vector_add.on(gpu)
+    argument = "argument out of kernel vector_add"
+    for wrong, message in [
+        (OnGpu(memory, strides=(8,)), f"{argument}: the array is not contiguous"),
+        (OnGpu(memory, mask=memory), f"{argument}: an array with a mask"),
+        (OnGpu(memory, "<f4"), f"{argument} is an array of float32"),
+        (OnGpu(memory, data=(memory.address, True)), f"{argument} is read-only"),
+        (OnGpu(memory.slice(16, 32)), f"{argument}: the array is in the memory of cuda:1"),
+        (OnGpu(memory.slice(4, 32)), f"{argument} begins at an address that is not a multiple"),
+        (OnGpu(memory, data=(64, False)), f"{argument}: cuda:0: .*CUDA_ERROR_INVALID_VALUE"),
+    ]:
+        with pytest.raises(DeviceError, match=message):
+            run(8, memory, memory, wrong)
+    empty = OnGpu(memory, shape=(0,), data=(0, False))
+    run(0, empty, empty, empty)
+    with open_device("cpu") as cpu, pytest.raises(DeviceError, match="must be a buffer or an arr"):
+        vector_add.on(cpu)(8, OnGpu(memory), OnGpu(memory), OnGpu(memory))
