@@ -51,9 +51,12 @@ def test_a_gpu_is_closed_at_the_end_of_its_block(tmp_path: Path) -> None:
 
 def test_memory() -> None:
     array = np.zeros(4, np.uint32)
-    assert repr(Buffer.wrap(array)) == "<Buffer of 16 bytes: memory of the host>"
+    assert repr(Buffer.zeros(16)) == "<Buffer of 16 bytes: memory of the host>"
     array.flags.writeable = False
-    assert repr(Buffer.wrap(array)) == "<Buffer of 16 bytes: memory of the host, read-only>"
+    assert (
+        repr(Buffer.wrap(array))
+        == "<Buffer of 16 bytes: memory of the host, uint32 (4,), read-only>"
+    )
 
 
 def test_streams() -> None:

@@ -13,6 +13,9 @@ from quod.cli.terminal import show, show_json, show_table
 app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
 
 
+_NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is run."
+
+
 class Target(StrEnum):
     """Forms in which a kernel can be printed."""
 
@@ -41,7 +44,7 @@ def list_kernels(as_json: AsJson = False) -> None:
 
 @app.command()
 def emit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `list` shows.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
     target: Annotated[Target, typer.Option(help="The form to print.")] = Target.IR,
     arch: Annotated[
         str | None,
@@ -54,8 +57,8 @@ def emit(
 ) -> None:
     """Print a kernel as Quod's intermediate representation or as what it is compiled to.
 
-    PTX is for sm_90a and workgroups of 128 unless told otherwise, WGSL for browsers. With --arch or
-    --workgroup, `ir` is the representation that the PTX is made from.
+    PTX is for sm_90a and workgroups of 128 unless the kernel or an option says otherwise, WGSL for
+    browsers. With --arch or --workgroup, `ir` is the representation that the PTX is made from.
     """
     from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
     from quod.kernel.registry import emit as emit_text
@@ -65,13 +68,16 @@ def emit(
         return
     if target is Target.LLVM:
         raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
-    machine = ptx_machine(workgroup or DEFAULT_WORKGROUP_SIZE, arch or DEFAULT_ARCH)
-    show(emit_text(name, target.value, machine))
+    from quod.kernel.registry import emit_kernel, find
+
+    found = find(name)
+    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    show(emit_kernel(found, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))
 
 
 @app.command()
 def analyze(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `list` shows.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
     arch: Annotated[
         str | None, typer.Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
     ] = None,
@@ -86,9 +92,9 @@ def analyze(
     representation; registers and spills are the assembler's. No GPU is needed.
     """
     from quod.cli import kernel_report
-    from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE
+    from quod.codegen.ptx.machine import DEFAULT_ARCH
 
-    found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup or DEFAULT_WORKGROUP_SIZE)
+    found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup)
     if as_json:
         kernel_report.as_json(found)
     else:

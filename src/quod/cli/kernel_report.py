@@ -7,7 +7,7 @@ from typing import Any
 from quod.cli.terminal import show, show_json, show_table
 from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
 from quod.codegen.ptx.emitter import emit
-from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK, Limits
 from quod.frozen import frozen
 from quod.kernel.analysis import Analysis, Finding, analyze, short
@@ -43,10 +43,12 @@ class Report:
         return min(_MOST_WARPS, _REGISTERS // (32 * granules) // whole * whole)
 
 
-def report(name: str, arch: str, workgroup: int) -> Report:
-    """Analyses a registered kernel and has it assembled, if nvJitLink is there."""
-    machine = ptx_machine(workgroup, arch)
-    kernel = find(name).trace(machine)
+def report(name: str, arch: str, workgroup: int | None = None) -> Report:
+    """Analyses a kernel that `find` knows and has it assembled, if nvJitLink is there."""
+    found = find(name)
+    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    machine = ptx_machine(size, arch)
+    kernel = found.trace(machine)
     analysis = analyze(kernel)
     try:
         return Report(name, arch, analysis, usage(assemble(emit(kernel, machine), arch)[1]), "")

@@ -97,6 +97,16 @@ class KernelDefinition:
 
         return bind(self, device, lanes, static)
 
+    def emit(self, target: str = "ir", machine: Machine | None = None, **static: Any) -> str:
+        """The kernel's text: ``ir``, ``llvm``, ``ptx`` or ``wgsl``; no device is needed.
+
+        Without a machine it is for eight lanes without special features, PTX for sm_90a, WGSL for
+        browsers. InputError for an unknown target; KernelError if the kernel is wrong.
+        """
+        from quod.kernel.registry import RegisteredKernel, emit_kernel
+
+        return emit_kernel(RegisteredKernel(self.name, self, static), target, machine)
+
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_COMPILED:
             raise KernelError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 import quod
 from quod.errors import InputError, KernelError
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
@@ -32,6 +33,23 @@ class RegisteredKernel:
     name: str
     definition: KernelDefinition
     static: Mapping[str, Any] = MappingProxyType({})
+
+    def check_static(self) -> None:
+        """KernelError unless the static parameters have values, and no others."""
+        wanted = inspect.signature(self.definition.function).parameters
+        known = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
+        missing = [
+            name
+            for name, row in known.items()
+            if row.default is row.empty and name not in self.static
+        ]
+        if missing:
+            raise KernelError(
+                f"the kernel {self.name} has static parameters without a value: "
+                f"{', '.join(missing)}; give them as keyword arguments of `emit`, or defaults"
+            )
+        if unknown := sorted(set(self.static) - set(known)):
+            raise KernelError(f"the kernel {self.name} has no static parameter {unknown[0]}")
 
     def trace(self, machine: Machine) -> Kernel:
         """The kernel's IR for one machine."""
@@ -86,7 +104,17 @@ def kernels() -> list[KernelRow]:
 
 
 def find(name: str) -> RegisteredKernel:
-    """The kernel of that name; InputError says which name may have been meant."""
+    """The kernel of that name, or the one of a file that ``path.py:name`` says, which is run.
+
+    InputError says which name may have been meant, KernelError that a kernel of a file has static
+    parameters without defaults.
+    """
+    if ".py:" in name:
+        from quod.kernel.load import load
+
+        loaded = RegisteredKernel(name, load(name))
+        loaded.check_static()
+        return loaded
     _import_kernels()
     if name not in _registered:
         import difflib
@@ -100,12 +128,22 @@ def find(name: str) -> RegisteredKernel:
 def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
     """The text of a kernel: ``ir``, or the language of a target, ``llvm``, ``ptx`` or ``wgsl``.
 
-    Without a machine it is for the target's own default, else for eight lanes without special
-    features. InputError for an unknown kernel or target; KernelError, with the targets that the
-    kernel is written for, if that is none of them.
+    `name` is what `find` takes. InputError for an unknown kernel or target, else as `emit_kernel`.
     """
-    emitter = _emitter(target)
-    found, chosen = find(name), machine or _default_machine(target)
+    _emitter(target)
+    return emit_kernel(find(name), target, machine)
+
+
+def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | None = None) -> str:
+    """The text of a kernel, which need not be registered.
+
+    Without a machine it is for the target's own default, else for eight lanes without special
+    features, in workgroups as the kernel wants them. InputError for an unknown target; KernelError,
+    with the targets that the kernel is written for, if that is none of them.
+    """
+    emitter, name = _emitter(target), found.name
+    found.check_static()
+    chosen = machine or _machine_of(found, target)
     try:
         traced = found.trace(chosen)
     except KernelError as error:
@@ -124,9 +162,15 @@ def _default_machine(target: str) -> Machine:
     return Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
 
 
+def _machine_of(kernel: RegisteredKernel, target: str) -> Machine:
+    """The target's machine, with workgroups of the kernel's own size if it has one."""
+    machine, size = _default_machine(target), kernel.definition.workgroup
+    return machine if size is None else replace(machine, workgroup_size=size)
+
+
 def _traces(kernel: RegisteredKernel, target: str) -> bool:
     try:
-        kernel.trace(_default_machine(target))
+        kernel.trace(_machine_of(kernel, target))
     except KernelError:
         return False
     return True

@@ -1,0 +1,56 @@
+"""Kernels of files that are no part of a package: ``path.py:name``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from quod.errors import InputError, QuodError
+from quod.kernel.definition import KernelDefinition
+
+
+def load(name: str) -> KernelDefinition:
+    """The kernel ``path.py:name``; the file is run, as `import` would run it.
+
+    InputError if there is no such file or no such kernel in it, or if the file does not run.
+    """
+    stem, _, wanted = name.rpartition(".py:")
+    path = Path(f"{stem}.py")
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; a kernel of a file is named path.py:name")
+    module = _run(path)
+    found = getattr(module, wanted, None)
+    if isinstance(found, KernelDefinition):
+        return found
+    if found is not None:
+        raise InputError(f"{wanted} of {path} is no kernel; write @kernel above its definition")
+    there = sorted(
+        key for key, value in vars(module).items() if isinstance(value, KernelDefinition)
+    )
+    close = difflib.get_close_matches(wanted, there, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(there) or 'none'}"
+    raise InputError(f"there is no kernel {wanted or 'without a name'} in {path}; {hint}")
+
+
+def _run(path: Path) -> ModuleType:
+    """The file as a module of its own name, which hides none that is installed."""
+    name = f"quod_kernels_of_{path.resolve()}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    # What lies beside it may be imported, as when Python runs it.
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except QuodError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module

@@ -1,0 +1,120 @@
+"""Kernels of files outside of Quod: their texts, by the command line and from Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+from quod.errors import InputError, KernelError
+from quod.kernel import TraceError, registry
+from quod.kernel.examples import saxpy
+from tests.device import kernels
+from tests.kernel.machines import FOUR
+
+FILE = """
+from __future__ import annotations
+
+from beside import AMOUNT
+
+from quod.kernel import U32, Builder, Pointer, kernel
+
+number = 3
+
+
+@kernel(workgroup=96)
+def add_amount(k: Builder, n: U32, x: Pointer[U32], *, twice: bool = False) -> None:
+    i = k.global_id()
+    with k.if_(i < n):
+        x[i] += AMOUNT * (2 if twice else 1)
+
+
+@kernel
+def add_any(k: Builder, n: U32, x: Pointer[U32], *, amount: int) -> None:
+    x[0] += amount
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    (tmp_path / "beside.py").write_text("AMOUNT = 41\n")
+    file = tmp_path / "mine.py"
+    file.write_text(FILE)
+    return str(file)
+
+
+@pytest.fixture(autouse=True)
+def without_the_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
+
+
+def test_emit_of_a_file(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = list(sys.path)
+    assert entry.run(["kernel", "emit", f"{path}:add_amount"]) == 0
+    text = capsys.readouterr().out
+    assert "kernel @add_amount(%n: u32, %x: ptr<u32, global>) workgroup 96" in text
+    assert "const 41" in text
+    for target, sign in (("llvm", "define void"), ("ptx", ".maxntid 96"), ("wgsl", "size(96")):
+        assert entry.run(["kernel", "emit", f"{path}:add_amount", "--target", target]) == 0
+        assert sign in capsys.readouterr().out
+    arguments = ["--target", "ptx", "--arch", "sm_80"]
+    assert entry.run(["kernel", "emit", f"{path}:add_amount", *arguments]) == 0
+    text = capsys.readouterr().out
+    assert ".target sm_80" in text
+    assert ".maxntid 96" in text
+    assert entry.run(["kernel", "emit", f"{path}:add_amount", *arguments, "--workgroup", "32"]) == 0
+    assert ".maxntid 32" in capsys.readouterr().out
+    assert sys.path == folders
+
+
+def test_analyze_of_a_file(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["kernel", "analyze", f"{path}:add_amount", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kernel"], found["workgroup"]) == (f"{path}:add_amount", 96)
+    assert "mine.py" in found["live_at"]
+
+
+def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
+    for name, message in [
+        (f"{path}:add_amont", "there is no kernel add_amont in .*; did you mean add_amount"),
+        (f"{path}:zzz", "it has add_amount, add_any"),
+        (f"{path}:", "there is no kernel without a name"),
+        (f"{path}:number", "number of .* is no kernel; write @kernel above"),
+        (f"{tmp_path / 'none.py'}:add", "there is no file .*none.py"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            registry.find(name)
+
+
+def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "wrong.py"
+    for source, message in [("1 / 0", "ZeroDivisionError"), ("def", "SyntaxError")]:
+        file.write_text(source)
+        with pytest.raises(InputError, match=f"wrong.py does not run: {message}"):
+            registry.find(f"{file}:add")
+    file.write_text("from quod.kernel import kernel\n@kernel\ndef f(k, n): pass\n")
+    with pytest.raises(TraceError, match="parameter n needs a kernel type"):
+        registry.find(f"{file}:f")
+    assert entry.run(["kernel", "emit", f"{file}:f"]) != 0
+    assert "parameter n needs a kernel type" in capsys.readouterr().err
+
+
+def test_static_parameters(path: str) -> None:
+    with pytest.raises(KernelError, match="static parameters without a value: amount"):
+        registry.find(f"{path}:add_any")
+    with pytest.raises(KernelError, match="raise_to has static parameters without a value: amount"):
+        kernels.raise_to.emit()
+    with pytest.raises(KernelError, match="raise_to has no static parameter much"):
+        kernels.raise_to.emit(amount=1, much=2)
+    assert "const 12345" in kernels.raise_to.emit(amount=12345)
+
+
+def test_emit_of_a_definition() -> None:
+    for target in ("ir", "llvm", "ptx", "wgsl"):
+        assert saxpy.emit(target) == registry.emit("examples.saxpy", target)
+    assert saxpy.emit("ir", FOUR) == registry.emit("examples.saxpy", "ir", FOUR)
+    with pytest.raises(InputError, match="there is no target c;"):
+        saxpy.emit("c")
