@@ -21,8 +21,8 @@ PAGES = sorted(
         *(REPOSITORY / "examples").rglob("*.md"),
     ]
 )
-# Its snippets build on each other; tests/kernel runs them.
-OWN_TEST = REPOSITORY / "docs" / "language.md"
+# Their snippets build on each other; tests/kernel runs them.
+OWN_TEST = [REPOSITORY / "docs" / name for name in ("language.md", "running-kernels.md")]
 # Installs into the environment that runs the tests; `make` does the same before it runs them.
 NOT_RUN = {"pip install ."}
 
@@ -34,7 +34,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def with_blocks(language: str) -> list[Path]:
-    return [page for page in PAGES if page != OWN_TEST and blocks(page, language)]
+    return [page for page in PAGES if page not in OWN_TEST and blocks(page, language)]
 
 
 def name_of(page: Path) -> str:

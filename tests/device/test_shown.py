@@ -53,8 +53,10 @@ def test_memory() -> None:
     array = np.zeros(4, np.uint32)
     assert repr(Buffer.zeros(16)) == "<Buffer of 16 bytes: memory of the host>"
     array.flags.writeable = False
-    shown = repr(Buffer.wrap(array))
-    assert shown == "<Buffer of 16 bytes: memory of the host, uint32 (4,), read-only>"
+    assert (
+        repr(Buffer.wrap(array))
+        == "<Buffer of 16 bytes: memory of the host, uint32 (4,), read-only>"
+    )
 
 
 def test_streams() -> None:

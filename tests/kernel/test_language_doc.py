@@ -1,4 +1,4 @@
-"""docs/language.md and docs/kernel-ops.md: every snippet runs, and what they show is so."""
+"""docs/language.md, running-kernels.md and kernel-ops.md: snippets run and show what is so."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from quod.errors import KernelError
 from quod.kernel.op_reference import render
 from tests.conftest import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "language.md").read_text()
+PAGES = {
+    name: (REPOSITORY / "docs" / name).read_text() for name in ("language.md", "running-kernels.md")
+}
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(source: str, line: int, namespace: dict[str, Any]) -> str:
+def run(source: str, line: int, namespace: dict[str, Any], page: str = "a page") -> str:
     """What a snippet prints, or the message of the error that it stops with.
 
     A snippet that begins with `# name.py` is a file of that name; the lines of any other are those
@@ -29,7 +31,7 @@ def run(source: str, line: int, namespace: dict[str, Any]) -> str:
     if named:
         code = compile(source, named.group(1), "exec")
     else:
-        code = compile("\n" * line + source, "docs/language.md", "exec")
+        code = compile("\n" * line + source, page, "exec")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
@@ -39,13 +41,15 @@ def run(source: str, line: int, namespace: dict[str, Any]) -> str:
     return printed.getvalue().strip("\n") + "\n"
 
 
-def test_language_page(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "least"), [("language.md", 30), ("running-kernels.md", 10)])
+def test_pages(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = PAGES[name]
     blocks = [
-        (match.group(1), match.group(2), PAGE.count("\n", 0, match.start(2)))
-        for match in _BLOCK.finditer(PAGE)
+        (match.group(1), match.group(2), page.count("\n", 0, match.start(2)))
+        for match in _BLOCK.finditer(page)
     ]
     assert {language for language, _, _ in blocks} == {"python", "text"}
-    assert len(blocks) > 30
+    assert len(blocks) > least
     module = ModuleType("docs_language")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     namespace = vars(module)
@@ -53,11 +57,13 @@ def test_language_page(monkeypatch: pytest.MonkeyPatch) -> None:
     for (language, source, line), (following, shown, _) in zip(blocks, followers, strict=True):
         if language == "python":
             expected = shown if following == "text" else "\n"
-            assert run(source, line, namespace) == expected, f"docs/language.md:{line + 1}"
+            found = run(source, line, namespace, f"docs/{name}")
+            assert found == expected, f"docs/{name}:{line + 1}"
 
 
-def test_lines_of_the_page() -> None:
-    assert all(len(line) <= 110 or "mistake.py:" in line for line in PAGE.splitlines())
+def test_lines_of_the_pages() -> None:
+    for page in PAGES.values():
+        assert all(len(line) <= 110 or "mistake.py:" in line for line in page.splitlines())
 
 
 def test_ops_page_is_current() -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from quod.errors import DeviceError, KernelError
 
 if TYPE_CHECKING:
-    from quod.kernel.definition import KernelDefinition
     from quod.kernel.types import Type
 
 
@@ -31,7 +30,7 @@ class Launches(Protocol[K]):
     """A device, as far as it compiles and launches kernels."""
 
     def compile(
-        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
+        self, definition: Any, *, lanes: int | None = None, **static: Any
     ) -> K: ...
 
     def launch(self, kernel: K, groups: int, *arguments: Any) -> None: ...
