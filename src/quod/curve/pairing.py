@@ -22,6 +22,7 @@ from quod.device.written import not_written, unwritten
 from quod.errors import DeviceError
 from quod.field.array import canonical, to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.machine import Capability
 
 Words = NDArray[np.uint32]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -78,7 +79,7 @@ def pairing_product_words(
 
 def check_pairing_device(device: AnyDevice) -> None:
     """DeviceError for a device that computes no pairings."""
-    if device.kind == "webgpu":
+    if device.machine(device.lanes).has(Capability.SHORT_KERNELS):
         raise DeviceError(
             f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "
             "compile; verify on the processor, with --device cpu"

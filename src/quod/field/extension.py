@@ -17,6 +17,7 @@ from quod.field.spec import FieldSpec
 from quod.field.strategy import PrimeField, prime_field
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
 from quod.kernel.structure import Rebuild
 from quod.kernel.value import Value
 
@@ -259,5 +260,5 @@ def coordinate_field(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> F
     if spec.degree == 1:
         return base
     assert spec.non_residue is not None
-    calls = k.machine.has("carry32") and not inlined
+    calls = k.machine.has(Capability.MAD_CARRY_32) and not inlined
     return QuadraticField(base, spec.non_residue, calls=calls)

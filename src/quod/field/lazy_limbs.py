@@ -29,6 +29,7 @@ from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.machine import Capability, Machine
 from quod.kernel.value import Value
 
 Form = Literal["columns", "rows", "apart", "rolled"]
@@ -73,6 +74,11 @@ class LimbChoice:
         raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
 
 
+def has_rolled_products(machine: Machine) -> bool:
+    """Whether products of field elements are loops there, for compilers that take long."""
+    return bool(machine.limbs) and LimbChoice.parse(machine.limbs).form == "rolled"
+
+
 class LazyLimbs(PrimeField):
     """Elements in small limbs, one u32 each: those that are named, or that the machine names."""
 
@@ -84,7 +90,7 @@ class LazyLimbs(PrimeField):
             self.choice = LimbChoice.parse(name)
         except ValueError as error:
             raise TraceError(str(error)) from None
-        if self.choice.wide and not k.machine.has("u64"):
+        if self.choice.wide and not k.machine.has(Capability.U64):
             raise TraceError(f"limbs {name} need a machine with 64-bit integers")
         self.limb_bits = self.choice.bits
         super().__init__(k, modulus)

@@ -19,6 +19,7 @@ from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder, FunctionBody
 from quod.kernel.errors import TraceError, an
+from quod.kernel.machine import Capability
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
@@ -282,11 +283,11 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
         from quod.field.lazy_limbs import LazyLimbs
 
         return LazyLimbs(k, modulus)
-    if k.machine.has("ifma52"):
+    if k.machine.has(Capability.IFMA52):
         from quod.field.ifma52 import Ifma52
 
         return Ifma52(k, modulus)
-    if k.machine.has("carry32"):
+    if k.machine.has(Capability.MAD_CARRY_32):
         from quod.field.limbs32 import Limbs32
 
         return Limbs32(k, modulus)

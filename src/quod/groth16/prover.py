@@ -19,29 +19,54 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from quod.curve.array import Point
+from quod.curve.groups import Group
+from quod.device.background import Background
 from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
-from quod.formats import Witness
+from quod.formats import Witness, Zkey
 from quod.groth16.checks_ahead import compile_checks
 from quod.groth16.points import affine_group, multiples
 from quod.groth16.proof import Proof
-from quod.groth16.resident import Tasks
-from quod.groth16.verifier import Verification
+from quod.groth16.resident import ResidentKey, Tasks
+from quod.groth16.verifier import Verification, VerifyingKey
 
-if TYPE_CHECKING:
-    from quod.groth16.keys import ProvingKey
+
+class KeyInUse(Protocol):
+    """What a proof takes of its key; see `quod.groth16.keys.ProvingKey`."""
+
+    zkey: Zkey
+    device: AnyDevice
+    host: AnyDevice
+    resident: ResidentKey
+    checks: Background
+    curve: str
+    groups: tuple[Group, Group]
+    public: int
+    variables: int
+    digest: bytes
+    alpha_g1: Point
+    beta_g1: Point
+    beta_g2: Point
+    delta_g1: Point
+    delta_g2: Point
+
+    @property
+    def peak_bytes(self) -> int: ...
+    @property
+    def self_check_key(self) -> VerifyingKey: ...
 
 
 def prove(
-    key: ProvingKey,
+    key: KeyInUse,
     witness: str | PathLike[str] | Witness,
     *,
     seed: int | None = None,
@@ -53,7 +78,7 @@ def prove(
 
 
 def prove_many(
-    key: ProvingKey,
+    key: KeyInUse,
     witnesses: Iterable[str | PathLike[str] | Witness],
     *,
     seed: int | None = None,
@@ -84,7 +109,7 @@ class _Proving:
 
     def __init__(
         self,
-        key: ProvingKey,
+        key: KeyInUse,
         witness: str | PathLike[str] | Witness,
         seed: int | None,
         self_check: bool,
@@ -219,7 +244,7 @@ def _random(fr: Modulus) -> int:
     return int.from_bytes(os.urandom(fr.bytes + 16), "little") % fr.value
 
 
-def _values(key: ProvingKey, witness: Witness) -> Words:
+def _values(key: KeyInUse, witness: Witness) -> Words:
     """The witness's values, once it is clear that they can be meant for this key."""
     if witness.curve != key.curve:
         raise MismatchError(

@@ -14,7 +14,7 @@ from quod.kernel.builder_memory import MemoryBuilder
 from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
 from quod.kernel.errors import TraceError, an, current_location
 from quod.kernel.ir import Block, Function, Location, Op
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.simplify import fold
 from quod.kernel.structure import Rebuild, flatten
@@ -206,7 +206,7 @@ class Builder(MemoryBuilder):
     @property
     def subgroup_size(self) -> int:
         """Instances a subgroup, known while the kernel is traced; at most 32."""
-        if not self.machine.has("subgroup"):
+        if not self.machine.has(Capability.SUBGROUPS):
             raise TraceError(
                 f"the machine for {self.machine.target} has no subgroups; ask "
                 "k.machine.has('subgroup') and use shared memory without them"
@@ -328,9 +328,9 @@ class Builder(MemoryBuilder):
         """An array of `count` elements for each instance alone, at first unset.
 
         For what an index picks and registers cannot hold. TraceError where the machine lacks the
-        feature ``private``.
+        capability ``private``.
         """
-        if not self.machine.has("private"):
+        if not self.machine.has(Capability.PRIVATE_ARRAYS):
             raise TraceError(f"kernels for {self.machine.target} have no private memory")
         return self._declared("private", element, count)
 

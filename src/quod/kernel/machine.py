@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
+from quod.errors import KernelError
 from quod.frozen import frozen
 
 DEFAULT_SHARED_BYTES = 48 * 1024
 """Shared memory that every CUDA device gives a workgroup without asking."""
 
 
+class Capability(StrEnum):
+    """What a machine can do beyond what all can, or what it is bad at: one row each.
+
+    A capability equals its name: ``k.machine.has("ifma52")``.
+    """
+
+    U64 = "u64"
+    """Integers of 64 bits are the machine's own, not pairs of words."""
+
+    CARRY = "carry"
+    """Additions and subtractions of 64-bit words give and take a carry."""
+
+    MAD_CARRY_32 = "carry32"
+    """32-bit multiply-adds give and take a carry."""
+
+    IFMA52 = "ifma52"
+    """Vector lanes multiply and add 52-bit words (AVX-512 IFMA)."""
+
+    SUBGROUPS = "subgroup"
+    """Instances of a subgroup read one another's values: shuffles and ballots."""
+
+    SLOW_SUBGROUPS = "slow_subgroup"
+    """They do so through shared memory and barriers: what avoids it is faster."""
+
+    PRIVATE_ARRAYS = "private"
+    """An instance has arrays of its own, which an index picks from."""
+
+    SHORT_KERNELS = "short_kernels"
+    """The driver copies functions to wherever they are called, and takes long over large kernels:
+    a loop is better than its steps one after the other, and a program over a private array than
+    values in registers."""
+
+    WORD_STORES = "word_stores"
+    """Memory is words of 32 bits: a store of fewer bits is an atomic operation on one."""
+
+    WATCHED_LOOPS = "watched_loops"
+    """The driver may end a loop early, which kernels are to report."""
+
+
+def capabilities(names: Iterable[str]) -> frozenset[Capability]:
+    """The capabilities of those names; KernelError, with what to do, for a name that is none."""
+    return frozenset(map(_capability, names))
+
+
+def _capability(name: str) -> Capability:
+    try:
+        return Capability(name)
+    except ValueError:
+        import difflib
+
+        close = difflib.get_close_matches(name, list(Capability), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"take one of {', '.join(Capability)}"
+        raise KernelError(f"no machine has the capability {name!r}; {hint}") from None
+
+
 @frozen
 class Machine:
-    """The target of one trace: a language, the instances a workgroup, and the features there.
+    """The target of one trace: a language, the instances a workgroup, and what it can do.
 
     `target` is ``llvm``, ``ptx`` or ``wgsl``, `arch` the processor's kind within it, such as
-    ``sm_90a``, or empty. Features are what a kernel's strategies may ask for: ``ifma52`` (52-bit
-    multiply-add in vector lanes), ``u64`` (64-bit integers), ``carry`` (carry chains), ``carry32``
-    (32-bit multiply-adds with carry), ``private`` (arrays of an instance), ``subgroup`` (shuffles
-    and ballots), ``slow_subgroup`` (those go through shared memory and barriers: what avoids them
-    is faster), ``watched_loops`` (a driver may end them early, which kernels are to report).
-    `shared_bytes_limit` is the most shared memory that a workgroup may declare. `limbs` says how
-    field elements are held where features leave a choice; see `quod.field.lazy_limbs`.
+    ``sm_90a``, or empty. `features` are its capabilities, which strategies of kernels ask for;
+    KernelError for the name of none. `shared_bytes_limit` is the most shared memory that a
+    workgroup may declare. `limbs` says how field elements are held where capabilities leave a
+    choice; see `quod.field.lazy_limbs`.
 
     A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
     values. Its size divides the workgroup's, or exceeds it.
@@ -27,11 +83,16 @@ class Machine:
 
     target: str
     workgroup_size: int
-    features: frozenset[str]
+    features: frozenset[Capability] | frozenset[str]
     shared_bytes_limit: int = DEFAULT_SHARED_BYTES
     arch: str = ""
     subgroup_size: int = 1
     limbs: str = ""
 
-    def has(self, feature: str) -> bool:
-        return feature in self.features
+    def __post_init__(self) -> None:
+        # Machines of equal capabilities are equal in all that is written of them.
+        object.__setattr__(self, "features", capabilities(self.features))
+
+    def has(self, capability: str) -> bool:
+        """Whether the machine has a capability; KernelError for the name of none."""
+        return _capability(capability) in self.features

@@ -20,7 +20,7 @@ from quod.errors import InputError, KernelError
 from quod.frozen import frozen, replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 
 Emitter = Callable[[Kernel, Machine], str]
 
@@ -158,7 +158,7 @@ def _default_machine(target: str) -> Machine:
     _emitter(target)
     if target in default_machines:
         return default_machines[target]()
-    return Machine("llvm" if target == "ir" else target, 8, frozenset({"u64"}))
+    return Machine("llvm" if target == "ir" else target, 8, frozenset({Capability.U64}))
 
 
 def _machine_of(kernel: RegisteredKernel, target: str) -> Machine:

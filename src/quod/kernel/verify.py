@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
-from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import OPS, SUBGROUP, TOGETHER
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
@@ -159,7 +159,11 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
     used = 0
     for op in kernel.block.ops:
-        if op.name == "private" and machine is not None and not machine.has("private"):
+        if (
+            op.name == "private"
+            and machine is not None
+            and not machine.has(Capability.PRIVATE_ARRAYS)
+        ):
             raise VerificationFailure(
                 f"kernels for {machine.target} have no private memory", op.location
             )
@@ -187,7 +191,7 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
     if first is None:
         return
     size = kernel.subgroup_size
-    if machine is not None and not machine.has("subgroup"):
+    if machine is not None and not machine.has(Capability.SUBGROUPS):
         raise VerificationFailure(
             f"{first.name} needs subgroups, which the machine for {machine.target} has not",
             first.location,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import IN_PROCESS, Files, Libraries
 from quod.cli.terminal import warn
+from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
     from quod.device.timeline import Timeline
@@ -90,7 +91,8 @@ def chain_cases(
 
     opened = open_device(device)
     # Through WebGPU the kernels of the set-up would be compiled for a single use.
-    maker = opened if opened.kind != "webgpu" else open_device("cpu")
+    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    maker = open_device("cpu") if short else opened
     for constraints in sizes:
         system = ChainCircuit(curve, constraints)
         witness = system.witness(device=maker)

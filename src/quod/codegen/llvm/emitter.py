@@ -22,7 +22,7 @@ from quod.codegen.llvm.control import emit_control
 from quod.codegen.rules import rule_of
 from quod.kernel import types
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import ATOMICS
 from quod.kernel.registry import emitters
 from quod.kernel.types import PointerType, Type
@@ -65,7 +65,7 @@ class ModuleEmitter:
         self.convention = "x86_regcallcc" if triple.startswith("x86_64") else "fastcc"
         self.lanes = kernel.workgroup_size
         self.one_subgroup = self.lanes <= kernel.subgroup_size
-        self.ifma = machine.has("ifma52") and self.lanes == 8
+        self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
         self._declarations: dict[str, None] = {}
         self._functions: dict[tuple[int, tuple[bool, ...], bool], str] = {}
         self._bodies: list[str] = []

@@ -6,14 +6,16 @@ import difflib
 
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen
-from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 
 DEFAULT_ARCH = "sm_90a"
 DEFAULT_WORKGROUP_SIZE = 128
 SUBGROUP_SIZE = 32
 """Instances a warp, on every architecture so far."""
 
-FEATURES = frozenset({"u64", "carry", "carry32", "subgroup"})
+FEATURES = frozenset(
+    {Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS}
+)
 
 
 @frozen

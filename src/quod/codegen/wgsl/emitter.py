@@ -17,7 +17,7 @@ from quod.codegen.wgsl.rules import type_text
 from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Function, Kernel, Op, walk
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -76,7 +76,7 @@ class Emitter:
     ) -> None:  # fmt: skip
         self.source = source
         self.machine = machine
-        self.watches_loops = machine.has("watched_loops")
+        self.watches_loops = machine.has(Capability.WATCHED_LOOPS)
         self.dialect = dialect
         self._kernel = lowered.kernel
         self._rows = rows

@@ -22,7 +22,7 @@ from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import ATOMICS, SUBGROUP
 from quod.kernel.passes import eliminate_dead_code
 from quod.kernel.types import PointerType, Type
@@ -91,7 +91,7 @@ class _Lowering:
         self._source = kernel
         self._machine = machine
         self._k = Builder(machine)
-        self._wide = WideArithmetic(self._k, native=machine.has("u64"))
+        self._wide = WideArithmetic(self._k, native=machine.has(Capability.U64))
         self._values: dict[Value, Lowered] = {}
         self._functions: dict[Hashable, Function] = {}
         self._roots: dict[Value, Value] = {}
@@ -131,7 +131,7 @@ class _Lowering:
 
     def _declare_exchange(self) -> None:
         """Shared memory for values of emulated subgroups, where there are any."""
-        if not self._machine.has("slow_subgroup"):
+        if not self._machine.has(Capability.SLOW_SUBGROUPS):
             return
         blocks = (self._source.block, *(function.block for function in self._source.functions))
         used = {op.name for block in blocks for op in walk(block)}

@@ -10,7 +10,7 @@ adapter offers.
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 
 DEFAULT_WORKGROUP_SIZE = 64
 DEFAULT_LIMBS = "13:rolled"
@@ -61,14 +61,17 @@ class WgslTarget:
 
         Its limit of workgroup memory leaves room for what emulated subgroups and `uniform` take.
         """
-        features = {"subgroup", "private"}
+        features = {
+            Capability.SUBGROUPS, Capability.PRIVATE_ARRAYS, Capability.SHORT_KERNELS,
+            Capability.WORD_STORES,
+        }  # fmt: skip
         if self.u64:
-            features.add("u64")
+            features.add(Capability.U64)
         if self.watched_loops:
-            features.add("watched_loops")
+            features.add(Capability.WATCHED_LOOPS)
         size, reserved = self.subgroup_size, 256
         if not size:
-            features.add("slow_subgroup")
+            features.add(Capability.SLOW_SUBGROUPS)
             size, reserved = EMULATED_SUBGROUP_SIZE, 256 + 4 * workgroup_size
         return Machine(
             "wgsl", workgroup_size, frozenset(features),

@@ -23,7 +23,7 @@ from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.protocol import Device, OpenedDevice
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -115,11 +115,11 @@ class CpuDevice(OpenedDevice):
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
-        features = {"u64", "subgroup"}
+        features = {Capability.U64, Capability.SUBGROUPS}
         if lanes == 8 and self.strategy == "ifma":
-            features.add("ifma52")
+            features.add(Capability.IFMA52)
         if lanes == 1:
-            features.add("carry")
+            features.add(Capability.CARRY)
         return Machine(
             "llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES,
             subgroup_size=math.gcd(lanes, 32),

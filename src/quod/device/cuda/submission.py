@@ -6,19 +6,37 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda.driver import Driver
 from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
-from quod.device.cuda.stream import wait_until
+from quod.device.cuda.stream import Work, wait_until
 from quod.device.event import Completion
 from quod.device.recording import Await, Launch, Mark, Recording
 from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.errors import DeviceError
 
-if TYPE_CHECKING:
-    from quod.device.cuda.device import CudaDevice
+
+class Session(Protocol):
+    """What submitted work needs of its GPU; see `quod.device.cuda.device.CudaDevice`."""
+
+    @property
+    def driver(self) -> Driver: ...
+    @property
+    def synchronous(self) -> bool: ...
+
+    def using(self, doing: Callable[[], str] | None = None) -> AbstractContextManager[None]: ...
+
+    def program(self, recording: Recording, doing: Callable[[], str]) -> Program: ...
+
+    def begin(self, keep: object) -> Work: ...
+
+    def discard_events(self, handles: list[Any]) -> None: ...
+
+    def event_is_passed(self, handle: Any) -> bool: ...
+
 
 _NAMED_KERNELS = 6
 
@@ -68,7 +86,7 @@ class CudaSubmission:
     """
 
     def __init__(
-        self, device: CudaDevice, recording: Recording, name: str,
+        self, device: Session, recording: Recording, name: str,
         timeline: Timeline | None, parent: Stage | None,
     ) -> None:  # fmt: skip
         self._device = device

@@ -6,6 +6,7 @@ from typing import Any
 
 from quod.curve.groups import Group
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
 from quod.msm.gpu.edwards import EdwardsSums
 from quod.msm.gpu.layout import Form
 from quod.msm.gpu.packed_sums import PackedEdwardsSums, PackedWeierstrassSums
@@ -16,7 +17,7 @@ def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
     """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
-    if k.machine.has("private"):
+    if k.machine.has(Capability.SHORT_KERNELS):
         return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":
         return EdwardsSums(k, group)

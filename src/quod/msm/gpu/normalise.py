@@ -7,6 +7,7 @@ from quod.curve.kernels import curve_normalise
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
+from quod.kernel.machine import Capability
 from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.element_machine import step
 from quod.msm.gpu.packed_sums import PackedWeierstrassSums
@@ -28,8 +29,8 @@ def normalise_sums(
     *,
     group: Group,
 ) -> None:
-    """`curve_normalise`; in programs, but for the inversion, where there is private memory."""
-    if not k.machine.has("private"):
+    """`curve_normalise`; in programs, but for the inversion, where kernels are to be short."""
+    if not k.machine.has(Capability.SHORT_KERNELS):
         curve_normalise.function(k, instances, count, points, prefixes, out, group=group)
         return
     law, i = PackedWeierstrassSums(k, group), k.global_id()

@@ -1,4 +1,4 @@
-"""Bases and sums where an instance has private memory: as words, for an `ElementMachine`.
+"""Bases and sums where kernels are to be short: as words, for an `ElementMachine`.
 
 A sum is the words of its four coordinates, as slots hold them. So it takes two fifths of the
 registers that small limbs would, and moves through shared memory as it is.

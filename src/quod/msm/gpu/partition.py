@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
 from quod.kernel.types import Type
 from quod.kernel.value import Value
 from quod.msm.gpu.workgroup import NOTHING, Scan, Tally
@@ -47,7 +48,7 @@ class Partition:
     ) -> None:  # fmt: skip
         room = items * k.workgroup_size
         needed = 4 * parts + (4 + tag.bytes) * room + _OTHER_BYTES
-        if k.machine.has("slow_subgroup"):
+        if k.machine.has(Capability.SLOW_SUBGROUPS):
             needed += 4 * k.workgroup_size  # what a scan takes there
         self._k = k
         self._part_of = part_of

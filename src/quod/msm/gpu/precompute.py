@@ -21,6 +21,7 @@ from quod.field.cost import product_cost
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
+from quod.kernel.machine import Capability
 from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.gpu.edwards import to_edwards
 from quod.msm.gpu.forms import sum_arithmetic
@@ -53,7 +54,7 @@ def double_points(
 ) -> None:
     """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
     k.resident_workgroups(resident)
-    if k.machine.has("private"):
+    if k.machine.has(Capability.SHORT_KERNELS):
         _double_packed(k, count, doublings, points, out, group)
         return
     curve, i = PointArithmetic(k, group, inlined=group.coordinate_words <= 8), k.global_id()
@@ -72,7 +73,7 @@ def double_points(
 def _double_packed(
     k: Builder, count: Value, doublings: Value, points: Value, out: Value, group: Group
 ) -> None:
-    """`double_points` where an instance has private memory."""
+    """`double_points` where kernels are to be short: as a program over private memory."""
     law, i = sum_arithmetic(k, group, "weierstrass"), k.global_id()
     with k.if_(i < count):
         # Doubled in XYZZ coordinates, infinity (0, 0) becomes ZZ = 0 like a point of order two.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.device.memory import UNLIMITED
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
+from quod.kernel.machine import Capability
 
 _PORTABLE_LANES = 256
 """The largest workgroup of every implementation of WebGPU."""
@@ -65,18 +66,17 @@ class Processor:
     def of(cls, device: AnyDevice) -> Processor:
         """What the device says of itself."""
         machine = device.machine(_PORTABLE_LANES)
-        is_wgsl = machine.target == "wgsl"
+        short = machine.has(Capability.SHORT_KERNELS)
         tuning = SortTuning()
-        if is_wgsl:
-            # Half of the shared memory is for counters. A store of 16 bits is an atomic operation.
+        if machine.has(Capability.WORD_STORES):
+            # Half of the shared memory is for counters.
             counters = machine.shared_bytes_limit // 2 // 4
             bits = counters.bit_length() - 1
             tuning = SortTuning(
                 lanes=_PORTABLE_LANES, staged=False, bins=1 << bits,
                 most_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
-                own_units=32 if machine.has("slow_subgroup") else 1,
+                own_units=32 if machine.has(Capability.SLOW_SUBGROUPS) else 1,
             )  # fmt: skip
         return cls(
-            device.resident_lanes, device.largest_buffer, not machine.has("private"), not is_wgsl,
-            tuning,
+            device.resident_lanes, device.largest_buffer, not short, not short, tuning,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from quod.frozen import replace
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.machine import Capability
 from quod.kernel.structure import flatten
 from quod.kernel.value import Operand, Value
 from quod.msm.gpu.layout import INDEX_MASK, SIGN_BIT, Form
@@ -154,7 +155,7 @@ class SumArithmetic(ABC, Generic[P]):
         """The shared memory, if any, in which `sum_of_lanes` works; for the top of a kernel."""
         k = self.k
         # Sums in private memory are not for registers, which shuffles exchange.
-        if lanes == 1 or not k.machine.has("private"):
+        if lanes == 1 or not k.machine.has(Capability.SHORT_KERNELS):
             return None
         return k.shared(types.u64, k.workgroup_size // 2 * self.sum_words)
 

@@ -14,6 +14,7 @@ from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
+from quod.kernel.machine import Capability
 from quod.kernel.value import U32, Pointer, Value
 from quod.msm.gpu.workgroup import Scan, clear
 
@@ -225,7 +226,7 @@ def make_units(
     An instance writes those of its own bucket if they are at most `own_units`.
     """
     tables = (starts, lengths, numbers)
-    by_subgroups = not k.machine.has("slow_subgroup")
+    by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
     most_of_subgroup = _MANY_UNITS if by_subgroups else own_units
     tally = k.shared(types.u32, LENGTHS)
     slots = _Slots(k, 7)

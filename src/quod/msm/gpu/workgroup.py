@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
 from quod.kernel.value import Value
 
 # Values that one instance adds up where there are no shuffles.
@@ -34,7 +35,7 @@ class Tally:
         self._k = k
         self.size = size
         self.table = k.shared(types.u32, size)
-        self._votes = not k.machine.has("slow_subgroup")
+        self._votes = not k.machine.has(Capability.SLOW_SUBGROUPS)
 
     def clear(self) -> None:
         clear(self._k, self.table, self.size)
@@ -90,7 +91,7 @@ class Scan:
 
     def __init__(self, k: Builder) -> None:
         self._k = k
-        self._shuffles = not k.machine.has("slow_subgroup")
+        self._shuffles = not k.machine.has(Capability.SLOW_SUBGROUPS)
         self._run = min(k.workgroup_size, k.subgroup_size if self._shuffles else _RUN)
         self._runs = -(-k.workgroup_size // self._run)
         self._sums = k.shared(types.u32, self._runs)

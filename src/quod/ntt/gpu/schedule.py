@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
+from quod.field.lazy_limbs import has_rolled_products
 from quod.field.moduli import Modulus
 from quod.frozen import frozen, replace
 from quod.ntt.gpu.layout import Tile, padded
@@ -90,7 +91,7 @@ def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
     tuning = DEFAULT_TUNING
     machine = device.machine(tuning.lanes)
     limit = machine.shared_bytes_limit
-    if machine.limbs.endswith(":rolled"):
+    if has_rolled_products(machine):
         tuning = replace(tuning, log_tile=8, log_elements=1, rolled=True)
     while modulus.bytes * (padded((1 << tuning.log_tile) - 1) + 1) > limit:
         log_tile = tuning.log_tile - 1
