@@ -477,7 +477,9 @@ _row(
     "Hint that `count` elements from pointer[index] on will be loaded soon.",
     type_rule="prefetch", step="nothing", cost="free", T=_E, I=_U,
 )  # fmt: skip
-_row = partial(_row, type_rule="array", step="array", cost="free", reread=True, bare="count", T=_E)
+_row = partial(
+    _row, type_rule="array", step="declare", cost="free", reread=True, bare="count", T=_E
+)
 _row(
     "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
     declares="shared",
