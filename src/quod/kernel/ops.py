@@ -20,11 +20,11 @@ from quod.kernel import semantics, types
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Space, Type
 
-__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "Access", "OpDefinition"]
+__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind", "OpDefinition"]
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
 
-Access = Literal["load", "store", "atomic", "copy"]
+AccessKind = Literal["load", "store", "atomic", "copy"]
 
 Varies = Literal["operands", "always", "never", "memory"]
 
@@ -80,7 +80,7 @@ class OpDefinition:
     """Whether it stands only where every instance of the workgroup comes."""
     feature: str = ""
     """The feature that a machine needs for it."""
-    access: Access | None = None
+    access: AccessKind | None = None
     """What it does to memory through its pointers."""
     declares: Space | None = None
     """The memory that it declares an array in."""
@@ -202,19 +202,19 @@ _E = (*types.SCALARS, *types.STORAGE)
 _row = partial(_define, "Arithmetic")
 _row(
     "add", "T T -> T", "Sum; integers wrap.", np.add, T=_N,
-    cost="additions", commutative=True, identity=0, lanes="add",
+    cost="additions", commutative=True, identity=0, lanes="sum",
 )  # fmt: skip
 _row(
     "sub", "T T -> T", "Difference; integers wrap.", np.subtract, T=_N,
-    cost="additions", identity=0, lanes="subtract",
+    cost="additions", identity=0, lanes="difference",
 )  # fmt: skip
 _row(
     "mul", "T T -> T", "Product; integers keep the low half.", np.multiply, T=_N,
-    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="multiply",
+    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
 )  # fmt: skip
 _row(
     "div", "T T -> T", "Quotient; unsigned division by zero gives all ones.", semantics.divide,
-    T=(*_U, *types.FLOATS), identity=1, lanes="divide",
+    T=(*_U, *types.FLOATS), identity=1, lanes="quotient",
 )  # fmt: skip
 _row(
     "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder, T=_U,
@@ -230,7 +230,7 @@ _row(
 )  # fmt: skip
 _row(
     "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
-    lanes="negate",
+    lanes="negation",
 )  # fmt: skip
 _row("fma", "T T T -> T", "a * b + c, rounded once.", semantics.fused_multiply_add, T=types.FLOATS)
 _row(
@@ -241,26 +241,26 @@ _row(
 _row = partial(_define, "Bits")
 _row(
     "and", "T T -> T", "Bitwise and.", np.bitwise_and, T=_IB,
-    commutative=True, identity=-1, absorber=0, lanes="bitwise_and",
+    commutative=True, identity=-1, absorber=0, lanes="conjunction",
 )  # fmt: skip
 _row(
     "or", "T T -> T", "Bitwise or.", np.bitwise_or, T=_IB,
-    commutative=True, identity=0, absorber=-1, lanes="bitwise_or",
+    commutative=True, identity=0, absorber=-1, lanes="below base",
 )  # fmt: skip
 _row(
     "xor", "T T -> T", "Bitwise exclusive or.", np.bitwise_xor, T=_IB,
-    commutative=True, identity=0, lanes="bitwise_xor",
+    commutative=True, identity=0, lanes="below base",
 )  # fmt: skip
 _row("not", "T -> T", "Bitwise complement.", np.invert, T=_IB)
 _row(
     "shl", "T T -> T", "Shift left; the amount counts modulo the width.",
     lambda a, n: a << semantics.shift_amount(a, n), T=_I,
-    evaluate_in_range=np.left_shift, identity=0, lanes="shift_left",
+    evaluate_in_range=np.left_shift, identity=0, lanes="left",
 )  # fmt: skip
 _row(
     "shr", "T T -> T", "Shift right, arithmetic if signed; the amount counts modulo the width.",
     lambda a, n: a >> semantics.shift_amount(a, n), T=_I,
-    evaluate_in_range=np.right_shift, identity=0, lanes="shift_right",
+    evaluate_in_range=np.right_shift, identity=0, lanes="right",
 )  # fmt: skip
 
 _row = partial(_define, "Wide products")
@@ -270,7 +270,7 @@ _row(
 )  # fmt: skip
 _row(
     "mul_wide", "u32 u32 -> u64", "Full 64-bit product of two 32-bit integers.",
-    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lanes="multiply",
+    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lanes="product",
 )  # fmt: skip
 _row(
     "madd52_lo", "u64 u64 u64 -> u64",
@@ -283,16 +283,14 @@ _row(
     semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
 )  # fmt: skip
 
-_row = partial(_define, "Comparison and choice")
-_row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True, lanes="compare")
-_row(
-    "ne", "T T -> bool", "a differs from b.", np.not_equal, T=_S, commutative=True, lanes="compare",
-)  # fmt: skip
-_row("lt", "T T -> bool", "a is less than b.", np.less, T=_N, lanes="compare")
-_row("le", "T T -> bool", "a is at most b.", np.less_equal, T=_N, lanes="compare")
+_row = partial(_define, "Comparison and choice", lanes="comparison")
+_row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)
+_row("ne", "T T -> bool", "a differs from b.", np.not_equal, T=_S, commutative=True)
+_row("lt", "T T -> bool", "a is less than b.", np.less, T=_N)
+_row("le", "T T -> bool", "a is at most b.", np.less_equal, T=_N)
 _row(
     "select", "bool T T -> T", "The second operand where the first is true, else the third.",
-    np.where, T=_S, lanes="select",
+    np.where, T=_S, lanes="choice",
 )  # fmt: skip
 
 _row = partial(_define, "Counting bits")
@@ -302,8 +300,7 @@ _row(
 )  # fmt: skip
 _row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros, T=_U)
 _row(
-    "popcount", "T -> T", "Count of one bits.",
-    lambda a: np.bitwise_count(a).astype(a.dtype), T=_U,
+    "popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype), T=_U,
 )  # fmt: skip
 
 _row = partial(_define, "Carry chains", effect="carry", cost="additions", T=_U)
@@ -351,21 +348,18 @@ _row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
 _row("num_workgroups", "-> u32", "Workgroups in the grid.")
 _row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
 _row(
-    "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier",
-    cost="barriers",
+    "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
 )  # fmt: skip
 _row(
     "uniform", "T -> T",
     "The same value, which every instance of the workgroup has: branches and loops on it are "
-    "uniform.",
-    effect="subgroup", cost="free", varies="never", T=_S,
+    "uniform.", effect="subgroup", cost="free", varies="never", T=_S,
 )  # fmt: skip
 _row = partial(_row, effect="subgroup", cost="shuffles", feature="subgroup")
 _row(
     "shuffle", "T u32 -> T",
     "The first operand's value in the instance of the same subgroup whose index in it the second "
-    "gives, modulo the subgroup's size.",
-    varies_in_subgroup=(1,), T=_N,
+    "gives, modulo the subgroup's size.", varies_in_subgroup=(1,), T=_N,
 )  # fmt: skip
 _row(
     "ballot", "bool -> u32",
@@ -383,12 +377,12 @@ _row(
     "A number as another type. Integer to integer: the low bits, extended by the sign of the "
     "source. To float: to nearest even. Float to integer: toward zero, the nearest end of the "
     "range if out of it, 0 for NaN. To bool: whether it differs from 0.",
-    type_rule="conversion", evaluate_as=semantics.convert, lanes="convert", derived=("type",),
+    type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
     S=_S, T=_S,
 )  # fmt: skip
 _row(
     "bitcast", "S -> T", "The same bits as another type of the same width.",
-    type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="bitcast", cost="free",
+    type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
     derived=("type",), S=_N, T=_N,
 )  # fmt: skip
 
@@ -434,27 +428,23 @@ _row(
 )  # fmt: skip
 _row(
     "atomic_or", "ptr<T> I T -> T",
-    "Sets bits of pointer[index] atomically; gives the value before.",
-    update=np.bitwise_or,
+    "Sets bits of pointer[index] atomically; gives the value before.", update=np.bitwise_or,
 )  # fmt: skip
 _row(
     "atomic_exchange", "ptr<T> I T -> T",
-    "Replaces pointer[index] atomically; gives the value before.",
-    update=lambda old, value: value,
+    "Replaces pointer[index] atomically; gives the value before.", update=lambda old, value: value,
 )  # fmt: skip
 _row(
     "atomic_compare_exchange", "ptr<T> I T T -> T",
     "Where pointer[index] is the third operand, replaces it by the fourth, atomically; gives the "
-    "value before.",
-    update=lambda old, expected, value: np.where(old == expected, value, old),
+    "value before.", update=lambda old, expected, value: np.where(old == expected, value, old),
 )  # fmt: skip
 
 _row = partial(_define, "Memory", effect="write")
 _row(
     "fence", "->",
     "What this instance loaded and stored before comes, for the whole device, before what it loads "
-    "and stores after.",
-    step="nothing",
+    "and stores after.", step="nothing",
 )  # fmt: skip
 _row(
     "copy_async", "ptr<T, shared> I ptr<T, global> I ->",
