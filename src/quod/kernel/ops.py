@@ -2,8 +2,8 @@
 
 A row says of an op everything that is not a target's: operand and result types, traits, a sentence
 of documentation and, if it computes values from values alone, its meaning as a NumPy function over
-all lanes. Whoever treats ops asks the row and keeps no list of names. Each target has one rule for
-each op; a test compares the tables.
+all lanes. Whoever treats ops asks the row and keeps no list of names; each target has one rule for
+each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as an example.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ from quod.kernel.types import Space, Type
 __all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind", "OpDefinition"]
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
-
 AccessKind = Literal["load", "store", "atomic", "copy"]
-
 Varies = Literal["operands", "always", "never", "memory"]
-
 Cost = Literal[
     "free", "product", "high product", "additions", "other", "barriers", "shuffles", "atomics",
     "memory", "control",
@@ -56,10 +53,10 @@ class OpDefinition:
     """The section of docs/kernel-ops.md."""
     effect: Effect = "none"
     cost: Cost = "other"
-    """What it counts as in the instruction mix; `high` of a product is its upper half."""
+    """What it counts as in the instruction mix; a high product needs the upper half of one."""
     type_rule: str = ""
     step: str = ""
-    """The function of the interpreter, for an op that does not compute, if not of its name."""
+    """The interpreter's function for an op that does not compute, if it has another name."""
     evaluate_as: Callable[[Array, Type], Array] | None = None
     """The meaning where the type of the result counts: takes an array and that type."""
     evaluate_in_range: Evaluate | None = None
@@ -67,7 +64,7 @@ class OpDefinition:
     update: Evaluate | None = None
     """What an atomic op leaves in memory: takes what it found and the other operands."""
     commutative: bool = False
-    """Whether the first two operands may change places."""
+    """Whether its two operands may change places."""
     identity: int | None = None
     """The integer, modulo the width, that as second operand gives the first; -1 is all ones."""
     absorber: int | None = None
@@ -85,7 +82,7 @@ class OpDefinition:
     declares: Space | None = None
     """The memory that it declares an array in."""
     varies: Varies = "operands"
-    """When its results differ between instances: where operands do, as what was loaded, ..."""
+    """When its results differ between instances: where operands do, or as memory does, ..."""
     varies_in_subgroup: tuple[int, ...] | None = None
     """In one subgroup: the operands alone that make its result vary, if not all."""
     reread: bool = False
@@ -178,12 +175,7 @@ _NAMES = re.compile(r"ptr<[^>]*>|\S+")
 
 
 def _define(
-    group: str,
-    name: str,
-    signature: str,
-    doc: str,
-    evaluate: Evaluate | None = None,
-    **traits: Any,
+    group: str, name: str, signature: str, doc: str, evaluate: Evaluate | None = None, **traits: Any
 ) -> None:
     """Adds a row; traits of one capital letter are the types of a variable."""
     operands, _, results = signature.partition("->")
@@ -194,8 +186,7 @@ def _define(
     )  # fmt: skip
 
 
-_I, _N, _U = types.INTEGERS, types.NUMBERS, types.UNSIGNED
-_S = types.SCALARS
+_I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
 _E = (*types.SCALARS, *types.STORAGE)
 
@@ -217,8 +208,8 @@ _row(
     T=(*_U, *types.FLOATS), identity=1, lanes="quotient",
 )  # fmt: skip
 _row(
-    "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder, T=_U,
-    lanes="remainder",
+    "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder,
+    T=_U, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(
     "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
@@ -293,15 +284,13 @@ _row(
     np.where, T=_S, lanes="choice",
 )  # fmt: skip
 
-_row = partial(_define, "Counting bits")
+_row = partial(_define, "Counting bits", T=_U)
 _row(
-    "clz", "T -> T", "Count of leading zero bits.", semantics.count_leading_zeros, T=_U,
+    "clz", "T -> T", "Count of leading zero bits.", semantics.count_leading_zeros,
     kept_for="kernels of others; ctz and popcount are its siblings",
 )  # fmt: skip
-_row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros, T=_U)
-_row(
-    "popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype), T=_U,
-)  # fmt: skip
+_row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros)
+_row("popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype))
 
 _row = partial(_define, "Carry chains", effect="carry", cost="additions", T=_U)
 _row("add_cc", "T T -> T cc", "Sum and carry out.", semantics.add_carry)
