@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from quod.frozen import frozen
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
-from quod.kernel.ops import ATOMICS
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
@@ -44,10 +43,11 @@ def pointer_uses(kernel: Kernel) -> PointerUses:
     atomic: set[int] = set()
     for block in (kernel.block, *(function.block for function in functions.values())):
         for op in walk(block):
-            if op.name == "store" or op.name in ATOMICS:
+            access = op.definition.access
+            if access not in (None, "load"):
                 found = roots.get(op.operands[0], set())
                 stored |= found
-                if op.name != "store":
+                if access == "atomic":
                     atomic |= found
     return PointerUses(tuple(sorted(stored)), tuple(sorted(atomic)))
 
@@ -69,24 +69,16 @@ def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value
 def _flows(
     op: Op, functions: dict[int, Function]
 ) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
-    match op.name:
-        case "pointer_add" | "pointer_cast":
-            yield op.operands[:1], op.results
-        case "call":
-            block = op.attributes["function"].block
-            yield op.operands, block.arguments
-            yield block.yielded, op.results
-        case "if":
-            for region in op.regions:
-                yield region.yielded, op.results
-        case "for":
-            (region,) = op.regions
-            carried = region.arguments[1:]
-            yield op.operands[3:], carried
-            yield region.yielded, carried
-            yield carried, op.results
-        case "while":
-            head, body = op.regions
-            yield op.operands, head.arguments
-            yield body.yielded, head.arguments
-            yield head.arguments, op.results
+    if op.definition.derives_pointer:
+        yield op.operands[:1], op.results
+    elif op.name == "call":
+        block = op.attributes["function"].block
+        yield op.operands, block.arguments
+        yield block.yielded, op.results
+    elif op.definition.repeats:
+        yield op.initial, op.carried
+        yield op.regions[-1].yielded, op.carried
+        yield op.carried, op.results
+    else:
+        for region in op.regions:
+            yield region.yielded, op.results

@@ -10,10 +10,19 @@ from quod.kernel.ir import Op
 
 Rule = TypeVar("Rule")
 
+ABSENT: Mapping[str, Mapping[str, str]] = {
+    "LLVM": {"private": "no machine of this target has private arrays"},
+    "PTX": {"private": "no machine of this target has private arrays"},
+    "WGSL": {},
+}
+"""The ops that a target has no rule for, and why."""
+
 
 def rule_of(rules: Mapping[str, Rule], op: Op, target: str) -> Rule:
     """How a target writes an op; KernelError, naming the Python line, if it cannot."""
     rule = rules.get(op.name)
     if rule is None:
-        raise KernelError(f"{op.location}: {target} has no rule for the op {op.name}")
+        reason = ABSENT[target].get(op.name, "")
+        because = f": {reason}" if reason else ""
+        raise KernelError(f"{op.location}: {target} has no rule for the op {op.name}{because}")
     return rule

@@ -60,7 +60,9 @@ def interpret(
     with np.errstate(all="ignore"):
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
-            run = Run(kernel, first, count, groups, list(buffers), iteration_limit)
+            run = Run(
+                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule
+            )  # fmt: skip
             frame: Frame = compiled.body.frame(run.lanes)
             for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
                 frame[slot] = _spread(lanes, run.lanes)

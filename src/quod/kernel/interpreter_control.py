@@ -1,4 +1,7 @@
-"""Branches and loops of the interpreter: a region runs for the instances that need it."""
+"""Branches and loops of the interpreter: a region runs for the instances that need it.
+
+The functions have the names that the rows of the op table give as `step`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Region(Protocol):
     def run(self, frame: Frame, run: Run, mask: Mask) -> list[Lanes]: ...
 
 
-def if_step(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
+def branch(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
     """Each side runs if any instance takes it."""
     then, otherwise = regions
     (condition,) = operands
@@ -46,7 +49,9 @@ def if_step(op: Op, regions: Sequence[Region], operands: list[int], results: lis
     return step
 
 
-def for_step(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
+def counted_loop(
+    op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
+) -> Step:
     """A counted loop, which runs while it goes on for any instance."""
     (body,) = regions
     first, end, by = operands[:3]
@@ -76,7 +81,9 @@ def for_step(op: Op, regions: Sequence[Region], operands: list[int], results: li
     return step
 
 
-def while_step(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
+def checked_loop(
+    op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
+) -> Step:
     """A loop with a check, which runs while it holds for any instance."""
     head, body = regions
 

@@ -7,32 +7,17 @@ what another wrote, or writes what another read, without a barrier between, is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.errors import InterpreterError, an
 from quod.kernel.ir import Location
+from quod.kernel.ops import OPS
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
-
-def _compare_exchange(old: Array, expected: Array, value: Array) -> Array:
-    return np.where(old == expected, value, old)
-
-
-_ATOMICS: dict[str, Callable[..., Array]] = {
-    "atomic_add": lambda old, value: old + value,
-    "atomic_max": np.maximum,
-    "atomic_min": np.minimum,
-    "atomic_or": lambda old, value: old | value,
-    "atomic_exchange": lambda old, value: value,
-    "atomic_compare_exchange": _compare_exchange,
-}
 _NOBODY, _MANY, _ATOMIC = -1, -2, -3
 _SHARED_ALIGNMENT = 16
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
@@ -174,17 +159,18 @@ class Buffer:
             raise place.error(int(lanes[0]), f"{verb} {self.name}, which is read-only")
         first = self.locate(offsets, lanes, element, 1, verb, place)
         self._before_atomic(offsets, lanes, element.bytes, verb, place)
-        words, combine = self._words(element.bytes), _ATOMICS[name]
+        words, update = self._words(element.bytes), OPS[name].update
+        assert update is not None
         first = self._indices(first, lanes, element.bytes)
         if len(np.unique(first)) == len(first):
             before: Array = words[first]
-            words[first] = combine(before, *values)
+            words[first] = update(before, *values)
             return before
         before = np.empty_like(values[0])
         for position, index in enumerate(first):
             at = slice(position, position + 1)
             before[at] = words[index]
-            words[index] = combine(before[at], *(value[at] for value in values))[0]
+            words[index] = update(before[at], *(value[at] for value in values))[0]
         return before
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:

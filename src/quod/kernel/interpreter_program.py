@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import numpy as np
 
-from quod.kernel.interpreter_control import for_step, if_step, while_step
+from quod.kernel import interpreter_control, interpreter_steps
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
-from quod.kernel.interpreter_steps import STEPS, private_step, shared_step
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
-from quod.kernel.ops import OPS
-from quod.kernel.semantics import NUMPY_TYPES, bitcast, convert
+from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
 Step = Callable[[Frame, Run, Mask], None]
+Make = Callable[[Op, list[int], list[int]], Step]
+MakeControl = Callable[[Op, list["Region"], list[int], list[int]], Step]
 
 
 class Body:
@@ -205,7 +204,7 @@ class _Compiler:
         operands = [self._slots[operand] for operand in op.operands]
         if op.regions:
             return self._control(op, operands, over)
-        if op.name in ("shl", "shr") and op.operands[1].constant is not None:
+        if op.definition.evaluate_in_range and op.operands[1].constant is not None:
             operands[1] = self._amount(op)
         self._release(over)
         results = [self._allocate(result) for result in op.results]
@@ -214,11 +213,8 @@ class _Compiler:
             return _pure(evaluate, operands, results)
         if op.name == "call":
             return _call(self._program.function(op.attributes["function"]), operands, results)
-        if op.name == "shared":
-            return shared_step(op, results[0], self._program.granule)
-        if op.name == "private":
-            return private_step(op, results[0])
-        return STEPS[op.name](op, operands, results)
+        make: Make = getattr(interpreter_steps, op.definition.step or op.name)
+        return make(op, operands, results)
 
     def _amount(self, op: Op) -> int:
         """The slot of a constant shift amount below the width."""
@@ -232,7 +228,7 @@ class _Compiler:
         held: list[Value] = []
         regions: list[Region] = []
         keep = frozenset[Value]()
-        if op.name == "while":
+        if not op.definition.deciding:
             keep = frozenset().union(*(self._used(each) for each in op.regions[1].ops))
         for block in op.regions:
             for value in block.arguments:
@@ -240,7 +236,7 @@ class _Compiler:
             region, rest = self._region(block, keep if block is op.regions[0] else frozenset())
             regions.append(region)
             held += rest
-            if op.name == "if":
+            if not op.definition.repeats:
                 # The sides do not run one after the other, but what one yields is taken out of its
                 # slot before the other runs.
                 self._release(held)
@@ -248,34 +244,19 @@ class _Compiler:
         self._release(held)
         self._release(over)
         results = [self._allocate(result) for result in op.results]
-        make = {"if": if_step, "for": for_step, "while": while_step}[op.name]
+        make: MakeControl = getattr(interpreter_control, op.definition.step)
         return make(op, regions, operands, results)
 
 
 def _evaluator(op: Op) -> Callable[..., object] | None:
     """The op as a function of arrays, if it only computes."""
-    match op.name:
-        case "convert":
-            return partial(convert, target=op.results[0].type)
-        case "bitcast":
-            return partial(bitcast, target=op.results[0].type)
-        case "pointer_cast":
-            return lambda pointers: pointers
-        case "shl" if op.operands[1].constant is not None:
-            return np.left_shift
-        case "shr" if op.operands[1].constant is not None:
-            return np.right_shift
-        case "min" | "max" if op.operands[0].type.is_integer:
-            return np.minimum if op.name == "min" else np.maximum
-    return _UFUNCS.get(op.name, OPS[op.name].evaluate)
-
-
-_UFUNCS: dict[str, Callable[..., object]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "select": np.where,
-}  # fmt: skip
-"""Ops that one function of NumPy computes."""
+    row = op.definition
+    if row.evaluate_as is not None:
+        evaluate, target = row.evaluate_as, op.results[0].type
+        return lambda a: evaluate(a, target)
+    if row.evaluate_in_range is not None and op.operands[1].constant is not None:
+        return row.evaluate_in_range
+    return row.evaluate
 
 
 def _pure(evaluate: Callable[..., object], operands: list[int], results: list[int]) -> Step:

@@ -48,12 +48,13 @@ class Mask:
 
 class Run:
     """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
-    instance."""
+    instance. Shared memory is watched in units of `granule` bytes."""
 
     def __init__(
         self, kernel: Kernel, first: int, count: int, groups: int, buffers: list[Buffer],
-        iteration_limit: int,
+        iteration_limit: int, granule: int,
     ) -> None:  # fmt: skip
+        self.granule = granule
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
         self.lanes = self.width * count
@@ -63,11 +64,9 @@ class Run:
         self.copies = PendingCopies(self.lanes)
         self.everyone = Mask(np.ones(self.lanes, np.bool_))
         every = np.arange(self.lanes, dtype=np.uint32)
-        self.identities = {
-            "local_id": every % np.uint32(self.width),
-            "workgroup_id": every // np.uint32(self.width) + np.uint32(first),
-            "num_workgroups": np.full(self.lanes, groups, np.uint32),
-        }
+        self.local_id = every % np.uint32(self.width)
+        self.workgroup_id = every // np.uint32(self.width) + np.uint32(first)
+        self.num_workgroups = np.full(self.lanes, groups, np.uint32)
 
     def place(self, location: Location) -> Place:
         """For the message of an error at that line."""

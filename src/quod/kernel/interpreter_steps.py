@@ -1,4 +1,7 @@
-"""Steps of the interpreter for ops that touch memory or other instances."""
+"""Steps of the interpreter for ops that touch memory or other instances.
+
+The functions have the names that the rows of the op table give as `step`, or those of ops.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,11 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
-from quod.kernel.ops import ATOMICS
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
 Step = Callable[[Frame, Run, Mask], None]
-Make = Callable[[Op, list[int], list[int]], Step]
 
 
 def _element(pointer: Value) -> Type:
@@ -33,9 +34,9 @@ def _addresses(frame: Frame, pointer: int, index: int, size: int) -> Pointers:
 # --- where an instance is
 
 
-def _identity(op: Op, operands: list[int], results: list[int]) -> Step:
+def identity(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        frame[results[0]] = run.identities[op.name]
+        frame[results[0]] = getattr(run, op.name)
 
     return step
 
@@ -43,7 +44,16 @@ def _identity(op: Op, operands: list[int], results: list[int]) -> Step:
 # --- memory
 
 
-def _pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
+def pointer_cast(op: Op, operands: list[int], results: list[int]) -> Step:
+    (pointer,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = frame[pointer]
+
+    return step
+
+
+def pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
     size = _element(op.operands[0]).bytes
     pointer, index = operands
 
@@ -53,7 +63,7 @@ def _pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _load(op: Op, operands: list[int], results: list[int]) -> Step:
+def load(op: Op, operands: list[int], results: list[int]) -> Step:
     element, count = _element(op.operands[0]), len(results)
     kinds = [NUMPY_TYPES[result.type] for result in op.results]
     pointer, index = operands
@@ -77,7 +87,7 @@ def _load(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _store(op: Op, operands: list[int], results: list[int]) -> Step:
+def store(op: Op, operands: list[int], results: list[int]) -> Step:
     element = _element(op.operands[0])
     pointer, index, *values = operands
 
@@ -92,7 +102,7 @@ def _store(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _atomic(op: Op, operands: list[int], results: list[int]) -> Step:
+def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
     element = _element(op.operands[0])
     pointer, index, *values = operands
 
@@ -109,33 +119,24 @@ def _atomic(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def shared_step(op: Op, result: int, granule: int) -> Step:
-    """Memory of each workgroup that runs, watched in units of `granule` bytes."""
-    size = _element(op.results[0]).bytes * int(op.attributes["count"])
-    name = f"the shared memory of line {op.location.line}"
-
-    def step(frame: Frame, run: Run, mask: Mask) -> None:
-        groups = run.lanes // run.width
-        run.buffers.append(SharedBuffer(name, size, granule, run.width, groups))
-        frame[result] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
-
-    return step
-
-
-def private_step(op: Op, result: int) -> Step:
-    """Memory of each instance that runs."""
-    element = _element(op.results[0])
+def declare(op: Op, operands: list[int], results: list[int]) -> Step:
+    """Memory of each workgroup that runs, or of each instance."""
+    space, element = op.definition.declares, _element(op.results[0])
     size = element.bytes * int(op.attributes["count"])
-    name = f"the private memory of line {op.location.line}"
+    name = f"the {space} memory of line {op.location.line}"
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        run.buffers.append(PrivateBuffer(name, size, element.bytes, run.lanes))
-        frame[result] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
+        run.buffers.append(
+            SharedBuffer(name, size, run.granule, run.width, run.lanes // run.width)
+            if space == "shared"
+            else PrivateBuffer(name, size, element.bytes, run.lanes)
+        )
+        frame[results[0]] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
 
     return step
 
 
-def _nothing(op: Op, operands: list[int], results: list[int]) -> Step:
+def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
     """A prefetch is a hint; memory is in order as it is."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
@@ -147,7 +148,7 @@ def _nothing(op: Op, operands: list[int], results: list[int]) -> Step:
 # --- asynchronous copies
 
 
-def _copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
+def copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
     element, count = _element(op.operands[0]), int(op.attributes["count"])
     shared, to, source, start = operands
 
@@ -166,14 +167,14 @@ def _copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _copy_async_commit(op: Op, operands: list[int], results: list[int]) -> Step:
+def copy_async_commit(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         run.copies.commit(mask.bits)
 
     return step
 
 
-def _copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+def copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
     pending = int(op.attributes["pending"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
@@ -200,7 +201,7 @@ def _check_together(op: Op, run: Run, mask: Mask) -> None:
         )
 
 
-def _barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         _check_together(op, run, mask)
         groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
@@ -211,7 +212,7 @@ def _barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _uniform(op: Op, operands: list[int], results: list[int]) -> Step:
+def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
     (value,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
@@ -232,7 +233,7 @@ def _uniform(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
+def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
     value, lane = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
@@ -253,7 +254,7 @@ def _shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-def _ballot(op: Op, operands: list[int], results: list[int]) -> Step:
+def ballot(op: Op, operands: list[int], results: list[int]) -> Step:
     (condition,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
@@ -267,23 +268,3 @@ def _ballot(op: Op, operands: list[int], results: list[int]) -> Step:
         frame[results[0]] = np.ascontiguousarray(words[:, : run.width]).reshape(-1)
 
     return step
-
-
-STEPS: dict[str, Make] = {
-    "local_id": _identity,
-    "workgroup_id": _identity,
-    "num_workgroups": _identity,
-    "barrier": _barrier,
-    "uniform": _uniform,
-    "shuffle": _shuffle,
-    "ballot": _ballot,
-    "pointer_add": _pointer_add,
-    "load": _load,
-    "store": _store,
-    **dict.fromkeys(ATOMICS, _atomic),
-    "fence": _nothing,
-    "prefetch": _nothing,
-    "copy_async": _copy_async,
-    "copy_async_commit": _copy_async_commit,
-    "copy_async_wait": _copy_async_wait,
-}

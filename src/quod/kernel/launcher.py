@@ -29,9 +29,7 @@ K = TypeVar("K", bound=Compiled)
 class Launches(Protocol[K]):
     """A device, as far as it compiles and launches kernels."""
 
-    def compile(
-        self, definition: Any, *, lanes: int | None = None, **static: Any
-    ) -> K: ...
+    def compile(self, definition: Any, *, lanes: int | None = None, **static: Any) -> K: ...
 
     def launch(self, kernel: K, groups: int, *arguments: Any) -> None: ...
 
@@ -91,7 +89,7 @@ class Launcher(Generic[K]):
 
 
 def bind(
-    definition: KernelDefinition, device: Launches[K], lanes: int | None, static: dict[str, Any]
+    definition: Any, device: Launches[K], lanes: int | None, static: dict[str, Any]
 ) -> Launcher[K]:
     """The launcher of a kernel; KernelError if the kernel does not tell its instances."""
     if definition.instances is None:

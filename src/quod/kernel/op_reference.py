@@ -24,20 +24,6 @@ folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an 
 *subgroup*, a *barrier* or *control*.
 """
 
-_GROUPS: dict[str, str] = {
-    "add": "Arithmetic",
-    "and": "Bits",
-    "mul_hi": "Wide products",
-    "eq": "Comparison and choice",
-    "clz": "Counting bits",
-    "add_cc": "Carry chains",
-    "local_id": "Where an instance is, barriers and subgroups",
-    "const": "Constants and conversions",
-    "pointer_cast": "Memory",
-    "call": "Functions and control flow",
-}
-"""The op that begins each section."""
-
 _SETS: dict[tuple[types.Type, ...], str] = {
     types.SCALARS: "any scalar",
     types.NUMBERS: "any number",
@@ -49,9 +35,11 @@ _SETS: dict[tuple[types.Type, ...], str] = {
 def render() -> str:
     """The whole page."""
     parts = [_INTRODUCTION]
-    for name, definition in OPS.items():
-        if name in _GROUPS:
-            parts.append(f"\n## {_GROUPS[name]}\n\n| op | signature | effect | meaning |\n")
+    group = ""
+    for definition in OPS.values():
+        if definition.group != group:
+            group = definition.group
+            parts.append(f"\n## {group}\n\n| op | signature | effect | meaning |\n")
             parts.append("|---|---|---|---|\n")
         parts.append(_row(definition))
     return "".join(parts)

@@ -1,44 +1,35 @@
 """The op table: the single source for the tracer, the verifier, the interpreter and the docs.
 
-An op has operand types, result types, effects, a sentence of documentation and, if it computes
-values from values alone, its meaning as a NumPy function over all lanes. Each target has one rule
-for each op; a test compares the two tables.
+A row says of an op everything that is not a target's: operand and result types, traits, a sentence
+of documentation and, if it computes values from values alone, its meaning as a NumPy function over
+all lanes. Whoever treats ops asks the row and keeps no list of names; each target has one rule for
+each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as an example.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.semantics import (
-    NUMPY_TYPES,
-    Array,
-    add_carry,
-    count_leading_zeros,
-    count_trailing_zeros,
-    divide,
-    fused_multiply_add,
-    maximum,
-    minimum,
-    multiply_add_52_high,
-    multiply_add_52_low,
-    multiply_high,
-    multiply_high_add,
-    multiply_low_add,
-    multiply_wide,
-    remainder,
-    shift_amount,
-    subtract_borrow,
-)
-from quod.kernel.types import Type
+from quod.kernel import semantics, types
+from quod.kernel.machine import Capability
+from quod.kernel.semantics import NUMPY_TYPES, Array
+from quod.kernel.types import Space, Type
 
-__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "Effect", "OpDefinition"]
+__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind", "OpDefinition"]
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
+AccessKind = Literal["load", "store", "atomic", "copy"]
+Varies = Literal["operands", "always", "never", "memory"]
+Cost = Literal[
+    "free", "product", "high product", "additions", "other", "barriers", "shuffles", "atomics",
+    "memory", "control",
+]  # fmt: skip
 
 Evaluate = Callable[..., "Array | tuple[Array, ...]"]
 
@@ -48,8 +39,8 @@ class OpDefinition:
     """One row of the op table.
 
     `operands` and `results` are type names; a name in `variables` stands for any one of the types
-    that it lists, the same one throughout the row. `evaluate` takes an array an operand. The types
-    of a `special` op depend on its attributes or regions too.
+    that it lists, the same one throughout the row. The signature is the type rule unless
+    `type_rule` names a function of `op_types`: then the types depend on attributes or regions too.
     """
 
     name: str
@@ -57,9 +48,59 @@ class OpDefinition:
     results: tuple[str, ...]
     doc: str
     variables: dict[str, tuple[Type, ...]]
-    effect: Effect = "none"
     evaluate: Evaluate | None = None
-    special: bool = False
+    """The meaning: takes an array an operand."""
+    group: str = ""
+    """The section of docs/kernel-ops.md."""
+    effect: Effect = "none"
+    cost: Cost = "other"
+    """What it counts as in the instruction mix; a high product needs the upper half of one."""
+    type_rule: str = ""
+    step: str = ""
+    """The interpreter's function for an op that does not compute, if it has another name."""
+    evaluate_as: Callable[[Array, Type], Array] | None = None
+    """The meaning where the type of the result counts: takes an array and that type."""
+    evaluate_in_range: Evaluate | None = None
+    """The meaning of a shift by less than the width."""
+    update: Evaluate | None = None
+    """What an atomic op leaves in memory: takes what it found and the other operands."""
+    commutative: bool = False
+    """Whether its two operands may change places."""
+    identity: int | None = None
+    """The integer, modulo the width, that as second operand gives the first; -1 is all ones."""
+    absorber: int | None = None
+    """The integer, modulo the width, that as second operand is the result."""
+    factors: tuple[int, int] | None = None
+    """The operands that it multiplies."""
+    lanes: str = ""
+    """The rule of `analysis.lane_rules` for an op that computes, if it has one."""
+    together: bool = False
+    """Whether it stands only where every instance of the workgroup comes."""
+    capability: Capability | None = None
+    """What a machine needs for it."""
+    access: AccessKind | None = None
+    """What it does to memory through its pointers."""
+    declares: Space | None = None
+    """The memory that it declares an array in."""
+    varies: Varies = "operands"
+    """When its results differ between instances: where operands do, or as memory does, ..."""
+    varies_in_subgroup: tuple[int, ...] | None = None
+    """In one subgroup: the operands alone that make its result vary, if not all."""
+    reread: bool = False
+    """Whether its result is cheaper to make again than to keep in a register."""
+    regions: int = 0
+    repeats: bool = False
+    """Whether its regions are a loop's."""
+    deciding: int = 0
+    """Operands, the first ones, that say which way instances go; if 0, what region 1 yields."""
+    bare: str = ""
+    """The attribute that stands alone after the name in the text form."""
+    derived: tuple[str, ...] = ()
+    """Attributes that the results tell too, which the text form leaves out."""
+    between: str = ""
+    """The word of the text form before the second region."""
+    kept_for: str = ""
+    """Why it stays although no kernel of this library uses it."""
 
     @property
     def pure(self) -> bool:
@@ -70,6 +111,26 @@ class OpDefinition:
     def removable(self) -> bool:
         """Whether the op may be removed when none of its results is used."""
         return self.effect in ("none", "carry", "read", "subgroup")
+
+    @property
+    def special(self) -> bool:
+        """Whether its types depend on attributes or regions: `infer` is not for it."""
+        return bool(self.type_rule)
+
+    @property
+    def pointers(self) -> tuple[int, ...]:
+        """The operands that are pointers; the index into each, if any, is the next operand."""
+        return tuple(at for at, name in enumerate(self.operands) if name.startswith("ptr<"))
+
+    @property
+    def derives_pointer(self) -> bool:
+        """Whether its result is its pointer with another address or type."""
+        return bool(self.results) and self.results[0].startswith("ptr<") and bool(self.pointers)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the regions end if what is in them does: the rounds are known before."""
+        return self.regions > 0 and self.deciding > 0
 
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Result types for the given operand types; TypeError says which operand is wrong."""
@@ -110,284 +171,328 @@ OPS: dict[str, OpDefinition] = {}
 
 _inferred: dict[tuple[str, tuple[Type, ...]], list[Type]] = {}
 
-ATOMICS = (
-    "atomic_add", "atomic_max", "atomic_min", "atomic_or", "atomic_exchange",
-    "atomic_compare_exchange",
-)  # fmt: skip
-"""The ops that read and change one place of memory at once."""
-
-SUBGROUP = ("shuffle", "ballot")
-"""The ops that need the feature ``subgroup``."""
-
-TOGETHER = ("barrier", "uniform", *SUBGROUP)
-"""The ops that stand only where every instance of the workgroup comes."""
+# Names of types, one of which may hold a comma and a space.
+_NAMES = re.compile(r"ptr<[^>]*>|\S+")
 
 
 def _define(
-    name: str,
-    signature: str,
-    doc: str,
-    evaluate: Evaluate | None = None,
-    *,
-    effect: Effect = "none",
-    special: bool = False,
-    **variables: tuple[Type, ...],
+    group: str, name: str, signature: str, doc: str, evaluate: Evaluate | None = None, **traits: Any
 ) -> None:
+    """Adds a row; traits of one capital letter are the types of a variable."""
     operands, _, results = signature.partition("->")
+    variables = {key: traits.pop(key) for key in [*traits] if len(key) == 1}
     OPS[name] = OpDefinition(
-        name, tuple(operands.split()), tuple(results.split()), doc, variables, effect, evaluate,
-        special,
+        name, tuple(_NAMES.findall(operands)), tuple(_NAMES.findall(results)), doc, variables,
+        evaluate, group, **traits,
     )  # fmt: skip
 
 
-_I, _N, _U = types.INTEGERS, types.NUMBERS, types.UNSIGNED
-_S = types.SCALARS
+_I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
 _E = (*types.SCALARS, *types.STORAGE)
 
-_define("add", "T T -> T", "Sum; integers wrap.", lambda a, b: a + b, T=_N)
-_define("sub", "T T -> T", "Difference; integers wrap.", lambda a, b: a - b, T=_N)
-_define("mul", "T T -> T", "Product; integers keep the low half.", lambda a, b: a * b, T=_N)
-_define(
-    "div", "T T -> T", "Quotient; unsigned division by zero gives all ones.", divide,
-    T=(*_U, *types.FLOATS),
+_row = partial(_define, "Arithmetic")
+_row(
+    "add", "T T -> T", "Sum; integers wrap.", np.add, T=_N,
+    cost="additions", commutative=True, identity=0, lanes="sum",
 )  # fmt: skip
-_define("rem", "T T -> T", "Remainder; by zero it gives the first operand.", remainder, T=_U)
-_define(
+_row(
+    "sub", "T T -> T", "Difference; integers wrap.", np.subtract, T=_N,
+    cost="additions", identity=0, lanes="difference",
+)  # fmt: skip
+_row(
+    "mul", "T T -> T", "Product; integers keep the low half.", np.multiply, T=_N,
+    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
+)  # fmt: skip
+_row(
+    "div", "T T -> T", "Quotient; unsigned division by zero gives all ones.", semantics.divide,
+    T=(*_U, *types.FLOATS), identity=1, lanes="quotient",
+)  # fmt: skip
+_row(
+    "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder,
+    T=_U, identity=0, lanes="remainder",
+)  # fmt: skip
+_row(
     "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
-    minimum, T=_N,
+    semantics.minimum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
-_define(
+_row(
     "max", "T T -> T", "The larger operand; of floats NaN if one is, and -0 is below +0.",
-    maximum, T=_N,
+    semantics.maximum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
-_define("neg", "T -> T", "Negation; integers wrap.", lambda a: -a, T=(*types.FLOATS, *_I))
-_define("fma", "T T T -> T", "a * b + c, rounded once.", fused_multiply_add, T=types.FLOATS)
-_define("sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS)
-_define("and", "T T -> T", "Bitwise and.", lambda a, b: a & b, T=_IB)
-_define("or", "T T -> T", "Bitwise or.", lambda a, b: a | b, T=_IB)
-_define("xor", "T T -> T", "Bitwise exclusive or.", lambda a, b: a ^ b, T=_IB)
-_define("not", "T -> T", "Bitwise complement.", lambda a: ~a, T=_IB)
-_define(
-    "shl", "T T -> T", "Shift left; the amount counts modulo the width.",
-    lambda a, n: a << shift_amount(a, n), T=_I,
+_row(
+    "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
+    lanes="negation",
 )  # fmt: skip
-_define(
-    "shr", "T T -> T", "Shift right, arithmetic if signed; the amount counts modulo the width.",
-    lambda a, n: a >> shift_amount(a, n), T=_I,
-)  # fmt: skip
-_define("mul_hi", "T T -> T", "High half of the full product.", multiply_high, T=_U)
-_define(
-    "mul_wide", "u32 u32 -> u64", "Full 64-bit product of two 32-bit integers.",
-    multiply_wide,
-)  # fmt: skip
-_define(
-    "madd52_lo", "u64 u64 u64 -> u64",
-    "c + (low 52 bits of the product of the low 52 bits of a and b); operands c, a, b.",
-    multiply_add_52_low,
-)  # fmt: skip
-_define(
-    "madd52_hi", "u64 u64 u64 -> u64",
-    "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
-    multiply_add_52_high,
-)  # fmt: skip
-_define("eq", "T T -> bool", "a equals b.", lambda a, b: a == b, T=_S)
-_define("ne", "T T -> bool", "a differs from b.", lambda a, b: a != b, T=_S)
-_define("lt", "T T -> bool", "a is less than b.", lambda a, b: a < b, T=_N)
-_define("le", "T T -> bool", "a is at most b.", lambda a, b: a <= b, T=_N)
-_define(
-    "select", "bool T T -> T", "The second operand where the first is true, else the third.",
-    lambda c, a, b: np.where(c, a, b), T=_S,
-)  # fmt: skip
-_define("clz", "T -> T", "Count of leading zero bits.", count_leading_zeros, T=_U)
-_define("ctz", "T -> T", "Count of trailing zero bits.", count_trailing_zeros, T=_U)
-_define(
-    "popcount", "T -> T", "Count of one bits.",
-    lambda a: np.bitwise_count(a).astype(a.dtype), T=_U,
-)  # fmt: skip
-_define(
-    "add_cc", "T T -> T cc", "Sum and carry out.",
-    add_carry, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "addc_cc", "T T cc -> T cc", "Sum with carry in, and carry out.", add_carry,
-    effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "addc", "T T cc -> T", "Sum with carry in.",
-    lambda a, b, c: add_carry(a, b, c)[0], effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "sub_cc", "T T -> T cc", "Difference and borrow out.",
-    subtract_borrow, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "subc_cc", "T T cc -> T cc", "Difference with borrow in, and borrow out.",
-    subtract_borrow, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "subc", "T T cc -> T", "Difference with borrow in.",
-    lambda a, b, c: subtract_borrow(a, b, c)[0], effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "mad_lo_cc", "T T T -> T cc", "Low half of a * b, plus c, and carry out.",
-    multiply_low_add, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "madc_lo_cc", "T T T cc -> T cc", "Low half of a * b, plus c, with carry in and out.",
-    multiply_low_add, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "mad_hi_cc", "T T T -> T cc", "High half of a * b, plus c, and carry out.",
-    multiply_high_add, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "madc_hi_cc", "T T T cc -> T cc", "High half of a * b, plus c, with carry in and out.",
-    multiply_high_add, effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "madc_hi", "T T T cc -> T", "High half of a * b, plus c, with carry in.",
-    lambda a, b, c, carry: multiply_high_add(a, b, c, carry)[0], effect="carry", T=_U,
-)  # fmt: skip
-_define(
-    "local_id", "-> u32", "Index of this instance in its workgroup.",
-)  # fmt: skip
-_define("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
-_define("num_workgroups", "-> u32", "Workgroups in the grid.")
-_define("barrier", "->", "Waits for all instances of the workgroup.", effect="barrier")
-_define(
-    "uniform", "T -> T",
-    "The same value, which every instance of the workgroup has: branches and loops on it are "
-    "uniform.",
-    effect="subgroup", T=_S,
-)  # fmt: skip
-_define(
-    "shuffle", "T u32 -> T",
-    "The first operand's value in the instance of the same subgroup whose index in it the second "
-    "gives, modulo the subgroup's size.",
-    effect="subgroup", T=_N,
-)  # fmt: skip
-_define(
-    "ballot", "bool -> u32",
-    "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
-    effect="subgroup",
+_row("fma", "T T T -> T", "a * b + c, rounded once.", semantics.fused_multiply_add, T=types.FLOATS)
+_row(
+    "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS,
+    kept_for="kernels of others that compute in floats",
 )  # fmt: skip
 
-# Ops whose types depend on attributes or regions: the verifier treats each by name. The variables
-# of their signatures are for readers; `infer` is not for them.
-_define("const", "-> T", "The constant `value`.", special=True, T=_S)
-_define(
+_row = partial(_define, "Bits")
+_row(
+    "and", "T T -> T", "Bitwise and.", np.bitwise_and, T=_IB,
+    commutative=True, identity=-1, absorber=0, lanes="conjunction",
+)  # fmt: skip
+_row(
+    "or", "T T -> T", "Bitwise or.", np.bitwise_or, T=_IB,
+    commutative=True, identity=0, absorber=-1, lanes="below base",
+)  # fmt: skip
+_row(
+    "xor", "T T -> T", "Bitwise exclusive or.", np.bitwise_xor, T=_IB,
+    commutative=True, identity=0, lanes="below base",
+)  # fmt: skip
+_row("not", "T -> T", "Bitwise complement.", np.invert, T=_IB)
+_row(
+    "shl", "T T -> T", "Shift left; the amount counts modulo the width.",
+    lambda a, n: a << semantics.shift_amount(a, n), T=_I,
+    evaluate_in_range=np.left_shift, identity=0, lanes="left",
+)  # fmt: skip
+_row(
+    "shr", "T T -> T", "Shift right, arithmetic if signed; the amount counts modulo the width.",
+    lambda a, n: a >> semantics.shift_amount(a, n), T=_I,
+    evaluate_in_range=np.right_shift, identity=0, lanes="right",
+)  # fmt: skip
+
+_row = partial(_define, "Wide products")
+_row(
+    "mul_hi", "T T -> T", "High half of the full product.", semantics.multiply_high, T=_U,
+    cost="high product", factors=(0, 1), commutative=True, absorber=0,
+)  # fmt: skip
+_row(
+    "mul_wide", "u32 u32 -> u64", "Full 64-bit product of two 32-bit integers.",
+    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lanes="product",
+)  # fmt: skip
+_row(
+    "madd52_lo", "u64 u64 u64 -> u64",
+    "c + (low 52 bits of the product of the low 52 bits of a and b); operands c, a, b.",
+    semantics.multiply_add_52_low, cost="high product", factors=(1, 2),
+)  # fmt: skip
+_row(
+    "madd52_hi", "u64 u64 u64 -> u64",
+    "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
+    semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
+)  # fmt: skip
+
+_row = partial(_define, "Comparison and choice", lanes="comparison")
+_row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)
+_row("ne", "T T -> bool", "a differs from b.", np.not_equal, T=_S, commutative=True)
+_row("lt", "T T -> bool", "a is less than b.", np.less, T=_N)
+_row("le", "T T -> bool", "a is at most b.", np.less_equal, T=_N)
+_row(
+    "select", "bool T T -> T", "The second operand where the first is true, else the third.",
+    np.where, T=_S, lanes="choice",
+)  # fmt: skip
+
+_row = partial(_define, "Counting bits", T=_U)
+_row(
+    "clz", "T -> T", "Count of leading zero bits.", semantics.count_leading_zeros,
+    kept_for="kernels of others; ctz and popcount are its siblings",
+)  # fmt: skip
+_row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros)
+_row("popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype))
+
+_row = partial(_define, "Carry chains", effect="carry", cost="additions", T=_U)
+_row("add_cc", "T T -> T cc", "Sum and carry out.", semantics.add_carry)
+_row("addc_cc", "T T cc -> T cc", "Sum with carry in, and carry out.", semantics.add_carry)
+_row("addc", "T T cc -> T", "Sum with carry in.", lambda a, b, c: semantics.add_carry(a, b, c)[0])
+_row("sub_cc", "T T -> T cc", "Difference and borrow out.", semantics.subtract_borrow)
+_row(
+    "subc_cc", "T T cc -> T cc", "Difference with borrow in, and borrow out.",
+    semantics.subtract_borrow,
+)  # fmt: skip
+_row(
+    "subc", "T T cc -> T", "Difference with borrow in.",
+    lambda a, b, c: semantics.subtract_borrow(a, b, c)[0],
+)  # fmt: skip
+_row = partial(_row, cost="product", factors=(0, 1))
+_row(
+    "mad_lo_cc", "T T T -> T cc", "Low half of a * b, plus c, and carry out.",
+    semantics.multiply_low_add,
+)  # fmt: skip
+_row(
+    "madc_lo_cc", "T T T cc -> T cc", "Low half of a * b, plus c, with carry in and out.",
+    semantics.multiply_low_add,
+)  # fmt: skip
+_row = partial(_row, cost="high product")
+_row(
+    "mad_hi_cc", "T T T -> T cc", "High half of a * b, plus c, and carry out.",
+    semantics.multiply_high_add, kept_for="chains that begin with a high half; the family is whole",
+)  # fmt: skip
+_row(
+    "madc_hi_cc", "T T T cc -> T cc", "High half of a * b, plus c, with carry in and out.",
+    semantics.multiply_high_add,
+)  # fmt: skip
+_row(
+    "madc_hi", "T T T cc -> T", "High half of a * b, plus c, with carry in.",
+    lambda a, b, c, carry: semantics.multiply_high_add(a, b, c, carry)[0],
+)  # fmt: skip
+
+_row = partial(
+    _define, "Where an instance is, barriers and subgroups",
+    cost="free", step="identity", reread=True,
+)  # fmt: skip
+_row("local_id", "-> u32", "Index of this instance in its workgroup.", varies="always")
+_row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
+_row("num_workgroups", "-> u32", "Workgroups in the grid.")
+_row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
+_row(
+    "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
+)  # fmt: skip
+_row(
+    "uniform", "T -> T",
+    "The same value, which every instance of the workgroup has: branches and loops on it are "
+    "uniform.", effect="subgroup", cost="free", varies="never", T=_S,
+)  # fmt: skip
+_row = partial(_row, effect="subgroup", cost="shuffles", capability=Capability.SUBGROUPS)
+_row(
+    "shuffle", "T u32 -> T",
+    "The first operand's value in the instance of the same subgroup whose index in it the second "
+    "gives, modulo the subgroup's size.", varies_in_subgroup=(1,), T=_N,
+)  # fmt: skip
+_row(
+    "ballot", "bool -> u32",
+    "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
+    varies_in_subgroup=(),
+)  # fmt: skip
+
+_row = partial(_define, "Constants and conversions")
+_row(
+    "const", "-> T", "The constant `value`.", type_rule="constant", cost="free", reread=True,
+    bare="value", T=_S,
+)  # fmt: skip
+_row(
     "convert", "S -> T",
     "A number as another type. Integer to integer: the low bits, extended by the sign of the "
     "source. To float: to nearest even. Float to integer: toward zero, the nearest end of the "
     "range if out of it, 0 for NaN. To bool: whether it differs from 0.",
-    special=True, S=_S, T=_S,
+    type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
+    S=_S, T=_S,
 )  # fmt: skip
-_define(
+_row(
     "bitcast", "S -> T", "The same bits as another type of the same width.",
-    special=True, S=_N, T=_N,
+    type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
+    derived=("type",), S=_N, T=_N,
 )  # fmt: skip
-_define(
+
+_row = partial(_define, "Memory")
+_row(
     "pointer_cast", "ptr<S> -> ptr<T>",
     "The same address with another element type. Each access must be aligned to its element.",
-    special=True, S=_E, T=_E,
+    type_rule="pointer_cast", cost="free", derived=("type",), S=_E, T=_E,
 )  # fmt: skip
-_define(
+_row(
     "pointer_add", "ptr<T> I -> ptr<T>", "The address `index` elements after a pointer.",
-    special=True, T=_E, I=_U,
+    type_rule="pointer_add", T=_E, I=_U,
 )  # fmt: skip
-_define(
+_row(
     "load", "ptr<T> I -> T...",
     "`count` consecutive elements from pointer[index] on; u8 and u16 give u32.",
-    effect="read", special=True, T=_E, I=_U,
+    effect="read", access="load", varies="memory", cost="memory", type_rule="load",
+    derived=("count",), T=_E, I=_U,
 )  # fmt: skip
-_define(
+_row(
     "store", "ptr<T> I T... ->",
     "Stores values at pointer[index] and the places after it; u8 and u16 keep the low bits.",
-    effect="write", special=True, T=_E, I=_U,
+    effect="write", access="store", cost="memory", type_rule="store", T=_E, I=_U,
 )  # fmt: skip
-_define(
+
+_row = partial(
+    _define, "Memory", effect="write", access="atomic", varies="always", cost="atomics",
+    type_rule="atomic", step="atomic", T=_U, I=_U,
+)  # fmt: skip
+_row(
     "atomic_add", "ptr<T> I T -> T", "Adds to pointer[index] atomically; gives the value before.",
-    effect="write", special=True, T=_U, I=_U,
+    update=np.add,
 )  # fmt: skip
-_define(
+_row(
     "atomic_max", "ptr<T> I T -> T",
     "Makes pointer[index] the larger of it and the value, atomically; gives the value before.",
-    effect="write", special=True, T=_U, I=_U,
+    update=np.maximum,
 )  # fmt: skip
-_define(
+_row(
     "atomic_min", "ptr<T> I T -> T",
     "Makes pointer[index] the smaller of it and the value, atomically; gives the value before.",
-    effect="write", special=True, T=_U, I=_U,
+    update=np.minimum,
 )  # fmt: skip
-_define(
+_row(
     "atomic_or", "ptr<T> I T -> T",
-    "Sets bits of pointer[index] atomically; gives the value before.",
-    effect="write", special=True, T=_U, I=_U,
+    "Sets bits of pointer[index] atomically; gives the value before.", update=np.bitwise_or,
 )  # fmt: skip
-_define(
+_row(
     "atomic_exchange", "ptr<T> I T -> T",
-    "Replaces pointer[index] atomically; gives the value before.",
-    effect="write", special=True, T=_U, I=_U,
+    "Replaces pointer[index] atomically; gives the value before.", update=lambda old, value: value,
 )  # fmt: skip
-_define(
+_row(
     "atomic_compare_exchange", "ptr<T> I T T -> T",
     "Where pointer[index] is the third operand, replaces it by the fourth, atomically; gives the "
-    "value before.",
-    effect="write", special=True, T=_U, I=_U,
+    "value before.", update=lambda old, expected, value: np.where(old == expected, value, old),
 )  # fmt: skip
-_define(
+
+_row = partial(_define, "Memory", effect="write")
+_row(
     "fence", "->",
     "What this instance loaded and stored before comes, for the whole device, before what it loads "
-    "and stores after.",
-    effect="write",
+    "and stores after.", step="nothing",
 )  # fmt: skip
-_define(
+_row(
     "copy_async", "ptr<T, shared> I ptr<T, global> I ->",
     "Begins to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
     "addresses are multiples of that number of bytes. What arrives is there for this instance once "
     "it has waited, and for others after a barrier behind that.",
-    effect="write", special=True, T=_E, I=_U,
+    access="copy", cost="memory", type_rule="copy_async", T=_E, I=_U,
 )  # fmt: skip
-_define(
+_row(
     "copy_async_commit", "->",
-    "Makes one group of the copies that this instance began since the last group.", effect="write",
+    "Makes one group of the copies that this instance began since the last group.",
 )  # fmt: skip
-_define(
+_row(
     "copy_async_wait", "->",
     "Waits until all groups of copies of this instance but the last `pending` are done.",
-    effect="write", special=True,
+    type_rule="copy_async_wait",
 )  # fmt: skip
-_define(
+_row(
     "prefetch", "ptr<T> I ->",
     "Hint that `count` elements from pointer[index] on will be loaded soon.",
-    effect="write", special=True, T=_E, I=_U,
+    type_rule="prefetch", step="nothing", cost="free", T=_E, I=_U,
 )  # fmt: skip
-_define(
+_row = partial(
+    _row, type_rule="array", step="declare", cost="free", reread=True, bare="count", T=_E
+)
+_row(
     "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
-    effect="write", special=True, T=_E,
+    declares="shared",
 )  # fmt: skip
-_define(
+_row(
     "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
-    effect="write", special=True, T=_E,
+    declares="private", capability=Capability.PRIVATE_ARRAYS,
 )  # fmt: skip
-_define("call", "... -> ...", "Calls a device function.", effect="control", special=True)
-_define(
+
+_row = partial(_define, "Functions and control flow", effect="control", cost="control")
+_row("call", "... -> ...", "Calls a device function.", type_rule="call", bare="function")
+_row(
     "if", "bool -> ...", "Two regions, one of which runs; each yields the results.",
-    effect="control", special=True,
+    type_rule="branch", step="branch", regions=2, deciding=1, between="else",
 )  # fmt: skip
-_define(
+_row(
     "for", "I I I ... -> ...",
     "Start, stop and step of a counted loop, then its carried values. The step is above zero, and "
     "the index may not pass the end of its type.",
-    effect="control", special=True, I=_I,
+    type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, deciding=3, I=_I,
 )  # fmt: skip
-_define(
+_row(
     "while", "... -> ...",
     "A loop of two regions: the first yields the condition, the second the next carried values.",
-    effect="control", special=True,
+    type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, between="do",
 )  # fmt: skip
-_define(
-    "yield", "... ->", "Ends a region with the values that it gives.",
-    effect="control", special=True,
-)  # fmt: skip
+_row("yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end")
+
+ATOMICS = tuple(name for name, row in OPS.items() if row.access == "atomic")
+"""The ops that read and change one place of memory at once."""
+
+SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capability.SUBGROUPS)
+"""The ops that need subgroups."""
+
+TOGETHER = tuple(name for name, row in OPS.items() if row.together)
+"""The ops that stand only where every instance of the workgroup comes."""

@@ -14,7 +14,6 @@ from quod.kernel.builder import Builder
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.machine import Machine
 from quod.kernel.ops import OPS
-from quod.kernel.text import BARE, BETWEEN
 from quod.kernel.types import Type
 from quod.kernel.value import Value
 
@@ -314,14 +313,14 @@ class _Parser:
         return following.kind == "mark" and following.text == ":"
 
     def _bare_attribute(self, op: Op) -> None:
-        key = BARE.get(op.name)
+        key = op.definition.bare
         if key == "function":
             token = self._next
             name = self._global_name()
             if name not in self._functions:
                 raise self._error(f"there is no function {name} above", token)
             op.attributes[key] = self._functions[name]
-        elif key is not None:
+        elif key:
             value = self._literal()
             if op.results and op.results[0].type.kind == "float" and type(value) is int:
                 value = float(value)
@@ -334,9 +333,9 @@ class _Parser:
 
     @staticmethod
     def _derived_attributes(op: Op) -> None:
-        if op.name in ("convert", "bitcast", "pointer_cast") and op.results:
+        if "type" in op.definition.derived and op.results:
             op.attributes["type"] = op.results[0].type
-        if op.name == "load":
+        if "count" in op.definition.derived:
             op.attributes["count"] = len(op.results)
 
     def _regions(self, name: str) -> tuple[Block, ...]:
@@ -347,6 +346,7 @@ class _Parser:
             if self._accept("("):
                 arguments = [value for _, value in self._list(")", self._typed)]
             regions.append(self._block(tuple(arguments)))
-            if name not in BETWEEN or not self._accept(BETWEEN[name]):
+            word = OPS[name].between
+            if not word or not self._accept(word):
                 break
         return tuple(regions)

@@ -33,7 +33,7 @@ def only_computes(op: Op) -> bool:
     if op.name == "call":
         function: Function = op.attributes["function"]
         return all(only_computes(inner) for inner in function.block.ops)
-    if op.name in ("if", "for"):
+    if op.definition.ends:
         return all(only_computes(inner) for region in op.regions for inner in region.ops)
     return op.name == "yield" or op.definition.effect in ("none", "carry")
 
@@ -63,7 +63,7 @@ class _Sweep:
         block.ops[:] = kept
 
     def _removable(self, op: Op) -> bool:
-        if op.name in ("if", "for"):
+        if op.definition.ends:
             return all(map(self.without_effect, op.regions))
         if op.name == "call":
             function: Function = op.attributes["function"]

@@ -28,17 +28,6 @@ import json
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.value import Value
 
-_DERIVED = {
-    "convert": {"type"}, "bitcast": {"type"}, "pointer_cast": {"type"}, "load": {"count"},
-}  # fmt: skip
-"""Attributes that the results tell too."""
-
-BARE = {"const": "value", "shared": "count", "private": "count", "call": "function"}
-"""The attribute that stands alone after the op's name."""
-
-BETWEEN = {"if": "else", "while": "do"}
-"""The word before the second region of an op."""
-
 
 def to_text(kernel: Kernel, *, locations: bool = False) -> str:
     """The text of a kernel and the functions that it calls; with `locations`, of Python lines."""
@@ -130,7 +119,7 @@ class _Body:
             line = indent + self._statement(op)
             for number, region in enumerate(op.regions):
                 if number:
-                    line = f"{indent}}} {BETWEEN[op.name]}"
+                    line = f"{indent}}} {op.definition.between}"
                 if region.arguments:
                     line += " " + self.arguments(region)
                 self._lines.append(line + " {")
@@ -140,9 +129,9 @@ class _Body:
 
     def _statement(self, op: Op) -> str:
         words = [op.name]
-        derived = _DERIVED.get(op.name, ())
-        attributes = {key: value for key, value in op.attributes.items() if key not in derived}
-        bare = attributes.pop(BARE.get(op.name, ""), None)
+        row = op.definition
+        attributes = {key: it for key, it in op.attributes.items() if key not in row.derived}
+        bare = attributes.pop(row.bare, None)
         if isinstance(bare, Function):
             words.append(f"@{_name(bare.name)}")
         elif bare is not None:

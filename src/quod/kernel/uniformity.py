@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quod.kernel.ir import Block, Function, Op
-from quod.kernel.ops import ATOMICS
+from quod.kernel.ops import OpDefinition
 from quod.kernel.types import is_private
 from quod.kernel.value import Value
 
@@ -53,15 +53,8 @@ class Uniformity:
         return self._inner[key]
 
     def diverges(self, op: Op) -> bool:
-        """Whether the instances of a workgroup may take an `if`, `for` or `while` differently."""
-        match op.name:
-            case "if":
-                return op.operands[0] in self.varying
-            case "for":
-                return self._any(op.operands[:3])
-            case "while":
-                return op.regions[0].yielded[0] in self.varying
-        return False
+        """Whether the instances of a workgroup may go through the regions of an op differently."""
+        return bool(op.regions) and self._any(op.conditions)
 
     def _any(self, values: Iterable[Value]) -> bool:
         return any(value in self.varying for value in values)
@@ -75,50 +68,46 @@ class Uniformity:
         self._mark([value for value, source in pairs if source in self.varying])
 
     def _visit_op(self, op: Op) -> None:
-        match op.name:
-            case "local_id":
+        definition = op.definition
+        if definition.repeats:
+            self._loop(op)
+        elif op.regions:
+            for region in op.regions:
+                self.visit(region)
+                self._mark_where(op.results, region.yielded)
+            if self.diverges(op):
                 self._mark(op.results)
-            case "uniform":
-                pass
-            case "ballot":
-                if not self._one_subgroup:
-                    self._mark_where(op.results, op.operands)
-            case "shuffle":
-                if self._any(op.operands[1:] if self._one_subgroup else op.operands):
-                    self._mark(op.results)
-            case "load":
-                private = is_private(op.operands[0].type)
-                if private or not self._trust_loads or self._any(op.operands):
-                    self._mark(op.results)
-            case "call":
-                inner = self.inside(op)
-                pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
-                self._mark([result for result, given in pairs if given in inner.varying])
-            case "if":
-                for region in op.regions:
-                    self.visit(region)
-                    self._mark_where(op.results, region.yielded)
-                if self.diverges(op):
-                    self._mark(op.results)
-            case "for":
-                (body,) = op.regions
-                if self.diverges(op):
-                    self._mark((*body.arguments, *op.results))
-                self._settle(op.regions, body.arguments[1:], op.operands[3:])
-                self._mark_where(op.results, body.arguments[1:])
-            case "while":
-                head = op.regions[0]
-                self._settle(op.regions, head.arguments, op.operands)
-                if self.diverges(op):
-                    # Instances leave at different times: what they carry out differs.
-                    self._mark((*head.arguments, *op.results))
-                    self._settle(op.regions, head.arguments, op.operands)
-                self._mark_where(op.results, head.arguments)
-            case name if name in ATOMICS:
-                self._mark(op.results)
-            case _:
-                if self._any(op.operands):
-                    self._mark(op.results)
+        elif op.name == "call":
+            inner = self.inside(op)
+            pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
+            self._mark([result for result, given in pairs if given in inner.varying])
+        elif self._varies(op, definition):
+            self._mark(op.results)
+
+    def _varies(self, op: Op, definition: OpDefinition) -> bool:
+        """Whether the results of an op without regions may differ."""
+        if definition.varies == "always":
+            return True
+        if definition.varies == "never":
+            return False
+        if definition.varies == "memory":
+            untrusted = is_private(op.operands[0].type) or not self._trust_loads
+            return untrusted or self._any(op.operands)
+        alone = definition.varies_in_subgroup
+        if self._one_subgroup and alone is not None:
+            return self._any(op.operands[at] for at in alone)
+        return self._any(op.operands)
+
+    def _loop(self, op: Op) -> None:
+        known = self.diverges(op)
+        if known:
+            self._mark((*op.regions[0].arguments, *op.results))
+        self._settle(op.regions, op.carried, op.initial)
+        if not known and self.diverges(op):
+            # Instances leave at different times: what they carry out differs.
+            self._mark((*op.carried, *op.results))
+            self._settle(op.regions, op.carried, op.initial)
+        self._mark_where(op.results, op.carried)
 
     def _settle(
         self, regions: tuple[Block, ...], arguments: tuple[Value, ...], initial: tuple[Value, ...]

@@ -267,6 +267,23 @@ class Op:
     def definition(self) -> OpDefinition:
         return OPS[self.name]
 
+    @property
+    def conditions(self) -> tuple[Value, ...]:
+        """What says which way the instances go through the regions."""
+        count = self.definition.deciding
+        return self.operands[:count] if count else self.regions[0].yielded[:1]
+
+    @property
+    def initial(self) -> tuple[Value, ...]:
+        """What a loop begins to carry."""
+        return self.operands[self.definition.deciding :]
+
+    @property
+    def carried(self) -> tuple[Value, ...]:
+        """What a loop carries, in its first region; the index of a counted loop is not among it."""
+        arguments = self.regions[0].arguments
+        return arguments[len(arguments) - len(self.initial) :]
+
 
 class Block:
     """A region: arguments, then ops, the last of which is a yield once the region is closed."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from quod.kernel import types
+from quod.kernel import op_types, types
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
-from quod.kernel.ops import OPS, SUBGROUP, TOGETHER
+from quod.kernel.ops import OPS
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
-from quod.kernel.verify_types import check_types
 
 MAXIMUM_WORKGROUP_SIZE = 1024
 MAXIMUM_SUBGROUP_SIZE = 32
@@ -95,12 +94,13 @@ class _Scope:
                 raise VerificationFailure(
                     "a yield stands before the end of its region", op.location
                 )
-            if op.name in ("shared", "private") and block is not self._kernel.block:
+            space = op.definition.declares
+            if space is not None and block is not self._kernel.block:
                 raise VerificationFailure(
-                    f"{op.name} memory is declared at the top of a kernel", op.location
+                    f"{space} memory is declared at the top of a kernel", op.location
                 )
             self._check_operands(op)
-            check_types(op)
+            _check_types(op)
             pending = _next_carry(op, pending)
             self._check_regions(op)
             self._define(op.results, added, op.location)
@@ -120,11 +120,29 @@ class _Scope:
         inside: list[Value] = []
         for region in op.regions:
             inside += self._check_block(region, op.location)
-            if op.name != "while":
-                # The second region of a `while` sees the values of the first.
+            if op.definition.deciding:
+                # What is decided by the first region of a loop, its second sees.
                 self._visible.difference_update(inside)
                 inside = []
         self._visible.difference_update(inside)
+
+
+def _check_types(op: Op) -> None:
+    """Operands, results, attributes and regions fit the op."""
+    definition = op.definition
+    if op.regions and not definition.regions:
+        raise VerificationFailure(f"{op.name} has no regions", op.location)
+    if definition.type_rule:
+        getattr(op_types, definition.type_rule)(op)
+        return
+    try:
+        results = definition.infer(op_types.types_of(op.operands))
+    except TypeError as error:
+        raise VerificationFailure(str(error), op.location) from None
+    found = op_types.types_of(op.results)
+    if found != results:
+        given, wanted = op_types.names_of(found), op_types.names_of(results)
+        raise VerificationFailure(f"{op.name} gives {wanted}, not {given}", op.location)
 
 
 def _next_carry(op: Op, pending: Value | None) -> Value | None:
@@ -145,7 +163,7 @@ def _next_carry(op: Op, pending: Value | None) -> Value | None:
     if op.definition.effect == "carry":
         made = [result for result in op.results if result.type is types.cc]
         return made[0] if made else None
-    if op.regions or op.name in ("call", "barrier"):
+    if op.regions or op.definition.effect in ("control", "barrier"):
         return None
     return pending
 
@@ -159,15 +177,12 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
     used = 0
     for op in kernel.block.ops:
-        if (
-            op.name == "private"
-            and machine is not None
-            and not machine.has(Capability.PRIVATE_ARRAYS)
-        ):
+        space, needed = op.definition.declares, op.definition.capability
+        if space and needed and machine is not None and not machine.has(needed):
             raise VerificationFailure(
-                f"kernels for {machine.target} have no private memory", op.location
+                f"kernels for {machine.target} have no {space} memory", op.location
             )
-        if op.name == "shared":
+        if space == "shared":
             pointer = op.results[0].type
             assert isinstance(pointer, PointerType)
             used += pointer.element.bytes * int(op.attributes["count"])
@@ -187,7 +202,8 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
 def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
     """Subgroups are there if they are used, and cut the workgroup evenly."""
     blocks = (kernel.block, *(function.block for function in kernel.functions))
-    first = next((op for block in blocks for op in walk(block) if op.name in SUBGROUP), None)
+    ops = (op for block in blocks for op in walk(block))
+    first = next((op for op in ops if op.definition.capability is Capability.SUBGROUPS), None)
     if first is None:
         return
     size = kernel.subgroup_size
@@ -216,7 +232,7 @@ class _Together:
     def check(self, block: Block, uniformity: Uniformity, divergent: Op | None) -> None:
         """Checks a region that runs under the divergent op, if any."""
         for op in block.ops:
-            if op.name in TOGETHER and divergent is not None:
+            if op.definition.together and divergent is not None:
                 raise VerificationFailure(
                     f"{an(op.name)} that not every instance reaches: it stands under the "
                     f"{divergent.name} of line {divergent.location.line}, whose condition differs "

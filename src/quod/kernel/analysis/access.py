@@ -9,6 +9,7 @@ import numpy as np
 from quod.frozen import frozen
 from quod.kernel.analysis.lanes import WARP, Lanes
 from quod.kernel.ir import Location
+from quod.kernel.ops import AccessKind
 from quod.kernel.semantics import Array
 
 SECTOR = 32
@@ -22,7 +23,7 @@ _WIDEST = 16  # bytes of the widest access of a lane
 class Access:
     """One load, store, atomic or copy: the byte addresses of the lanes and who takes part."""
 
-    verb: Literal["load", "store", "atomic", "copy"]
+    verb: AccessKind
     space: Literal["global", "shared"]
     location: Location
     bytes: int

@@ -8,18 +8,6 @@ from dataclasses import dataclass, field
 
 from quod.kernel import types
 from quod.kernel.ir import Block, Location, Op
-from quod.kernel.ops import ATOMICS
-
-PRODUCTS = frozenset({
-    "mul", "mul_hi", "mul_wide", "mad_lo_cc", "madc_lo_cc", "mad_hi_cc", "madc_hi_cc", "madc_hi",
-    "madd52_lo", "madd52_hi",
-})  # fmt: skip
-_HIGH = frozenset({"mul_hi", "mad_hi_cc", "madc_hi_cc", "madc_hi", "madd52_lo", "madd52_hi"})
-_ADDITIONS = frozenset({"add", "sub", "add_cc", "addc_cc", "addc", "sub_cc", "subc_cc", "subc"})
-_FREE = frozenset({
-    "const", "yield", "local_id", "workgroup_id", "num_workgroups", "pointer_cast", "shared",
-    "private", "bitcast", "uniform", "prefetch",
-})  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -53,15 +41,15 @@ def count_products(ops: Iterable[Op]) -> int:
     """Multiply-adds of the ops of one region; the two halves of a product are one instruction."""
     halves: dict[tuple[int, int], tuple[int, bool]] = {}
     for op in ops:
-        if op.name not in PRODUCTS or not op.results[0].type.is_integer:
+        factors, high_half = op.definition.factors, op.definition.cost == "high product"
+        if factors is None or not op.results[0].type.is_integer:
             continue
-        at = 1 if op.name.startswith("madd52") else 0
-        a, b = op.operands[at : at + 2]
+        a, b = (op.operands[at] for at in factors)
         if op.name == "mul" and _is_shift(a.constant, b.constant):
             continue
         key = (min(id(a), id(b)), max(id(a), id(b)))
         bits, high = halves.get(key, (0, False))
-        halves[key] = (max(bits, a.type.bits), high or op.name in _HIGH)
+        halves[key] = (max(bits, a.type.bits), high or high_half)
     # Two words of 64 bits are four products of 32, of which the low half needs three.
     return sum(1 if bits == 32 else 4 if high else 3 for bits, high in halves.values())
 
@@ -74,18 +62,16 @@ def computing(block: Block) -> Counter[str]:
     """The ops of a region that compute, without those in its regions."""
     counts: Counter[str] = Counter({"multiply-adds": count_products(block.ops)})
     for op in block.ops:
-        name = op.name
-        if name in _FREE or op.regions or name in ("load", "store", "call", "copy_async"):
+        cost = op.definition.cost
+        if cost in ("free", "memory", "control"):
             continue
-        if name in ("barrier", "shuffle", "ballot"):
-            counts["barriers" if name == "barrier" else "shuffles"] += 1
-        elif name in ATOMICS:
-            counts["atomics"] += 1
+        if cost in ("barriers", "shuffles", "atomics"):
+            counts[cost] += 1
         elif op.results and op.results[0].type in types.FLOATS:
             counts["floats"] += 1
-        elif name in PRODUCTS:
+        elif op.definition.factors is not None:
             continue
         else:
             words = max(1, op.results[0].type.bits // 32) if op.results else 1
-            counts["additions" if name in _ADDITIONS else "other"] += words
+            counts[cost] += words
     return counts

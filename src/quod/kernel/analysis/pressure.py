@@ -15,8 +15,6 @@ from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
-_REREAD = frozenset({"const", "local_id", "workgroup_id", "num_workgroups", "shared", "private"})
-
 
 @frozen
 class Pressure:
@@ -28,7 +26,7 @@ class Pressure:
 
 
 def _words(value: Value) -> int:
-    if value.op is not None and value.op.name in _REREAD:
+    if value.op is not None and value.op.definition.reread:
         return 0
     if value.type.kind in ("bool", "carry"):
         return 0
@@ -103,7 +101,7 @@ class _Counter:
         self._note(live, max(0, inner.most - passed), inner.location, inner.live)
 
     def _regions(self, op: Op, live: _Live) -> None:
-        if op.name == "if":
+        if not op.definition.repeats:
             sides = []
             for region in op.regions:
                 side = live.copy()

@@ -176,7 +176,7 @@ def _banks(access: Access) -> Finding | None:
 
 
 def _divergence(found: Divergence) -> Finding:
-    what = {"if": "branch", "for": "loop", "while": "loop"}[found.form]
+    what = found.form
     if found.reason is None:
         text = f"{what} divides {found.warps} of a workgroup's warps, by the index of their lanes"
         return Finding("divergence", found.location, text, False)

@@ -14,10 +14,11 @@ import numpy as np
 
 from quod.frozen import frozen
 from quod.kernel.analysis.access import SECTOR, Access, traffic
-from quod.kernel.analysis.lanes import WARP, Lanes, Reason, combine, known, shared_unknown, varying
+from quod.kernel.analysis.lane_rules import combine
+from quod.kernel.analysis.lanes import WARP, Lanes, Reason, known, shared_unknown, varying
 from quod.kernel.analysis.mix import Mix, computing
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
-from quod.kernel.ops import ATOMICS
+from quod.kernel.ops import AccessKind
 from quod.kernel.semantics import Array
 from quod.kernel.types import PointerType, is_private
 from quod.kernel.value import Value
@@ -30,7 +31,7 @@ _BUFFER_ALIGNMENT = 256
 class Divergence:
     """A branch, or the end of a loop, that lanes of one warp take differently."""
 
-    form: Literal["if", "for", "while"]
+    form: Literal["branch", "loop"]
     location: Location
     reason: Reason | None
     """What it depends on; None where it depends on the lane alone."""
@@ -85,49 +86,32 @@ class _Walker:
         """Follows a region; gives what one instance does in it."""
         mix = Mix(computing(block))
         for op in block.ops:
-            if op.name in ("const", "yield"):
-                continue
-            self._visit(op, active, mix)
+            if op.name != "const":
+                self._visit(op, active, mix)
         return mix
 
     def _visit(self, op: Op, active: Array, mix: Mix) -> None:
-        operands = [self.get(operand) for operand in op.operands]
-        match op.name:
-            case "local_id":
-                self._set(op.results, [known(np.arange(self._size))])
-            case "workgroup_id" | "num_workgroups":
-                self._set(op.results, [shared_unknown(self._size)])
-            case "shared" | "private":
-                self._set(op.results, [shared_unknown(self._size, 1 << 30)])
-            case "pointer_cast":
-                self._set(op.results, operands)
-            case "pointer_add":
-                self._set(op.results, [self._address(op, op.operands[0], op.operands[1])])
-            case "load":
-                self._load(op, active, mix)
-            case "store":
-                self._touch("store", op, op.operands[:2], len(op.operands) - 2, active, mix)
-            case "copy_async":
-                count = int(op.attributes["count"])
-                self._touch("copy", op, op.operands[2:4], count, active, mix)
-                self._touch("copy", op, op.operands[:2], count, active, mix)
-            case name if name in ATOMICS:
-                self._touch("atomic", op, op.operands[:2], 1, active, mix)
-                self._set(op.results, [varying("data", op.location)])
-            case "shuffle":
-                self._set(op.results, [varying("other lane", op.location)])
-            case "ballot" | "uniform":
-                self._set(op.results, [shared_unknown(self._size)])
-            case "call":
-                self._call(op, operands, active, mix)
-            case "if":
-                self._if(op, active, mix)
-            case "for":
-                self._for(op, active, mix)
-            case "while":
-                self._while(op, active, mix)
-            case _:
-                self._compute(op, operands)
+        row, operands = op.definition, [self.get(operand) for operand in op.operands]
+        within = row.varies_in_subgroup
+        if op.regions:
+            self._control(op, active, mix)
+        elif op.name == "call":
+            self._call(op, operands, active, mix)
+        elif row.access is not None:
+            self._access(row.access, op, active, mix)
+        elif row.declares is not None:
+            self._set(op.results, [shared_unknown(self._size, 1 << 30)])
+        elif row.derives_pointer:
+            self._derive(op)
+        elif row.varies == "always":
+            # Without operands: the index of the lane.
+            self._set(op.results, [known(np.arange(self._size))])
+        elif row.varies == "never" or within == ():
+            self._set(op.results, [shared_unknown(self._size)])
+        elif within is not None:
+            self._set(op.results, [varying("other lane", op.location)])
+        else:
+            self._compute(op, operands)
 
     def _compute(self, op: Op, operands: list[Lanes]) -> None:
         if not op.results:
@@ -141,11 +125,26 @@ class _Walker:
 
     # --- memory
 
+    def _derive(self, op: Op) -> None:
+        pointer, *index = op.operands
+        self._values[op.results[0]] = (
+            self._address(op, pointer, index[0]) if index else self.get(pointer)
+        )
+
     def _address(self, op: Op, pointer: Value, index: Value) -> Lanes:
         assert isinstance(pointer.type, PointerType)
         size = known(np.full(self._size, pointer.type.element.bytes))
         product, total = _fake("mul", op, index), _fake("add", op, index)
         return combine(total, [self.get(pointer), combine(product, [self.get(index), size])])
+
+    def _access(self, kind: AccessKind, op: Op, active: Array, mix: Mix) -> None:
+        if kind == "load":
+            self._load(op, active, mix)
+            return
+        count = 1 if kind == "atomic" else int(op.attributes.get("count", len(op.operands) - 2))
+        for at in reversed(op.definition.pointers):
+            self._touch(kind, op, op.operands[at : at + 2], count, active, mix)
+        self._set(op.results, [varying("data", op.location)] * len(op.results))
 
     def _load(self, op: Op, active: Array, mix: Mix) -> None:
         address = self._touch("load", op, op.operands, len(op.results), active, mix)
@@ -157,7 +156,7 @@ class _Walker:
             )
 
     def _touch(
-        self, verb: Literal["load", "store", "atomic", "copy"], op: Op,
+        self, verb: AccessKind, op: Op,
         place: Sequence[Value], count: int, active: Array, mix: Mix,
     ) -> Lanes:  # fmt: skip
         pointer, index = place
@@ -187,7 +186,7 @@ class _Walker:
         if key not in self._reaching:
             self._reaching[key] = any(
                 op.regions
-                or op.name in ("load", "store", "copy_async", *ATOMICS)
+                or op.definition.access
                 or (op.name == "call" and self._reaches(op.attributes["function"]))
                 for op in walk(function.block)
             )
@@ -228,7 +227,7 @@ class _Walker:
         )
 
     def _note(
-        self, form: Literal["if", "for", "while"], op: Op, condition: Lanes, active: Array
+        self, form: Literal["branch", "loop"], op: Op, condition: Lanes, active: Array
     ) -> None:
         if self._settling or condition.uniform_in_warps:
             return
@@ -241,9 +240,17 @@ class _Walker:
         found = Divergence(form, op.location, condition.reason, warps)
         self.findings.divergences.append(found)
 
+    def _control(self, op: Op, active: Array, mix: Mix) -> None:
+        if not op.definition.repeats:
+            self._if(op, active, mix)
+        elif op.definition.deciding:
+            self._for(op, active, mix)
+        else:
+            self._while(op, active, mix)
+
     def _if(self, op: Op, active: Array, mix: Mix) -> None:
         condition = self.get(op.operands[0])
-        self._note("if", op, condition, active)
+        self._note("branch", op, condition, active)
         masks = [active, active]
         if condition.known:
             assert condition.offsets is not None
@@ -298,7 +305,7 @@ class _Walker:
         index, *carried = body.arguments
         self._values[index] = _index(start, step, op)
         self._carried(carried, [self.get(value) for value in op.operands[3:]], op)
-        self._note("for", op, self._length(start, stop, step, op), active)
+        self._note("loop", op, self._length(start, stop, step, op), active)
         inner = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
@@ -324,7 +331,7 @@ class _Walker:
         head, body = op.regions
         self._carried(head.arguments, [self.get(value) for value in op.operands], op)
         inner = self.visit(head, active)
-        self._note("while", op, self.get(head.yielded[0]), active)
+        self._note("loop", op, self.get(head.yielded[0]), active)
         inner.include(self.visit(body, active))
         mix.loops.append((op.location, inner))
         self._leave(op, head.arguments)

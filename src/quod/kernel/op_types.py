@@ -1,40 +1,24 @@
-"""The type rules of the ops that the op table alone cannot state."""
+"""The type rules of the ops that a signature cannot state, by the names in `type_rule` of the rows.
+
+Each raises VerificationFailure if operands, results, attributes or regions do not fit the op.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Op
-from quod.kernel.ops import ATOMICS
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
 
-def check_types(op: Op) -> None:
-    """Raises VerificationFailure if operands, results, attributes or regions do not fit the op."""
-    definition = op.definition
-    if op.regions and op.name not in ("if", "for", "while"):
-        raise VerificationFailure(f"{op.name} has no regions", op.location)
-    if definition.special:
-        _RULES[op.name](op)
-        return
-    try:
-        results = definition.infer(_types(op.operands))
-    except TypeError as error:
-        raise VerificationFailure(str(error), op.location) from None
-    if _types(op.results) != results:
-        raise VerificationFailure(
-            f"{op.name} gives {_names(results)}, not {_names(_types(op.results))}", op.location
-        )
-
-
-def _types(values: Sequence[Value]) -> list[Type]:
+def types_of(values: Sequence[Value]) -> list[Type]:
     return [value.type for value in values]
 
 
-def _names(kinds: Sequence[Type]) -> str:
+def names_of(kinds: Sequence[Type]) -> str:
     return "(" + ", ".join(kind.name for kind in kinds) + ")"
 
 
@@ -51,7 +35,7 @@ def _counts(op: Op, operands: int, results: int) -> None:
             raise _fail(op, f"{op.name} has {wanted} {what}, not {found}")
 
 
-def _const(op: Op) -> None:
+def constant(op: Op) -> None:
     _counts(op, 0, 1)
     type_, value = op.results[0].type, op.attributes.get("value")
     if type_ is types.bool_:
@@ -66,14 +50,14 @@ def _const(op: Op) -> None:
         raise _fail(op, f"{value!r} is no constant of type {type_}")
 
 
-def _convert(op: Op) -> None:
+def conversion(op: Op) -> None:
     _counts(op, 1, 1)
     source, target = op.operands[0].type, op.results[0].type
     if source not in types.SCALARS or target not in types.SCALARS:
         raise _fail(op, f"cannot convert {source} to {target}")
 
 
-def _bitcast(op: Op) -> None:
+def bitcast(op: Op) -> None:
     _counts(op, 1, 1)
     source, target = op.operands[0].type, op.results[0].type
     numbers = source in types.NUMBERS and target in types.NUMBERS
@@ -97,25 +81,25 @@ def _place(op: Op) -> PointerType:
     return pointer
 
 
-def _pointer_cast(op: Op) -> None:
+def pointer_cast(op: Op) -> None:
     _counts(op, 1, 1)
     source, target = _pointer(op), op.results[0].type
     if not isinstance(target, PointerType) or source.space != target.space:
         raise _fail(op, f"cannot cast {source} to {target}")
 
 
-def _pointer_add(op: Op) -> None:
+def pointer_add(op: Op) -> None:
     _counts(op, 2, 1)
     if op.results[0].type is not _place(op):
         raise _fail(op, f"pointer_add gives {_place(op)}, not {op.results[0].type}")
 
 
-def _load(op: Op) -> None:
+def load(op: Op) -> None:
     element = types.loaded_type(_place(op).element)
     _counts(op, 2, max(1, len(op.results)))
     if any(result.type is not element for result in op.results):
         raise _fail(
-            op, f"load through {_place(op)} gives {element}, not {_names(_types(op.results))}"
+            op, f"load through {_place(op)} gives {element}, not {names_of(types_of(op.results))}"
         )
     if op.attributes.get("count") != len(op.results):
         raise _fail(
@@ -123,16 +107,15 @@ def _load(op: Op) -> None:
         )
 
 
-def _store(op: Op) -> None:
+def store(op: Op) -> None:
     element = types.loaded_type(_place(op).element)
     _counts(op, max(3, len(op.operands)), 0)
-    if any(value.type is not element for value in op.operands[2:]):
-        raise _fail(
-            op, f"store through {_place(op)} takes {element}, not {_names(_types(op.operands[2:]))}"
-        )
+    values = types_of(op.operands[2:])
+    if any(type_ is not element for type_ in values):
+        raise _fail(op, f"store through {_place(op)} takes {element}, not {names_of(values)}")
 
 
-def _atomic(op: Op) -> None:
+def atomic(op: Op) -> None:
     element = _place(op).element
     _counts(op, len(op.definition.operands), 1)
     if element not in types.UNSIGNED:
@@ -142,9 +125,9 @@ def _atomic(op: Op) -> None:
             raise _fail(op, f"{op.name} through {_place(op)} works on {element}, not {value.type}")
 
 
-def _copy_async(op: Op) -> None:
+def copy_async(op: Op) -> None:
     _counts(op, 4, 0)
-    shared, to, source, start = _types(op.operands)
+    shared, to, source, start = types_of(op.operands)
     if not (
         isinstance(shared, PointerType)
         and isinstance(source, PointerType)
@@ -165,14 +148,14 @@ def _copy_async(op: Op) -> None:
         )
 
 
-def _copy_async_wait(op: Op) -> None:
+def copy_async_wait(op: Op) -> None:
     _counts(op, 0, 0)
     pending = op.attributes.get("pending")
     if type(pending) is not int or not 0 <= pending < 1 << 16:
         raise _fail(op, f"0 to 65535 groups of copies may be pending, not {pending}")
 
 
-def _prefetch(op: Op) -> None:
+def prefetch(op: Op) -> None:
     _place(op)
     _counts(op, 2, 0)
     count = op.attributes.get("count")
@@ -180,26 +163,26 @@ def _prefetch(op: Op) -> None:
         raise _fail(op, f"prefetch is for at least one element, not {count}")
 
 
-def _declared(op: Op) -> None:
+def array(op: Op) -> None:
     """An array in the memory that the op is named after."""
     _counts(op, 0, 1)
     result, count = op.results[0].type, op.attributes.get("count")
-    if not isinstance(result, PointerType) or result.space != op.name:
+    if not isinstance(result, PointerType) or result.space != op.definition.declares:
         raise _fail(op, f"{op.name} gives a pointer to {op.name} memory, not {result}")
     if type(count) is not int or count < 1:
         raise _fail(op, f"{op.name} memory holds at least one element, not {count}")
 
 
-def _call(op: Op) -> None:
+def call(op: Op) -> None:
     function = op.attributes.get("function")
     if not isinstance(function, Function):
         raise _fail(op, "call names no function")
     for what, wanted, given in (
-        ("takes", _types(function.block.arguments), _types(op.operands)),
-        ("gives", function.result_types, _types(op.results)),
+        ("takes", types_of(function.block.arguments), types_of(op.operands)),
+        ("gives", function.result_types, types_of(op.results)),
     ):
         if wanted != given:
-            raise _fail(op, f"{function.name} {what} {_names(wanted)}, not {_names(given)}")
+            raise _fail(op, f"{function.name} {what} {names_of(wanted)}, not {names_of(given)}")
 
 
 def _regions(op: Op, count: int) -> None:
@@ -208,37 +191,37 @@ def _regions(op: Op, count: int) -> None:
 
 
 def _signature(op: Op, what: str, given: Sequence[Value], wanted: Sequence[Type]) -> None:
-    if _types(given) != list(wanted):
+    if types_of(given) != list(wanted):
         raise _fail(
-            op, f"{what} of {op.name} must be {_names(wanted)}, not {_names(_types(given))}"
+            op, f"{what} of {op.name} must be {names_of(wanted)}, not {names_of(types_of(given))}"
         )
 
 
-def _if(op: Op) -> None:
+def branch(op: Op) -> None:
     _counts(op, 1, len(op.results))
     _regions(op, 2)
     if op.operands[0].type is not types.bool_:
         raise _fail(op, f"the condition of if must be bool, not {op.operands[0].type}")
     for region in op.regions:
         _signature(op, "the region arguments", region.arguments, ())
-        _yields(op, region, _types(op.results))
+        _yields(op, region, types_of(op.results))
 
 
-def _for(op: Op) -> None:
+def counted_loop(op: Op) -> None:
     _regions(op, 1)
     _counts(op, max(3, len(op.operands)), max(0, len(op.operands) - 3))
-    bounds, initial = _types(op.operands[:3]), _types(op.operands[3:])
+    bounds, initial = types_of(op.operands[:3]), types_of(op.operands[3:])
     if bounds[0] not in types.INTEGERS or bounds != [bounds[0]] * 3:
-        raise _fail(op, f"the bounds of for must be of one integer type, not {_names(bounds)}")
+        raise _fail(op, f"the bounds of for must be of one integer type, not {names_of(bounds)}")
     _signature(op, "the results", op.results, initial)
     _signature(op, "the region arguments", op.regions[0].arguments, [bounds[0], *initial])
     _yields(op, op.regions[0], initial)
 
 
-def _while(op: Op) -> None:
+def checked_loop(op: Op) -> None:
     _regions(op, 2)
     head, body = op.regions
-    carried = _types(op.operands)
+    carried = types_of(op.operands)
     _signature(op, "the results", op.results, carried)
     _signature(op, "the arguments of the first region", head.arguments, carried)
     _signature(op, "the arguments of the second region", body.arguments, ())
@@ -249,35 +232,13 @@ def _while(op: Op) -> None:
 def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
     if not region.ops or region.ops[-1].name != "yield":
         raise _fail(op, f"a region of {op.name} ends without a yield")
-    given = _types(region.yielded)
+    given = types_of(region.yielded)
     if given != list(wanted):
         raise VerificationFailure(
-            f"a region of {op.name} must yield {_names(wanted)}, not {_names(given)}",
+            f"a region of {op.name} must yield {names_of(wanted)}, not {names_of(given)}",
             region.ops[-1].location,
         )
 
 
-def _yield(op: Op) -> None:
+def region_end(op: Op) -> None:
     _counts(op, len(op.operands), 0)
-
-
-_RULES: dict[str, Callable[[Op], None]] = {
-    "const": _const,
-    "convert": _convert,
-    "bitcast": _bitcast,
-    "pointer_cast": _pointer_cast,
-    "pointer_add": _pointer_add,
-    "load": _load,
-    "store": _store,
-    **dict.fromkeys(ATOMICS, _atomic),
-    "copy_async": _copy_async,
-    "copy_async_wait": _copy_async_wait,
-    "prefetch": _prefetch,
-    "shared": _declared,
-    "private": _declared,
-    "call": _call,
-    "if": _if,
-    "for": _for,
-    "while": _while,
-    "yield": _yield,
-}

@@ -1,0 +1,304 @@
+"""The op table is the single source: its rows are whole, true and used; no other list is kept."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import quod
+from quod.codegen.llvm import atomics as llvm_atomics
+from quod.codegen.llvm import memory as llvm_memory
+from quod.codegen.llvm import rules as llvm_rules
+from quod.codegen.llvm import subgroups as llvm_subgroups
+from quod.codegen.ptx import memory as ptx_memory
+from quod.codegen.ptx import rules as ptx_rules
+from quod.codegen.rules import ABSENT, rule_of
+from quod.codegen.wgsl.emitter import emit as emit_wgsl
+from quod.codegen.wgsl.machine import PORTABLE
+from quod.errors import KernelError
+from quod.kernel import (
+    Builder,
+    Machine,
+    Value,
+    interpreter_control,
+    interpreter_steps,
+    op_types,
+    ops,
+    types,
+)
+from quod.kernel.analysis.lane_rules import RULES as LANE_RULES
+from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Location, Op, walk
+from quod.kernel.ops import (
+    NUMPY_TYPES,
+    OPS,
+    AccessKind,
+    Cost,
+    Effect,
+    OpDefinition,
+    Varies,
+)
+from tests.conftest import REPOSITORY
+from tests.kernel.op_kernels import OP_CASES, elementwise, op_kernel
+
+PACKAGE = Path(quod.__file__).parent
+ROWS = list(OPS.values())
+
+# What the interpreter, the emitters and the simplifier themselves do.
+STRUCTURAL = {"call", "const", "yield"}
+
+
+def parametrized(rows: list[OpDefinition]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
+
+
+# --- rows are whole
+
+
+@parametrized(ROWS)
+def test_every_row_has_its_traits(row: OpDefinition) -> None:
+    assert OPS[row.name] is row
+    assert row.group
+    assert row.doc.endswith(".")
+    assert row.effect in get_args(Effect)
+    assert row.cost in get_args(Cost)
+    assert row.varies in get_args(Varies)
+    assert row.access in (None, *get_args(AccessKind))
+    assert row.lanes == "" or row.lanes in LANE_RULES
+    assert not row.type_rule or callable(getattr(op_types, row.type_rule))
+    assert not row.repeats or row.regions
+    assert (row.access is None) <= (row.update is None)
+    assert (row.update is not None) == (row.access == "atomic")
+    assert (row.factors is not None) == (row.cost in ("product", "high product"))
+    assert row.access is None or row.pointers
+    assert (row.effect == "read") == (row.access == "load")
+    assert row.access in (None, "load") or row.effect == "write"
+    assert (row.regions > 0) <= (row.effect == "control")
+    assert row.effect != "carry" or "cc" in (*row.operands, *row.results)
+
+
+@parametrized(ROWS)
+def test_every_op_means_something_to_the_interpreter(row: OpDefinition) -> None:
+    computes = row.evaluate is not None or row.evaluate_as is not None
+    steps: Any = interpreter_control if row.regions else interpreter_steps
+    found = getattr(steps, row.step or row.name, None)
+    if row.name in STRUCTURAL or computes:
+        assert found is None or not row.step
+    else:
+        assert callable(found)
+
+
+# --- what rows say is true
+
+_WHOLE = [1, -1, 2, 3, 7, -5, 31, 0]
+
+
+def integers(row: OpDefinition) -> list[types.Type]:
+    if "T" in row.variables:
+        return [type_ for type_ in row.variables["T"] if type_.is_integer]
+    return [types.parse_type(name) for name in row.operands[:1]]
+
+
+def results(row: OpDefinition, type_: types.Type, a: list[int], b: list[int]) -> list[Any]:
+    kind = NUMPY_TYPES[type_]
+    assert row.evaluate is not None
+    with np.errstate(all="ignore"):
+        made = row.evaluate(np.array(a).astype(kind), np.array(b).astype(kind))
+    assert isinstance(made, np.ndarray)
+    listed: list[Any] = made.tolist()
+    return listed
+
+
+def as_type(values: list[int], type_: types.Type) -> list[Any]:
+    listed: list[Any] = np.array(values).astype(NUMPY_TYPES[type_]).tolist()
+    return listed
+
+
+BINARY = [row for row in ROWS if row.pure and row.evaluate is not None and len(row.operands) == 2]
+
+
+@parametrized(BINARY)
+def test_an_op_commutes_if_it_says_so(row: OpDefinition) -> None:
+    pairs = [(a, b) for a in _WHOLE for b in _WHOLE]
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    same = [
+        results(row, type_, first, second) == results(row, type_, second, first)
+        for type_ in integers(row)
+    ]
+    assert row.commutative == all(same)
+
+
+@parametrized([row for row in BINARY if row.results == row.operands[:1]])
+def test_identities_and_absorbers_are_those_of_the_row(row: OpDefinition) -> None:
+    kinds = integers(row)
+
+    def holds(constant: int, first: bool) -> bool:
+        second = [constant] * len(_WHOLE)
+        return all(
+            results(row, type_, _WHOLE, second) == as_type(_WHOLE if first else second, type_)
+            for type_ in kinds
+        )
+
+    assert [n for n in (0, 1, -1) if holds(n, True)] == [
+        n for n in (row.identity,) if n is not None
+    ]
+    assert [n for n in (0, 1, -1) if holds(n, False)] == [
+        n for n in (row.absorber,) if n is not None
+    ]
+
+
+def test_no_other_op_has_an_identity() -> None:
+    told = [row for row in ROWS if row.commutative or row.identity is not None or row.absorber]
+    assert all(row in BINARY for row in told)
+
+
+# --- a rule in each target
+
+TARGETS: dict[str, tuple[Mapping[str, Any], ...]] = {
+    "LLVM": (llvm_rules.RULES, llvm_memory.RULES, llvm_atomics.RULES, llvm_subgroups.RULES),
+    "PTX": (ptx_rules.RULES, ptx_memory.RULES),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_op_has_a_rule_or_the_target_says_why_not(target: str) -> None:
+    emitted = {row.name for row in ROWS if row.regions} | STRUCTURAL
+    ruled = {name for table in TARGETS[target] for name in table} | emitted
+    assert ruled.isdisjoint(ABSENT[target])
+    assert ruled | set(ABSENT[target]) == set(OPS)
+    assert all(reason for reason in ABSENT[target].values())
+
+
+def test_an_op_without_a_rule_is_refused_with_the_reason() -> None:
+    op = Op("private", (), (), {}, (), Location("kernel.py", 7))
+    with pytest.raises(KernelError, match=r"kernel\.py:7: PTX has no rule for .* private: no mach"):
+        rule_of({}, op, "PTX")
+
+
+_OF_EACH = {case.name: case for case in reversed(OP_CASES) if types.f64 not in case.operand_types}
+
+
+@pytest.mark.parametrize("name", sorted(_OF_EACH))
+def test_wgsl_writes_every_op_that_computes(name: str) -> None:
+    machine = PORTABLE.machine()
+    assert emit_wgsl(op_kernel([_OF_EACH[name]]).trace(machine), machine)
+
+
+# --- nobody keeps another table
+
+ALLOWED = {
+    ("kernel/types.py", ("private", "shared")),  # the spaces of memory, which have these names
+}
+"""Collections of op names outside the table: this may only shrink."""
+
+HELD = [
+    *sorted((PACKAGE / "kernel").rglob("*.py")),
+    PACKAGE / "codegen" / "pointers.py",
+    PACKAGE / "codegen" / "rules.py",
+]
+
+
+def op_names(nodes: list[Any]) -> list[str]:
+    return [n.value for n in nodes if isinstance(n, ast.Constant) and n.value in OPS]
+
+
+def collections_of_ops(source: str) -> Iterator[tuple[str, ...]]:
+    """The op names in each collection, or match over names, that holds several."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            names = op_names(node.elts)
+        elif isinstance(node, ast.Dict):
+            names = op_names(node.keys)
+        elif isinstance(node, ast.Match):
+            patterns = [inner for case in node.cases for inner in ast.walk(case.pattern)]
+            names = op_names([p.value for p in patterns if isinstance(p, ast.MatchValue)])
+        elif isinstance(node, ast.BoolOp):
+            compared = [part for part in node.values if isinstance(part, ast.Compare)]
+            names = op_names([item for part in compared for item in part.comparators])
+        if len(set(names)) > 1:
+            yield tuple(sorted(set(names)))
+
+
+def test_no_other_module_keeps_a_collection_of_ops() -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), names)
+        for path in HELD
+        if path != PACKAGE / "kernel" / "ops.py"
+        for names in collections_of_ops(path.read_text())
+    }
+    assert found == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = frozenset({'add', 'sub'})",
+        "x = ['add', 'sub']",
+        "def f(op):\n    return op.name in ('add', 'sub')",
+        "x = {'add': 1, 'sub': 2}",
+        "match x:\n    case 'add':\n        pass\n    case 'sub':\n        pass",
+        "match x:\n    case 'add' | 'sub':\n        pass",
+        "y = x == 'add' or x == 'sub'",
+    ],
+)
+def test_a_collection_is_found(source: str) -> None:
+    assert list(collections_of_ops(source)) == [("add", "sub")]
+
+
+# --- every op is of use
+
+# Who records ops: the language's own methods, and kernels.
+RECORDING = ("builder.py", "builder_memory.py", "control.py", "value.py")
+
+
+def test_every_op_is_used_or_says_what_it_is_kept_for() -> None:
+    used: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        folder = path.relative_to(PACKAGE).parts[0]
+        if folder == "codegen" or (folder == "kernel" and path.name not in RECORDING):
+            continue
+        tree = ast.parse(path.read_text())
+        used |= {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value in OPS}
+    assert {row.name for row in ROWS if row.kept_for} == set(OPS) - used
+
+
+# --- an op is a row
+
+_ROW = re.compile(r"\n        _row\(\n.*?\n        \)", re.DOTALL)
+
+
+def test_the_row_of_the_guide_is_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _ROW.search((REPOSITORY / "docs" / "layout.md").read_text())
+    assert found is not None
+    monkeypatch.setattr(ops, "OPS", rows := dict(OPS))
+    section = partial(ops._define, "Arithmetic")
+    exec(textwrap.dedent(found.group()), {**vars(ops), "_row": section})
+    row = rows["add_sat"]
+    monkeypatch.setitem(OPS, row.name, row)
+    test_every_row_has_its_traits(row)
+    test_an_op_commutes_if_it_says_so(row)
+    test_identities_and_absorbers_are_those_of_the_row(row)
+
+    def compute(k: Builder, given: list[Value]) -> list[Value]:
+        a, b = given
+        zero = k.constant(0, types.u32)
+        return [k.emit(row.name, (a, b)), k.emit(row.name, (zero, a))]
+
+    kernel = elementwise("saturated", [types.u32] * 2, [types.u32] * 2, compute).trace(
+        Machine("any", 4, frozenset())
+    )
+    assert [op.name for op in walk(kernel.block)].count(row.name) == 1
+    a, b = np.array([1, 2**32 - 1, 7, 2**31], "u4"), np.array([2, 1, 0, 2**31], "u4")
+    out = [np.zeros(4, "u4"), np.zeros(4, "u4")]
+    interpret(kernel, 1, [a, b, *out])
+    assert out[0].tolist() == [3, 2**32 - 1, 7, 2**32 - 1]
+    assert out[1].tolist() == a.tolist()
