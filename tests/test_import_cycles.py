@@ -19,8 +19,6 @@ KNOWN = frozenset(
         "codegen.llvm.atomics codegen.llvm.control codegen.llvm.emitter codegen.llvm.memory "
         "codegen.llvm.rules codegen.llvm.subgroups",
         "codegen.ptx.control codegen.ptx.emitter codegen.ptx.memory codegen.ptx.rules",
-        "codegen.ptx.interpreter.decode codegen.ptx.interpreter.effects "
-        "codegen.ptx.interpreter.execute codegen.ptx.interpreter.instructions",
         "codegen.wgsl.body codegen.wgsl.emitter codegen.wgsl.rules",
         "device.webgpu.copies device.webgpu.device device.webgpu.encoding device.webgpu.probe "
         "device.webgpu.program device.webgpu.submission",

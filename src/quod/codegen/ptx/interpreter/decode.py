@@ -12,16 +12,13 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, Evaluate, bits_of
 from quod.codegen.ptx.interpreter.parse import Instruction, Routine
 from quod.kernel.errors import InterpreterError
-
-if TYPE_CHECKING:
-    from quod.codegen.ptx.interpreter.execute import Run
 
 Frame = list[Any]
 Step = Callable[[Frame, Array], None]
@@ -288,8 +285,8 @@ def _unusable(instruction: Instruction, found: str | None, wanted: str) -> Inter
     return instruction.error(f"reads a {wanted} from the condition code, which {what}")
 
 
-def effect(act: Callable[[Run, Frame, Array], None]) -> Code:
-    """A step that looks to the mask itself, in either form."""
+def effect(act: Callable[[Any, Frame, Array], None]) -> Code:
+    """A step that looks to the mask itself, in either form; `act` is given the run first."""
 
     def step(frame: Frame, mask: Array) -> None:
         act(frame[RUN], frame, mask)

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, bits_of, seen_as
 from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, where
 from quod.codegen.ptx.interpreter.instructions import elements
+from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
 
-if TYPE_CHECKING:
-    from quod.codegen.ptx.interpreter.execute import Run
+
+class Run(Protocol):
+    """What effects see of the workgroups that run in step; see `execute.Run`."""
+
+    live: Array
+    memory: Memory
+    groups: Array
+    lanes: Array
+    warps: Array
+    first_of_warp: Array
+
+    def touched(self, numbers: Array, mask: Array) -> Array:
+        """Which warps or workgroups, by the number of each lane's, have a lane in a mask."""
+
+    def instance(self, mask: Array) -> int:
+        """The number, in its workgroup, of the first lane of a mask."""
+
 
 Decoder = Callable[[Instruction, Operands], Code]
 
