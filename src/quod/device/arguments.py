@@ -1,12 +1,12 @@
 """Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
 
 A pointer takes a `Buffer` or a NumPy array, in place, and so the arrays that `foreign` knows. An
-array must be contiguous in C order, in the machine's byte order, and writeable if
-the kernel stores through the pointer. It must begin at a multiple of 4 bytes, or of its element's
-size if that is less or the kernel adds to it atomically. Its items must be as wide as the pointer's
-elements and of the same kind (whole number, float, bool), with one exception: integers may be read
-as integers of another width if they come out even, so a kernel over `u64` takes the packed 32-bit
-words of field elements.
+array must be contiguous in C order, in the machine's byte order, and writeable if the kernel stores
+through the pointer. It must begin at a multiple of 4 bytes, or of its element's size if that is
+less or the kernel adds to it atomically. Its items must be as wide as the pointer's elements and of
+the same kind (whole number, float, bool), with one exception: integers may be read as integers of
+another width if they come out even, so a kernel over `u64` takes the packed 32-bit words of field
+elements.
 
 A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
 bytes; it copies arrays there first.
