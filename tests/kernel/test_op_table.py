@@ -85,6 +85,12 @@ def test_every_row_has_its_traits(row: OpDefinition) -> None:
     assert row.effect != "carry" or "cc" in (*row.operands, *row.results)
 
 
+def test_a_trait_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "OPS", {})
+    with pytest.raises(TypeError, match="arguments"):
+        ops._define("Bits", "swap", "T -> T", "Bytes in reverse.", T=types.UNSIGNED, cots="other")
+
+
 @parametrized(ROWS)
 def test_every_op_means_something_to_the_interpreter(row: OpDefinition) -> None:
     computes = row.evaluate is not None or row.evaluate_as is not None

@@ -8,14 +8,13 @@ each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from quod.frozen import frozen
+from quod.frozen import field_names, frozen
 from quod.kernel import semantics, types
 from quod.kernel.machine import Capability
 from quod.kernel.semantics import NUMPY_TYPES, Array
@@ -171,8 +170,7 @@ OPS: dict[str, OpDefinition] = {}
 
 _inferred: dict[tuple[str, tuple[Type, ...]], list[Type]] = {}
 
-# Names of types, one of which may hold a comma and a space.
-_NAMES = re.compile(r"ptr<[^>]*>|\S+")
+_DEFAULTS = {name: getattr(OpDefinition, name, None) for name in field_names(OpDefinition) or ()}
 
 
 def _define(
@@ -181,10 +179,12 @@ def _define(
     """Adds a row; traits of one capital letter are the types of a variable."""
     operands, _, results = signature.partition("->")
     variables = {key: traits.pop(key) for key in [*traits] if len(key) == 1}
-    OPS[name] = OpDefinition(
-        name, tuple(_NAMES.findall(operands)), tuple(_NAMES.findall(results)), doc, variables,
-        evaluate, group, **traits,
-    )  # fmt: skip
+    own = {
+        "name": name, "operands": tuple(operands.split()), "results": tuple(results.split()),
+        "doc": doc, "variables": variables, "evaluate": evaluate, "group": group,
+    }  # fmt: skip
+    # By position: named values would be arranged first, at the start of every process.
+    OPS[name] = OpDefinition(*(_DEFAULTS | own | traits).values())
 
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
@@ -437,7 +437,7 @@ _row(
     "and stores after.", step="nothing",
 )  # fmt: skip
 _row(
-    "copy_async", "ptr<T, shared> I ptr<T, global> I ->",
+    "copy_async", "ptr<T,shared> I ptr<T,global> I ->",
     "Begins to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
     "addresses are multiples of that number of bytes. What arrives is there for this instance once "
     "it has waited, and for others after a barrier behind that.",
