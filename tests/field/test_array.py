@@ -11,7 +11,7 @@ import pytest
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field import array
-from quod.field.moduli import MODULI, Modulus
+from quod.field.moduli import MODULI, NAMED, Modulus
 from tests.field.models import hostile_integers, random_integers
 
 EVERY = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
@@ -109,3 +109,21 @@ def test_what_is_no_int_is_named(make: Callable[..., Any]) -> None:
 def test_seeds(seed: Any) -> None:
     with pytest.raises(InputError, match="a seed must be an int from 0 on, not"):
         array.random_elements(MODULI["bn254.fr"], 1, seed)
+
+
+@pytest.mark.parametrize("name", ["m31", "baby_bear", "goldilocks", "pallas.fr"])
+@pytest.mark.parametrize("count", [0, 3, 4])
+def test_short_and_full_words(device: CpuDevice, name: str, count: int) -> None:
+    """Arrays whose elements are one word, or fill their words; an odd number of them, too."""
+    modulus = NAMED[name]
+    integers = [modulus.value - 1, 0, 12345, 7][:count]
+    stored = array.from_integers(modulus, integers)
+    plain = array.integers_to_words(modulus, integers)
+    assert stored.shape == (count, modulus.words)
+    assert array.to_integers(modulus, stored) == integers
+    assert array.to_montgomery(device, modulus, plain).tolist() == stored.tolist()
+    assert array.from_montgomery(device, modulus, stored).tolist() == plain.tolist()
+    drawn = array.random_elements(modulus, 50, seed=5)
+    assert drawn.shape == (50, modulus.words)
+    assert array.canonical(modulus, drawn).all()
+    assert len(set(array.words_to_integers(modulus, drawn))) == 50

@@ -423,7 +423,7 @@ CURVES: dict[str, PairingCurve] = {curve.name: curve for curve in (BN254, BLS12_
 EDWARDS_BLS12 = EdwardsCurve(
     name="edwards_bls12",
     fq=BLS12_377_FR,
-    fr=Modulus(
+    fr=Modulus.known(
         "edwards_bls12.fr",
         2111115437357092606062206234695386632838870926408408195193685246394721360383,
     ),

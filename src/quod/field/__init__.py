@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from quod.field.array import to_integers as to_integers
     from quod.field.array import words_to_integers as words_to_integers
     from quod.field.moduli import MODULI as MODULI
+    from quod.field.moduli import NAMED as NAMED
     from quod.field.moduli import Modulus as Modulus
     from quod.field.spec import FieldSpec as FieldSpec
     from quod.field.strategy import prime_field as prime_field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Modulus",
     "MODULI",
+    "NAMED",
     "FieldSpec",
     "prime_field",
     "from_integers",
@@ -35,6 +37,7 @@ __all__ = [
 _HOME = {
     "Modulus": "quod.field.moduli",
     "MODULI": "quod.field.moduli",
+    "NAMED": "quod.field.moduli",
     "FieldSpec": "quod.field.spec",
     "prime_field": "quod.field.strategy",
     "from_integers": "quod.field.array",

@@ -13,6 +13,7 @@ from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
 Coefficients = int | tuple[int, int]
@@ -37,13 +38,14 @@ E = TypeVar("E", bound=Operators)
 class FieldArithmetic(ABC, Generic[E]):
     """Arithmetic of one field in one kernel.
 
-    `word_count` is the number of 64-bit words of an element in memory, `modulus` the prime field
-    at the bottom.
+    `word_count` is the number of words of `word_type` of an element in memory, `modulus` the prime
+    field at the bottom. Words have 64 bits, or 32 where an element of the prime field has no more.
     """
 
     k: Builder
     modulus: Modulus
     word_count: int
+    word_type: Type = types.u64
 
     # --- what a field provides
 
@@ -118,7 +120,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> E:
-        """An element from its packed 64-bit words, canonical.
+        """An element from its packed words, canonical.
 
         With `linear` the element keeps the radix of memory: right for maps that are linear in it,
         such as a transform whose factors are native, and a little cheaper.
@@ -126,7 +128,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def to_words(self, a: E) -> tuple[Value, ...]:
-        """The packed 64-bit words of the canonical form, in the radix of memory."""
+        """The packed words of the canonical form, in the radix of memory."""
 
     # --- shared
 
@@ -207,20 +209,20 @@ class FieldArithmetic(ABC, Generic[E]):
     # --- memory
 
     def element_offset(self, index: Operand) -> Value:
-        """The place of element `index`, counted in 64-bit words."""
+        """The place of element `index`, counted in words."""
         value = self.k.operand(index, types.u64)
         return value.cast(types.u64) * self.word_count
 
     def load_words_at(self, pointer: Value, offset: Operand) -> tuple[Value, ...]:
-        """The packed words from a place counted in 64-bit words."""
-        return self.k.load(pointer.cast(types.u64), offset, self.word_count)
+        """The packed words from a place counted in words."""
+        return self.k.load(pointer.cast(self.word_type), offset, self.word_count)
 
     def store_words_at(self, pointer: Value, offset: Operand, words: Sequence[Value]) -> None:
-        """Stores packed words at a place counted in 64-bit words."""
-        self.k.store(pointer.cast(types.u64), offset, *words)
+        """Stores packed words at a place counted in words."""
+        self.k.store(pointer.cast(self.word_type), offset, *words)
 
     def load_words(self, pointer: Value, index: Operand) -> tuple[Value, ...]:
-        """The packed 64-bit words of element `index` of an array."""
+        """The packed words of element `index` of an array."""
         return self.load_words_at(pointer, self.element_offset(index))
 
     def load(self, pointer: Value, index: Operand, *, linear: bool = False) -> E:

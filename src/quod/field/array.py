@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.written import UNWRITTEN, check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field import kernels
 from quod.field.moduli import Modulus
@@ -155,13 +155,23 @@ def from_montgomery(device: AnyDevice, modulus: Modulus, array: Words) -> Words:
 def _mapped(
     device: AnyDevice, definition: KernelDefinition, modulus: Modulus, array: Words
 ) -> Words:
-    given = np.ascontiguousarray(array)
+    given = np.ascontiguousarray(array).reshape(-1, modulus.words)
+    count = len(given)
+    if given.size % 2:
+        # The kernels take whole 64-bit words.
+        given = np.concatenate([given, np.zeros((1, 1), np.uint32)])
     out = unwritten(*given.shape)
-    count = given.size // modulus.words
+    fills_words = modulus.value >> (32 * (modulus.words - 1)) == UNWRITTEN
+    if fills_words:
+        # The last word of an element may be the mark, and all its words may not.
+        out.fill(UNWRITTEN)
     compiled = device.compile(definition, spec=FieldSpec(modulus))
     device.launch(compiled, -(-count // device.lanes), count, given, out)
-    check_written(device, "elements in another form", out)
-    return out
+    if not fills_words:
+        check_written(device, "elements in another form", out[:count])
+    elif (out == UNWRITTEN).all(axis=1).any():
+        raise not_written(device, "elements in another form")
+    return out[:count].reshape(array.shape)
 
 
 def _packed(modulus: Modulus, stored: Iterable[int]) -> Words:

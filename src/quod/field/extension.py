@@ -79,6 +79,7 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
         self.modulus = base.modulus
         self.non_residue = non_residue
         self.word_count = 2 * base.word_count
+        self.word_type = base.word_type
         self._calls = calls
 
     def made(self, c0: Element, c1: Element) -> QuadraticElement:

@@ -1,26 +1,67 @@
-"""The prime fields Quod computes in, each fixed by its modulus alone.
+"""Prime fields, each fixed by its modulus alone.
 
-In memory an element is `words` little-endian 32-bit words holding ``x * 2**(32 * words) mod p``
-(Montgomery form), the layout of snarkjs's zkey files. How an element is held while a kernel
-computes is the target's choice (see `quod.field.strategy`).
+In memory an element is a number below p in `words` little-endian 32-bit words: one below 2**32, two
+below 2**64, else whole 64-bit words, as in snarkjs's zkey files. That number is
+``x * 2**(32 * words) mod p`` (Montgomery form), the layout of those files too; or x itself where
+what is above a word folds back by shifts and sums alone: modulo a Mersenne prime of one word, and
+modulo 2**64 - 2**32 + 1. How an element is held while a kernel computes is the target's choice (see
+`quod.field.strategy`).
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Self
 
+from quod.errors import InputError
 from quod.frozen import frozen
+
+MOST_BITS = 521
+"""Length of the largest moduli, NIST's P-521 being one."""
+
+_GOLDILOCKS = (1 << 64) - (1 << 32) + 1
 
 
 @frozen
 class Modulus:
-    """A prime modulus with the sizes that follow from it.
+    """An odd prime from 5 to 521 bits, with the sizes that follow from it.
 
-    `name` is ``curve.fq`` (coordinates) or ``curve.fr`` (scalars); `value` is the prime p.
+    `name` stands in messages and in the names of kernels' functions: ``curve.fq`` (coordinates) or
+    ``curve.fr`` (scalars) for fields of curves; `value` is the prime p. InputError for a value that
+    is no such prime.
     """
 
     name: str
     value: int
+
+    def __post_init__(self) -> None:
+        given: tuple[object, object] = (self.name, self.value)
+        if type(given[0]) is not str or type(given[1]) is not int:
+            kinds = " and ".join(type(part).__name__ for part in given)
+            raise InputError(f"a modulus is made of a name (str) and a prime (int), not {kinds}")
+        shown = self.value if self.value.bit_length() <= 64 else f"of {self.bits} bits"
+        begin = f"the modulus {shown} of {self.name}"
+        if self.value < 5:
+            raise InputError(f"{begin} is too small; take a prime from 5 on")
+        if self.bits > MOST_BITS:
+            raise InputError(f"{begin} is too large; take a prime of at most {MOST_BITS} bits")
+        if self.value % 2 == 0:
+            raise InputError(f"{begin} is even; take an odd prime")
+        # Loads where somebody makes a modulus: the named ones are known to be prime.
+        from quod.field.primality import is_prime
+
+        if not is_prime(self.value):
+            raise InputError(f"{begin} is composite; a field has a prime number of elements")
+
+    @classmethod
+    def known(cls, name: str, value: int) -> Self:
+        """A modulus that is not tested, as its name or its maker stands for it: no time at import.
+
+        Quod's own are tested in the tests.
+        """
+        modulus = object.__new__(cls)
+        modulus.__dict__.update(name=name, value=value)
+        return modulus
 
     @cached_property
     def bits(self) -> int:
@@ -29,8 +70,8 @@ class Modulus:
 
     @cached_property
     def words(self) -> int:
-        """32-bit words of an element in memory: whole 64-bit words, as snarkjs stores them."""
-        return 2 * -(-self.bits // 64)
+        """32-bit words of an element in memory: one, or whole 64-bit words."""
+        return 1 if self.bits <= 32 else 2 * -(-self.bits // 64)
 
     @cached_property
     def bytes(self) -> int:
@@ -38,9 +79,15 @@ class Modulus:
         return 4 * self.words
 
     @cached_property
+    def is_plain(self) -> bool:
+        """Whether elements lie in memory as they are, not in Montgomery form."""
+        is_mersenne = self.value & (self.value + 1) == 0
+        return (is_mersenne and self.words == 1) or self.value == _GOLDILOCKS
+
+    @cached_property
     def montgomery_radix(self) -> int:
-        """R = 2**(32 * words), the factor of the stored form."""
-        return 1 << (32 * self.words)
+        """R, the factor of the stored form: 2**(32 * words), or 1 where elements are plain."""
+        return 1 if self.is_plain else 1 << (32 * self.words)
 
     @cached_property
     def two_adicity(self) -> int:
@@ -60,22 +107,43 @@ class Modulus:
         return pow(self.montgomery_radix, -1, self.value)
 
 
-BN254_FQ = Modulus("bn254.fq", 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47)
-BN254_FR = Modulus("bn254.fr", 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001)
-BLS12_381_FQ = Modulus(
+BN254_FQ = Modulus.known(
+    "bn254.fq", 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47
+)
+BN254_FR = Modulus.known(
+    "bn254.fr", 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
+)
+BLS12_381_FQ = Modulus.known(
     "bls12_381.fq",
     0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB,
 )
-BLS12_381_FR = Modulus(
+BLS12_381_FR = Modulus.known(
     "bls12_381.fr", 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 )
-BLS12_377_FQ = Modulus(
+BLS12_377_FQ = Modulus.known(
     "bls12_377.fq",
     0x01AE3A4617C510EAC63B05C06CA1493B1A22D9F300F5138F1EF3622FBA094800170B5D44300000008508C00000000001,
 )
-BLS12_377_FR = Modulus(
+BLS12_377_FR = Modulus.known(
     "bls12_377.fr", 0x12AB655E9A2CA55660B44D1E5C37B00159AA76FED00000010A11800000000001
 )
+
+
+M31 = Modulus.known("m31", (1 << 31) - 1)
+BABY_BEAR = Modulus.known("baby_bear", (1 << 31) - (1 << 27) + 1)
+KOALA_BEAR = Modulus.known("koala_bear", (1 << 31) - (1 << 24) + 1)
+GOLDILOCKS = Modulus.known("goldilocks", _GOLDILOCKS)
+SECP256K1_FQ = Modulus.known("secp256k1.fq", (1 << 256) - (1 << 32) - 977)
+SECP256K1_FR = Modulus.known(
+    "secp256k1.fr", 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+)
+PALLAS_FQ = Modulus.known(
+    "pallas.fq", 0x40000000000000000000000000000000224698FC094CF91B992D30ED00000001
+)
+PALLAS_FR = Modulus.known(
+    "pallas.fr", 0x40000000000000000000000000000000224698FC0994A8DD8C46EB2100000001
+)
+CURVE25519_FQ = Modulus.known("curve25519.fq", (1 << 255) - 19)
 
 MODULI: dict[str, Modulus] = {
     modulus.name: modulus
@@ -83,3 +151,13 @@ MODULI: dict[str, Modulus] = {
         BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR,
     )
 }  # fmt: skip
+"""The fields of the curves with pairings, whose kernels are registered."""
+
+NAMED: dict[str, Modulus] = MODULI | {
+    modulus.name: modulus
+    for modulus in (
+        M31, BABY_BEAR, KOALA_BEAR, GOLDILOCKS, SECP256K1_FQ, SECP256K1_FR, PALLAS_FQ, PALLAS_FR,
+        CURVE25519_FQ,
+    )
+}  # fmt: skip
+"""Every field with a name here."""

@@ -1,21 +1,23 @@
 """Arithmetic of a prime field inside kernels, whatever way its elements are held.
 
-`prime_field(k, modulus)` gives the arithmetic that suits the machine a kernel is traced for:
-52-bit limbs in vector lanes with AVX-512 IFMA, saturated 32-bit limbs where there are carry chains
-of those (NVIDIA), small limbs in plain words where there are neither (WGSL), else saturated 64-bit
-limbs. All strategies share one layout in memory (see `quod.field.moduli`): they differ in registers
-only, so a stored element is canonical (below p) and the same bits whichever strategy stored it.
+`prime_field(k, modulus)` gives the arithmetic that suits the modulus and the machine a kernel is
+traced for: one word where elements fit it (`quod.field.one_word`), else 52-bit limbs in vector
+lanes with AVX-512 IFMA, saturated 32-bit limbs where there are carry chains of those (NVIDIA),
+small limbs in plain words where there are neither (WGSL), else saturated 64-bit limbs. All
+strategies share one layout in memory (see `quod.field.moduli`): they differ in registers only, so a
+stored element is canonical (below p) and the same bits whichever strategy stored it.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
-from quod.field.moduli import Modulus
+from quod.field.moduli import MOST_BITS, Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder, FunctionBody
 from quod.kernel.errors import TraceError, an
@@ -23,8 +25,12 @@ from quod.kernel.machine import Capability
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
-_MOST_BITS = 521
-"""The largest moduli that are spoken of: NIST's P-521 has one."""
+_OTHER_LIMBS = tuple(f"{bits}:rolled" for bits in (13, 15, 12, 14, 16))
+"""How WGSL holds moduli that the limbs of its machine do not take."""
+
+
+class UnheldModulusError(TraceError):
+    """A modulus that one way of holding elements does not take."""
 
 
 class PrimeField(FieldArithmetic[Element]):
@@ -44,8 +50,8 @@ class PrimeField(FieldArithmetic[Element]):
         self._check_modulus(modulus)
         self.limb_count = self._limbs_for(modulus)
         self.native_exponent = self.limb_bits * self.limb_count
-        self.memory_exponent = 32 * modulus.words
-        self.word_count = modulus.words // 2
+        self.memory_exponent = modulus.montgomery_radix.bit_length() - 1
+        self.word_count = modulus.bytes // self.word_type.bytes
         self.identity = FieldIdentity(type(self), modulus.name, modulus.value)
 
     # --- what a strategy provides
@@ -57,16 +63,17 @@ class PrimeField(FieldArithmetic[Element]):
     def _holds(self, modulus: Modulus) -> bool:
         """Whether this way of holding elements takes an odd modulus: of what size, mostly."""
 
+    def _takes(self, modulus: Modulus) -> bool:
+        """Whether this way suits how elements lie in memory: 64-bit words in Montgomery form."""
+        return modulus.words > 1 and not modulus.is_plain and self._holds(modulus)
+
     def _check_modulus(self, modulus: Modulus) -> None:
-        """TraceError, with the sizes that are taken, for a modulus that is not."""
-        if modulus.value < 3 or modulus.value % 2 == 0:
-            raise TraceError(
-                f"{modulus.name} has the modulus {modulus.value}; a field here has an odd prime"
-            )
-        if not self._holds(modulus):
+        """UnheldModulusError, with the sizes that are taken, for a modulus that is not."""
+        if not self._takes(modulus):
             # The largest number of each size stands for all of them.
-            sizes = [n for n in range(2, _MOST_BITS + 1) if self._holds(Modulus("", (1 << n) - 1))]
-            raise TraceError(
+            largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
+            sizes = [n for n, most in largest.items() if self._takes(most)]
+            raise UnheldModulusError(
                 f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
                 f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
                 f"take moduli of {_runs(sizes)} bits"
@@ -277,8 +284,31 @@ def _runs(numbers: Sequence[int]) -> str:
 
 
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
-    """The arithmetic of a field for the machine that `k` traces for."""
+    """The arithmetic of a field for the machine that `k` traces for.
+
+    UnheldModulusError, with the sizes that are taken, for a modulus of more than 64 bits that fills
+    its words where limbs are saturated.
+    """
     # Each loads when it is first traced for.
+    if modulus.bits <= 64:
+        from quod.field.one_word import one_word
+
+        return one_word(k, modulus)
+    with suppress(UnheldModulusError):
+        return _usual(k, modulus)
+    if k.machine.target == "wgsl":
+        from quod.field.lazy_limbs import LazyLimbs
+
+        for limbs in _OTHER_LIMBS:
+            with suppress(UnheldModulusError):
+                return LazyLimbs(k, modulus, limbs)
+    from quod.field.limbs64 import Limbs64
+
+    return Limbs64(k, modulus)
+
+
+def _usual(k: Builder, modulus: Modulus) -> PrimeField:
+    """What suits a machine best, if it takes the modulus."""
     if k.machine.target == "wgsl":
         from quod.field.lazy_limbs import LazyLimbs
 
