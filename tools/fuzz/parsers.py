@@ -197,7 +197,7 @@ def _shader() -> bytes:
 def all_parsers() -> dict[str, Parser]:
     """Every parser by its name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
-    ptx = sorted((TESTS / "target" / "golden").glob("*.ptx"))
+    ptx = sorted((TESTS / "codegen" / "golden").glob("*.ptx"))
     proofs, publics, keys = map(_formats, ("proof.json", "public.json", "verification_key.json"))
     zkeys, witnesses, systems = map(_formats, ("circuit.zkey", "witness.wtns", "circuit.r1cs"))
     other = (FORMATS / "bn254" / "plonk.zkey").read_bytes()

@@ -12,6 +12,7 @@ until `groups` are done.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from quod.codegen.llvm import atomics as llvm_atomics
@@ -56,13 +57,23 @@ def scalar_name(type_: Type) -> str:
     return "ptr" if isinstance(type_, PointerType) else _SCALAR_NAMES[type_]
 
 
+# Of the registers for numbers that the convention has, the first seven are for callees to change.
+_CALLER_SAVED = 7
+_NUMBER = re.compile(r"i\d+|ptr")
+_MASK = re.compile(r"<(\d+) x i1>")
+
+
+def _in_general_registers(names: Sequence[str]) -> list[str]:
+    """Those of LLVM's types whose values come in registers for numbers."""
+    return [name for name in names if _NUMBER.fullmatch(name) or _MASK.fullmatch(name)]
+
+
 class ModuleEmitter:
     """One kernel's module: its entry point, and each device function once a use pattern."""
 
     def __init__(self, kernel: Kernel, machine: Machine, triple: str = "") -> None:
         self.kernel = kernel
-        # It passes and returns many more vectors in registers than any other convention.
-        self.convention = "x86_regcallcc" if triple.startswith("x86_64") else "fastcc"
+        self._is_x86 = triple.startswith("x86_64")
         self.lanes = kernel.workgroup_size
         self.one_subgroup = self.lanes <= kernel.subgroup_size
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
@@ -118,19 +129,57 @@ class ModuleEmitter:
         if masked:
             body.mask = "%mask"
             parameters.append(f"<{self.lanes} x i1> %mask")
-        for index, argument in enumerate(arguments):
+        own = [body.type_of(argument) for argument in arguments]
+        passed = self.passed([f"<{self.lanes} x i1>", *own] if masked else own)[masked:]
+        for index, (argument, type_, wide) in enumerate(zip(arguments, own, passed, strict=True)):
             body.names[argument] = f"%a{index}"
-            parameters.append(f"{body.type_of(argument)} %a{index}")
+            if wide == type_:
+                parameters.append(f"{type_} %a{index}")
+            else:
+                parameters.append(f"i64 %w{index}")
+                body.line(f"%a{index} = trunc i64 %w{index} to {type_}")
         results = function.block.yielded
         body.emit_return(
             results, body.emit_block(function.block, list(map(body.is_varying, results)))
         )
         kind = "alwaysinline" if function.inline else "noinline"
+        convention = self.convention(
+            [parameter.rpartition(" ")[0] for parameter in parameters], body.types_of(results)
+        )
         return (
-            f"define internal {self.convention} {body.return_type(results)} {name}"
+            f"define internal {convention} {body.return_type(results)} {name}"
             f"({', '.join(parameters)}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
             f"{body.text()}\n}}"
         )
+
+    def passed(self, names: Sequence[str]) -> list[str]:
+        """The types as which values of these are passed or returned.
+
+        Of the registers in which numbers are passed on x86-64 the last four are those that callees
+        preserve otherwise, and of one that a number of less than 64 bits comes in LLVM (22.1) takes
+        only the lower half for used: a caller may leave another value in it, and find it changed.
+        So such a number is widened.
+        """
+        if not self._is_x86:
+            return list(names)
+        found, registers = [], 0
+        for name in names:
+            number, mask = _NUMBER.fullmatch(name), _MASK.fullmatch(name)
+            registers += 1 if number else -(-int(mask[1]) // 64) if mask else 0
+            wide = number and name != "ptr" and registers > _CALLER_SAVED
+            found.append("i64" if wide else name)
+        return found
+
+    def convention(self, *signature: Sequence[str]) -> str:
+        """How a function is called that takes and gives values of these types, as `passed`."""
+        if not self._is_x86:
+            return "fastcc"
+        # More vectors are passed and returned in registers than in any other way. For a mask that
+        # comes late the same holds as for narrow numbers.
+        late = [
+            name for names in signature for name in _in_general_registers(names)[_CALLER_SAVED:]
+        ]
+        return "fastcc" if any(map(_MASK.fullmatch, late)) else "x86_regcallcc"
 
     def _entry(self) -> str:
         kernel = self.kernel
@@ -326,20 +375,38 @@ class BodyEmitter:
         varying = tuple(self.is_varying(operand) for operand in op.operands)
         masked = self.mask is not None and self.module.needs_mask(function)
         name = self.module.function(function, varying, masked)
-        arguments = [f"{self.type_of(operand)} {self.get(operand)}" for operand in op.operands]
-        if masked:
-            arguments.insert(0, f"<{self.lanes} x i1> {self.mask}")
-        inner = [self.type_of(result) for result in op.results]
+        own = [self.type_of(operand) for operand in op.operands]
+        mask = [f"<{self.lanes} x i1>"] if masked else []
+        passed = self.module.passed([*mask, *own])
+        values = [self.mask] if masked else []
+        for operand, type_, wide in zip(op.operands, own, passed[len(mask) :], strict=True):
+            value = self.get(operand)
+            values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to i64"))
+        arguments = ", ".join(
+            f"{type_} {value}" for type_, value in zip(passed, values, strict=True)
+        )
+        inner = self.types_of(op.results)
         return_type = self.struct(inner)
-        call = f"call {self.module.convention} {return_type} {name}({', '.join(arguments)})"
+        convention = self.module.convention(passed, inner)
+        call = f"call {convention} {return_type} {name}({arguments})"
         if not op.results:
             self.line(call)
         elif len(op.results) == 1:
             self.names[op.results[0]] = self.fresh(call)
         else:
             whole = self.fresh(call)
-            for index, result in enumerate(op.results):
-                self.names[result] = self.fresh(f"extractvalue {return_type} {whole}, {index}")
+            for index, (result, wide) in enumerate(zip(op.results, inner, strict=True)):
+                value, type_ = (
+                    self.fresh(f"extractvalue {return_type} {whole}, {index}"),
+                    self.type_of(result),
+                )
+                self.names[result] = (
+                    value if wide == type_ else self.fresh(f"trunc i64 {value} to {type_}")
+                )
+
+    def types_of(self, results: Sequence[Value]) -> list[str]:
+        """The types as which results are returned."""
+        return self.module.passed([self.type_of(result) for result in results])
 
     @staticmethod
     def struct(parts: Sequence[str]) -> str:
@@ -348,7 +415,7 @@ class BodyEmitter:
         return parts[0] if len(parts) == 1 else "{ " + ", ".join(parts) + " }"
 
     def return_type(self, results: Sequence[Value]) -> str:
-        return self.struct([self.type_of(result) for result in results])
+        return self.struct(self.types_of(results))
 
     def emit_return(self, results: Sequence[Value], operands: Sequence[str]) -> None:
         if not results:
@@ -358,7 +425,9 @@ class BodyEmitter:
             self.line(f"ret {self.type_of(results[0])} {operands[0]}")
             return
         whole, kind = "poison", self.return_type(results)
-        for index, (result, operand) in enumerate(zip(results, operands, strict=True)):
-            part = f"{self.type_of(result)} {operand}"
-            whole = self.fresh(f"insertvalue {kind} {whole}, {part}, {index}")
+        parts = zip(results, operands, self.types_of(results), strict=True)
+        for index, (result, operand, wide) in enumerate(parts):
+            if wide != self.type_of(result):
+                operand = self.fresh(f"zext {self.type_of(result)} {operand} to i64")
+            whole = self.fresh(f"insertvalue {kind} {whole}, {wide} {operand}, {index}")
         self.line(f"ret {kind} {whole}")

@@ -1,0 +1,99 @@
+"""Calls on x86-64: numbers that come in registers which callees preserve otherwise.
+
+LLVM (22.1) takes only the lower half of such a register for used where the number has less than 64
+bits. A caller then kept another value in it across the call.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from quod.codegen.llvm import emitter
+from quod.device import CpuDevice
+from quod.field.lazy_limbs import LazyLimbs
+from quod.field.moduli import NAMED, Modulus
+from quod.kernel import U64, Builder, Pointer, kernel
+from tests.kernel.machines import ONE
+
+X86 = "x86_64-unknown-linux-gnu"
+# Nine limbs of 32 bits: two of them in such registers.
+MODULUS = NAMED["secp256k1.fr"]
+
+
+@kernel
+def several(
+    k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
+) -> None:
+    """More than registers hold, most of it across calls."""
+    f, i = LazyLimbs(k, modulus, "29/64"), k.global_id()
+    a, b = f.load(x, i), f.load(y, i)
+    product, total, less = a * b, a + b, a - b
+    found = [
+        total, less, -a, product, total * less, f.inverse(a),
+        f.select(f.equal(a, b), f.one(), f.constant(-2)),
+    ]  # fmt: skip
+    for place, result in enumerate(found):
+        f.store(out, i * len(found) + place, result)
+
+
+def test_values_survive_calls() -> None:
+    choice, p = random.Random(1), MODULUS.value
+    pairs = [(choice.randrange(p), choice.randrange(p)) for _ in range(8)] + [(0, 0), (p - 1, 1)]
+
+    def packed(numbers: list[int]) -> np.ndarray:
+        raw = b"".join(MODULUS.to_montgomery(n % p).to_bytes(32, "little") for n in numbers)
+        return np.frombuffer(raw, np.uint64).copy()
+
+    expected = packed(
+        [
+            result
+            for a, b in pairs
+            for result in (
+                a + b, a - b, -a, a * b, (a + b) * (a - b), pow(a, p - 2, p), 1 if a == b else -2,
+            )
+        ]
+    )  # fmt: skip
+    device, out = CpuDevice(strategy="scalar", threads=1), np.zeros_like(expected)
+    x, y = (packed(list(side)) for side in zip(*pairs, strict=True))
+    device.launch(device.compile(several, lanes=1, modulus=MODULUS), len(pairs), x, y, out)
+    assert out.tolist() == expected.tolist()
+
+
+def test_numbers_that_come_late_are_passed_whole() -> None:
+    text = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple=X86)
+    signatures = re.findall(
+        r"^define internal x86_regcallcc \{ (.*?) \} @.*?\((.*?)\) ", text, re.M
+    )
+    assert len(signatures) > 5
+    for results, parameters in signatures:
+        for names in (results, parameters):
+            assert not re.search("i32", ", ".join(names.split(", ")[7:]))
+    # Elsewhere nothing is widened.
+    other = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple="aarch64-linux-gnu")
+    assert "i64 %w" not in other
+    assert "regcall" not in other
+
+
+@pytest.mark.parametrize(
+    ("names", "passed", "convention"),
+    [
+        (["i64"] * 12, ["i64"] * 12, "x86_regcallcc"),
+        (["i64"] * 6 + ["i1", "i1", "i32"], ["i64"] * 6 + ["i1", "i64", "i64"], "x86_regcallcc"),
+        (["ptr"] * 9, ["ptr"] * 9, "x86_regcallcc"),
+        (["<8 x i64>"] * 20 + ["i1"], ["<8 x i64>"] * 20 + ["i1"], "x86_regcallcc"),
+        (["<8 x i1>"] * 7, ["<8 x i1>"] * 7, "x86_regcallcc"),
+        (["<8 x i1>"] * 8, ["<8 x i1>"] * 8, "fastcc"),
+        (["float", "double"] * 9 + ["i8"], ["float", "double"] * 9 + ["i8"], "x86_regcallcc"),
+    ],
+)
+def test_what_is_widened(names: list[str], passed: list[str], convention: str) -> None:
+    module = emitter.ModuleEmitter(several.trace(ONE, modulus=MODULUS), ONE, X86)
+    assert module.passed(names) == passed
+    assert module.convention(passed, []) == module.convention([], passed) == convention
+    plain = emitter.ModuleEmitter(several.trace(ONE, modulus=MODULUS), ONE, "aarch64-linux-gnu")
+    assert plain.passed(names) == names
+    assert plain.convention(names, []) == "fastcc"
