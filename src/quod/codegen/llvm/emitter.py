@@ -13,7 +13,7 @@ until `groups` are done.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from quod.codegen.llvm import atomics as llvm_atomics
 from quod.codegen.llvm import memory as llvm_memory
@@ -63,9 +63,14 @@ _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
 
 
-def _in_general_registers(names: Sequence[str]) -> list[str]:
-    """Those of LLVM's types whose values come in registers for numbers."""
-    return [name for name in names if _NUMBER.fullmatch(name) or _MASK.fullmatch(name)]
+def _late(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """LLVM's types in their order, and whether a value comes in a register that callees keep."""
+    taken = 0
+    for name in names:
+        mask = _MASK.fullmatch(name)
+        own = -(-int(mask[1]) // 64) if mask else 1 if _NUMBER.fullmatch(name) else 0
+        taken += own
+        yield name, bool(own) and taken > _CALLER_SAVED
 
 
 class ModuleEmitter:
@@ -125,30 +130,28 @@ class ModuleEmitter:
         if self.lanes > 1:
             uniformity.visit(function.block)
         body = BodyEmitter(self, uniformity)
-        parameters = []
+        own = [body.type_of(argument) for argument in arguments]
+        passed, names = self.passed([*self.mask_type(masked), *own]), []
         if masked:
             body.mask = "%mask"
-            parameters.append(f"<{self.lanes} x i1> %mask")
-        own = [body.type_of(argument) for argument in arguments]
-        passed = self.passed([f"<{self.lanes} x i1>", *own] if masked else own)[masked:]
-        for index, (argument, type_, wide) in enumerate(zip(arguments, own, passed, strict=True)):
+            names.append(body.mask)
+        for index, (argument, type_, wide) in enumerate(
+            zip(arguments, own, passed[len(names) :], strict=True)
+        ):
             body.names[argument] = f"%a{index}"
-            if wide == type_:
-                parameters.append(f"{type_} %a{index}")
-            else:
-                parameters.append(f"i64 %w{index}")
-                body.line(f"%a{index} = trunc i64 %w{index} to {type_}")
+            names.append(body.names[argument] if wide == type_ else f"%w{index}")
+            if wide != type_:
+                body.line(f"%a{index} = trunc {wide} %w{index} to {type_}")
         results = function.block.yielded
         body.emit_return(
             results, body.emit_block(function.block, list(map(body.is_varying, results)))
         )
         kind = "alwaysinline" if function.inline else "noinline"
-        convention = self.convention(
-            [parameter.rpartition(" ")[0] for parameter in parameters], body.types_of(results)
-        )
+        convention = self.convention(passed, body.types_of(results))
+        parameters = ", ".join(map(" ".join, zip(passed, names, strict=True)))
         return (
             f"define internal {convention} {body.return_type(results)} {name}"
-            f"({', '.join(parameters)}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
+            f"({parameters}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
             f"{body.text()}\n}}"
         )
 
@@ -162,13 +165,10 @@ class ModuleEmitter:
         """
         if not self._is_x86:
             return list(names)
-        found, registers = [], 0
-        for name in names:
-            number, mask = _NUMBER.fullmatch(name), _MASK.fullmatch(name)
-            registers += 1 if number else -(-int(mask[1]) // 64) if mask else 0
-            wide = number and name != "ptr" and registers > _CALLER_SAVED
-            found.append("i64" if wide else name)
-        return found
+        return [
+            "i64" if late and name != "ptr" and _NUMBER.fullmatch(name) else name
+            for name, late in _late(names)
+        ]
 
     def convention(self, *signature: Sequence[str]) -> str:
         """How a function is called that takes and gives values of these types, as `passed`."""
@@ -176,10 +176,13 @@ class ModuleEmitter:
             return "fastcc"
         # More vectors are passed and returned in registers than in any other way. For a mask that
         # comes late the same holds as for narrow numbers.
-        late = [
-            name for names in signature for name in _in_general_registers(names)[_CALLER_SAVED:]
-        ]
-        return "fastcc" if any(map(_MASK.fullmatch, late)) else "x86_regcallcc"
+        pairs = (pair for names in signature for pair in _late(names))
+        masks = any(late and _MASK.fullmatch(name) for name, late in pairs)
+        return "fastcc" if masks else "x86_regcallcc"
+
+    def mask_type(self, masked: bool) -> list[str]:
+        """The type of the parameter that says which instances are active, where there is one."""
+        return [f"<{self.lanes} x i1>"] if masked else []
 
     def _entry(self) -> str:
         kernel = self.kernel
@@ -376,15 +379,12 @@ class BodyEmitter:
         masked = self.mask is not None and self.module.needs_mask(function)
         name = self.module.function(function, varying, masked)
         own = [self.type_of(operand) for operand in op.operands]
-        mask = [f"<{self.lanes} x i1>"] if masked else []
-        passed = self.module.passed([*mask, *own])
-        values = [self.mask] if masked else []
-        for operand, type_, wide in zip(op.operands, own, passed[len(mask) :], strict=True):
+        passed = self.module.passed([*self.module.mask_type(masked), *own])
+        values = [] if self.mask is None or not masked else [self.mask]
+        for operand, type_, wide in zip(op.operands, own, passed[len(values) :], strict=True):
             value = self.get(operand)
-            values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to i64"))
-        arguments = ", ".join(
-            f"{type_} {value}" for type_, value in zip(passed, values, strict=True)
-        )
+            values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
+        arguments = ", ".join(map(" ".join, zip(passed, values, strict=True)))
         inner = self.types_of(op.results)
         return_type = self.struct(inner)
         convention = self.module.convention(passed, inner)
@@ -396,12 +396,10 @@ class BodyEmitter:
         else:
             whole = self.fresh(call)
             for index, (result, wide) in enumerate(zip(op.results, inner, strict=True)):
-                value, type_ = (
-                    self.fresh(f"extractvalue {return_type} {whole}, {index}"),
-                    self.type_of(result),
-                )
+                value = self.fresh(f"extractvalue {return_type} {whole}, {index}")
+                own_type = self.type_of(result)
                 self.names[result] = (
-                    value if wide == type_ else self.fresh(f"trunc i64 {value} to {type_}")
+                    value if wide == own_type else self.fresh(f"trunc {wide} {value} to {own_type}")
                 )
 
     def types_of(self, results: Sequence[Value]) -> list[str]:
