@@ -29,6 +29,7 @@ from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
+    from quod.kernel.launcher import Compiled
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
 
@@ -125,18 +126,7 @@ class Owner(Protocol):
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
 
-class Parameters(Protocol):
-    """What is asked of a kernel about its parameters."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, Type]: ...
-
-
-def adopt(
-    device: Owner, kernel: Parameters, arguments: tuple[Argument, ...]
-) -> tuple[Argument, ...]:
+def adopt(device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """The arguments of a launch with arrays of other libraries as Quod takes them, in place."""
     for argument in arguments:
         if not isinstance(argument, OWN):

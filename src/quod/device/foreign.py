@@ -16,7 +16,8 @@ from quod.errors import DeviceError
 from quod.kernel.types import PointerType
 
 if TYPE_CHECKING:
-    from quod.device.arguments import Owner, Parameters
+    from quod.device.arguments import Owner
+    from quod.kernel.launcher import Compiled
 
 _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
 
@@ -48,7 +49,7 @@ def in_place(value: object) -> Array | None:
 
 
 def adopted(
-    device: Owner, kernel: Parameters, arguments: tuple[Argument, ...]
+    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
     """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
     result: list[Any] = list(arguments)
