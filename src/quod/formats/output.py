@@ -2,7 +2,8 @@
 
 Content goes to a temporary file in the directory of its target, is flushed to the disk and then
 renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C among them,
-removes the temporary files and leaves the targets as they were.
+removes the temporary files and leaves the targets as they were. Files that belong together are
+flushed together, so that a journal is written once for all of them.
 
 What cannot be replaced is written to: devices, pipes, and descriptors such as /dev/stdout, whatever
 they lead to.
@@ -59,6 +60,7 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
     """
     staged: list[tuple[str, str, str]] = []  # (path as given, temporary, target)
     streams: list[tuple[str, str | int, Content]] = []
+    written: list[tuple[str, BinaryIO]] = []
     try:
         for path, content in contents.items():
             name = os.fspath(path)
@@ -75,17 +77,27 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
                     continue
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
                 staged.append((name, temporary, target))
-                _write_new(temporary, content, mode)
+                written.append((name, _new(temporary, mode)))
+                _put(written[-1][1], content)
+        for name, file in written:
+            with _reported(name), file:
+                os.fsync(file.fileno())
         for name, stream, content in streams:
             with _reported(name), _opened(stream) as file:
                 _put(file, content)
+        directories: dict[str, None] = {}
         while staged:
             name, temporary, target = staged[0]
             with _reported(name):
                 os.replace(temporary, target)
                 del staged[0]
-                _flush_directory(os.path.dirname(target))
+                directories[os.path.dirname(target)] = None
+        for directory in directories:
+            _flush_directory(directory)
     finally:
+        for _, file in written:
+            with contextlib.suppress(OSError):
+                file.close()
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -121,14 +133,13 @@ def _mode_of(target: str) -> int | None:
         return None
 
 
-def _write_new(temporary: str, content: Content, mode: int | None) -> None:
+def _new(temporary: str, mode: int | None) -> BinaryIO:
     # os.open, not tempfile: a new file gets the permissions that the user's umask asks for.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        if mode is not None:
-            os.fchmod(file.fileno(), stat.S_IMODE(mode))
-        _put(file, content)
-        os.fsync(file.fileno())
+    file = os.fdopen(descriptor, "wb")
+    if mode is not None:
+        os.fchmod(descriptor, stat.S_IMODE(mode))
+    return file
 
 
 def _put(file: BinaryIO, content: Content) -> None:
@@ -140,7 +151,7 @@ def _put(file: BinaryIO, content: Content) -> None:
 
 
 def _flush_directory(directory: str) -> None:
-    # The rename has happened; some file systems cannot flush a directory, which is no failure.
+    # The renames have happened; some file systems cannot flush a directory, which is no failure.
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:
