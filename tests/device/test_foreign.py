@@ -47,8 +47,8 @@ class OnGpu:
 
     def __init__(self, buffer: Buffer, typestr: str = "<u4", **more: Any) -> None:
         self.buffer = buffer
-        size = np.dtype(typestr).itemsize
-        self.__cuda_array_interface__ = {
+        size = int(typestr[2:]) if typestr[2:].isdigit() else 4
+        self.__cuda_array_interface__: Any = {
             "shape": (buffer.nbytes // size,), "typestr": typestr, "data": (buffer.address, False),
             "version": 2, **more,
         }  # fmt: skip
@@ -240,3 +240,21 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
     run(0, empty, empty, empty)
     with open_device("cpu") as cpu, pytest.raises(DeviceError, match="must be a buffer or an arr"):
         vector_add.on(cpu)(8, OnGpu(memory), OnGpu(memory), OnGpu(memory))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"typestr": "|O"}, {"typestr": "what"}, {"shape": (-1,)}, {"shape": (1.5,)},
+        {"shape": None}, {"data": (1,)}, {"data": ("1", False)}, {"strides": (4, 4)},
+        {"version": "3"}, {"version": 3, "stream": "2"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_description_that_is_none(gpu: CudaDevice, more: dict[str, Any]) -> None:
+    given = OnGpu(gpu.allocate(64), **more)
+    with pytest.raises(DeviceError, match=r"__cuda_array_interface__ of OnGpu is none: \w+Error"):
+        saxpy.on(gpu)(16, 2.0, given, given)
+    given.__cuda_array_interface__ = 1
+    with pytest.raises(DeviceError, match="is none"):
+        saxpy.on(gpu)(16, 2.0, given, given)

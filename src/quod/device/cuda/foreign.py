@@ -7,8 +7,8 @@ Numba's documentation).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,33 +23,69 @@ _DEFAULT_STREAM = 1  # CU_STREAM_LEGACY
 _FIRST_WITH_STREAMS = 3
 
 
+class _Described(NamedTuple):
+    """What an array says of itself, in the types that its description asks for."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    address: int
+    read_only: bool
+    strides: tuple[int, ...] | None
+    masked: bool
+    stream: int | None
+
+
 def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
     """The memory of an array on this GPU, which it keeps alive; None for anything else.
 
     Waits for the stream on which the array is made: the one that it names, or the default stream
-    where its version names none. DeviceError if the array is not contiguous in C order, has a mask
-    or is not in this GPU's memory.
+    where its version names none. DeviceError if the array does not describe itself as it should, is
+    not contiguous in C order, has a mask or is not in this GPU's memory.
     """
-    found: Mapping[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    found = getattr(value, "__cuda_array_interface__", None)
     if found is None:
         return None
-    dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
-    address, read_only = found["data"]
+    try:
+        array = _described(found)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise DeviceError(
+            f"the __cuda_array_interface__ of {type(value).__name__} is none: "
+            f"{type(error).__name__} {error}"
+        ) from error
+    dtype, shape = array.dtype, array.shape
     nbytes = dtype.itemsize * math.prod(shape)
-    if found.get("mask") is not None:
+    if array.masked:
         raise DeviceError("an array with a mask is no plain memory; apply the mask first")
-    if nbytes and not _is_contiguous(dtype.itemsize, shape, found.get("strides")):
+    if nbytes and not _is_contiguous(dtype.itemsize, shape, array.strides):
         raise DeviceError("the array is not contiguous; make a contiguous copy of it")
     if nbytes:
-        _check_own(device, address)
-        named = found["version"] >= _FIRST_WITH_STREAMS
-        stream = found.get("stream") if named else _DEFAULT_STREAM
-        if stream is not None:
+        _check_own(device, array.address)
+        if array.stream is not None:
             with device.using(lambda: "waiting for another library's array"):
-                wait_until(lambda: device.driver.is_ready("cuStreamQuery", stream))
+                wait_until(lambda: device.driver.is_ready("cuStreamQuery", array.stream))
     return Buffer(
-        value, address, nbytes, space=device.space, writeable=not read_only, dtype=dtype,
-        shape=shape,
+        value, array.address, nbytes, space=device.space, writeable=not array.read_only,
+        dtype=dtype, shape=shape,
+    )  # fmt: skip
+
+
+def _described(found: Any) -> _Described:
+    """A description taken apart; TypeError, ValueError, LookupError or AttributeError if it is
+    none."""
+    index = operator.index
+    dtype, shape = np.dtype(found["typestr"]), tuple(map(index, found["shape"]))
+    if min(shape, default=0) < 0 or dtype.hasobject:
+        raise ValueError(f"shape {shape} of {dtype}")
+    address, read_only = found["data"]
+    strides, stream = found.get("strides"), found.get("stream")
+    if strides is not None and len(strides) != len(shape):
+        raise ValueError(f"{len(strides)} strides of {len(shape)} dimensions")
+    if index(found["version"]) < _FIRST_WITH_STREAMS:
+        stream = _DEFAULT_STREAM
+    return _Described(
+        dtype, shape, index(address), bool(read_only),
+        None if strides is None else tuple(map(index, strides)),
+        found.get("mask") is not None, None if stream is None else index(stream),
     )  # fmt: skip
 
 
