@@ -145,6 +145,14 @@ def show_states(device: str | None) -> None:
         print("unknown: the sources differ; --only-stale has the device tell whether kernels do")
 
 
+def _seconds(text: str) -> float:
+    """A number of zero or more, which nan is not."""
+    seconds = float(text)
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"{text} s are no time")
+    return seconds
+
+
 def main() -> None:
     """Run the benchmarks of the subjects that were asked for, then write the page."""
     parser = argparse.ArgumentParser(description="Measure what docs/benchmarks.md shows.")
@@ -156,7 +164,7 @@ def main() -> None:
         "--only-stale", action="store_true", help="measure the rows of other code only"
     )  # fmt: skip
     parser.add_argument(
-        "--within", type=float, default=float("inf"), metavar="SECONDS",
+        "--within", type=_seconds, default=float("inf"), metavar="SECONDS",
         help="begin no command after so long; with --only-stale the next run goes on from there",
     )  # fmt: skip
     parser.add_argument("subjects", nargs="*", help="by default all")

@@ -203,3 +203,11 @@ def test_a_lost_device_ends_the_sweep(
 def test_no_case_is_a_failure(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main([*BRIEF, "--seconds", "0"]) == 1
     assert "no case ran" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--seconds", "--memory", "--largest"])
+def test_amounts_are_numbers(tool: Any, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for amount in ("nan", "-1"):
+        with pytest.raises(SystemExit):
+            tool.main([*BRIEF, option, amount])
+        assert "is below 0, or no number" in capsys.readouterr().err

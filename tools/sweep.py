@@ -251,17 +251,25 @@ def _names(known: Sequence[str]) -> Any:
     return parse
 
 
+def _amount(text: str) -> float:
+    """A number of zero or more, which nan is not."""
+    number = float(text)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0, or no number")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Compute what is known beforehand, of random sizes, until the time is over."
     )
     add = parser.add_argument
     add("--device", default="cpu", help="see `quod devices`")
-    add("--seconds", type=float, default=60.0, help="no case is begun after so many")
+    add("--seconds", type=_amount, default=60.0, help="no case is begun after so many")
     add("--cases", type=int, help="no more cases than so many")
     add("--seed", type=int, default=1)
-    add("--memory", type=float, help="GiB that the device may use, by default what is free")
-    add("--largest", type=float, help="log2 of the largest size, by default as memory allows")
+    add("--memory", type=_amount, help="GiB that the device may use, by default what is free")
+    add("--largest", type=_amount, help="log2 of the largest size, by default as memory allows")
     add("--groups", type=_names(tuple(GROUPS)), default=tuple(GROUPS), help="some, by commas")
     add("--kinds", type=_names(KINDS), default=KINDS, help="some, by commas")
     add("--slice", type=_slice, default=(0, 1), help="K/N: a share of the cases")

@@ -54,6 +54,27 @@ export function checkText(text, limit, what) {
 }
 
 /**
+ * InputError for an object that has a key twice, of which JSON.parse keeps the last.
+ * @param {string} text What JSON.parse takes.
+ * @param {string} what
+ */
+export function checkKeys(text, what) {
+  /** @type {(Set<string> | null)[]} The keys of the objects around; null for a list. */
+  const around = [];
+  for (const [, string, colon, bracket] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|([[\]{}])/gs)) {
+    if (bracket === "{") around.push(new Set());
+    else if (bracket === "[") around.push(null);
+    else if (bracket) around.pop();
+    else if (colon) {
+      const key = JSON.parse(string);
+      const keys = around[around.length - 1];
+      if (keys?.has(key)) throw new InputError(`${what} has the key ${string.slice(0, 60)} twice`);
+      keys?.add(key);
+    }
+  }
+}
+
+/**
  * Reads files of a folder. InputError for one that is missing or not as long as the server says.
  * @param {string | URL} folder
  * @returns {Read}

@@ -1,7 +1,7 @@
 /** Groth16 verification on BigInt: pairings of BN254 and BLS12-381, one product, one exponent. */
 import { below, curveOf, g1FromJson, g2FromJson } from "./curve.js";
 import { InputError, InsecureKeyError, MismatchError, said } from "./errors.js";
-import { checkText, LIMITS } from "./files.js";
+import { checkKeys, checkText, LIMITS } from "./files.js";
 
 /** @typedef {import("./curve.js").Curve} Curve */
 /** @typedef {import("./field.js").Fq2} Fq2 */
@@ -149,8 +149,6 @@ export function parseStrict(text, what, limit = LIMITS.key) {
     throw new InputError(`${what} ${why}`);
   };
   checkText(text, limit, what);
-  /** @type {(Set<string> | null)[]} The keys of the objects around; null for a list. */
-  const around = [];
   // Half of a pair, here as such and below as an escape.
   const halves = (/** @type {string} */ of) => /\p{Surrogate}/u.test(of) && fail("has a lone surrogate, which is no character");
   halves(text);
@@ -160,19 +158,11 @@ export function parseStrict(text, what, limit = LIMITS.key) {
   } catch (error) {
     return fail(`is not JSON: ${said(error)}`);
   }
-  for (const [, string, colon, bracket, number] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|([[\]{}])|([-\d][^\s,\]}]*)/gs)) {
-    if (bracket === "{") around.push(new Set());
-    else if (bracket === "[") around.push(null);
-    else if (bracket) around.pop();
-    else if (number && !/^(?=.{1,20}$)-?\d+$/.test(number)) fail("has a number that is no short integer: write it in quotes");
+  for (const [, string, number] of text.matchAll(/("(?:[^"\\]|\\.)*")|([-\d][^\s,\]}]*)/gs)) {
+    if (number && !/^(?=.{1,20}$)-?\d+$/.test(number)) fail("has a number that is no short integer: write it in quotes");
     else if (string?.includes("\\u")) halves(JSON.parse(string));
-    if (colon) {
-      const key = JSON.parse(string);
-      const keys = around[around.length - 1];
-      if (keys?.has(key)) fail(`has the key ${string.slice(0, 60)} twice`);
-      keys?.add(key);
-    }
   }
+  checkKeys(text, what);
   return document;
 }
 

@@ -6,7 +6,7 @@
  * tell how many values an input has.
  */
 import { InputError, MismatchError, said } from "./errors.js";
-import { checkText, LIMITS } from "./files.js";
+import { checkKeys, checkText, LIMITS } from "./files.js";
 
 /** @typedef {{ name: string, size: number }} Signal */
 
@@ -37,8 +37,9 @@ export function hashOf(name) {
  */
 export function parseInput(text) {
   checkText(text, LIMITS.input, "the input");
+  let input;
   try {
-    return JSON.parse(
+    input = JSON.parse(
       text,
       /** @type {any} */ ((/** @type {string} */ _, /** @type {unknown} */ value, /** @type {any} */ context) =>
         typeof value === "number" && context?.source ? context.source : value),
@@ -46,6 +47,8 @@ export function parseInput(text) {
   } catch (error) {
     throw new InputError(`the input is not JSON: ${said(error)}`);
   }
+  checkKeys(text, "the input");
+  return input;
 }
 
 /**
