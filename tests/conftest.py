@@ -32,6 +32,9 @@ settings.load_profile("quod")
 # inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# As nohup does the end of a terminal.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

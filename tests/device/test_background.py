@@ -107,3 +107,33 @@ def test_a_forked_process_does_its_own_tasks() -> None:
         go.set()
     assert held.result(10)
     assert waiting.result(10) == os.getpid()
+
+
+def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no thread of those that there may be, and nothing waits for it."""
+    background, start = Background("test", 1), threading.Thread.start
+
+    def none(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    with pytest.raises(RuntimeError, match="can't start"):
+        background.begin(lambda: "never")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert background.begin(lambda: "later").result(10) == "later"
+    background.close()
+
+
+def test_without_a_second_thread_the_first_does_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background, go = Background("test", 2), threading.Event()
+    first = background.begin(lambda: go.wait(10))
+
+    def none(thread: threading.Thread) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    second = background.begin(lambda: "done")
+    go.set()
+    assert (first.result(10), second.result(10)) == (True, "done")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -172,6 +173,47 @@ def test_where_no_process_can_be_started_kernels_wait(
             time.sleep(0.1)
             assert not waiting.done()
         assert multiply_works(*waiting.result(30))
+
+
+def test_a_place_that_nobody_was_told_of_is_found(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs out of memory while it leaves its place keeps no other waiting."""
+
+    def lost(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(compile_helpers, "_MOST_HELPERS", 0)
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(MemoryError), places.one(2):
+            waiting = pool.submit(compile_one, tmp_path)
+            time.sleep(0.1)
+            monkeypatch.setattr(places._condition, "notify", lost)
+        monkeypatch.undo()
+        assert multiply_works(*waiting.result(30))
+
+
+def test_a_helper_that_nobody_can_wait_for_is_ended(
+    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, start = [], threading.Thread.start
+    popen = subprocess.Popen
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    def none(thread: threading.Thread) -> None:
+        if thread.name == "quod-helper":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr(threading.Thread, "start", none)
+    with pytest.raises(OSError, match="can't start"):
+        compile_helpers._Helper()
+    assert started[0].returncode is not None
+    assert places._helpers == []
 
 
 def test_an_interrupt_ends_the_helper(

@@ -377,6 +377,23 @@ def test_a_job_can_be_cancelled_before_during_and_after() -> None:
     pool.close()
 
 
+def test_a_worker_that_cannot_take_its_share_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for workers that have run out of memory, and they work on."""
+    pool, run_share = WorkerPool(1), Job.run_share
+
+    def none(job: Job) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Job, "run_share", none)
+    with pytest.raises(MemoryError):
+        pool.run(job_of(_Entry(0.0), 10, 1), 1)
+    monkeypatch.setattr(Job, "run_share", run_share)
+    entry = _Entry(0.0)
+    pool.run(job_of(entry, 10, 1), 1)
+    assert entry.begun == 10
+    pool.close()
+
+
 def test_one_thread_stops_the_launches_of_others() -> None:
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)

@@ -38,11 +38,24 @@ class Background:
             self._start_anew()
         with self._lock:
             self._waiting.append((future, task))
-            if len(self._threads) < self._most:
-                thread = threading.Thread(target=self._work, name=self._name)
-                self._threads.add(thread)
-                thread.start()
+            try:
+                if len(self._threads) < self._most:
+                    self._add_thread()
+            except (RuntimeError, MemoryError):
+                # None was to be had, and those that there are may have ended before.
+                if not self._threads:
+                    self._waiting.pop()
+                    raise
         return future
+
+    def _add_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=self._name)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except BaseException:
+            self._threads.discard(thread)
+            raise
 
     def _work(self) -> None:
         while True:

@@ -24,6 +24,9 @@ from quod.kernel.machine import Machine
 _MOST_HELPERS = 7
 """Each takes about 100 MB and, to start, the time of a kernel."""
 
+_RECHECK_SECONDS = 0.2
+"""Whoever runs out of memory while it leaves a place tells nobody that the place is free."""
+
 # The same modules as here, wherever they come from.
 _START = """import sys; sys.path[:] = sys.argv[1:]
 from quod.device.cpu.compile_helper import main; main()"""
@@ -41,8 +44,15 @@ class _Helper:
             [sys.executable, "-c", _START, *sys.path],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        # Nobody else waits for its end.
-        threading.Thread(target=self._process.wait, name="quod-helper", daemon=True).start()
+        try:
+            # Nobody else waits for its end.
+            threading.Thread(target=self._process.wait, name="quod-helper", daemon=True).start()
+        except BaseException as error:
+            self.end()
+            self._process.wait()
+            if isinstance(error, RuntimeError):  # no thread can be started
+                raise OSError(str(error)) from error
+            raise
 
     @property
     def is_alive(self) -> bool:
@@ -76,7 +86,7 @@ class _Places:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._condition = threading.Condition()
-        self._here_is_free = True
+        self._here = threading.Lock()  # held while a kernel is compiled in this process
         self._helpers: list[_Helper] = []
         self._idle: list[_Helper] = []
 
@@ -92,16 +102,16 @@ class _Places:
                 self.end(helper)
             raise
         finally:
+            if helper is None:
+                self._here.release()
             with self._condition:
-                if helper is None:
-                    self._here_is_free = True
-                elif helper in self._helpers:
+                if helper in self._helpers:
                     self._idle.append(helper)
                 self._condition.notify()
 
     def _take(self, most: int) -> _Helper | None:
         with self._condition:
-            while not self._here_is_free:
+            while not self._here.acquire(blocking=False):
                 while self._idle:
                     helper = self._idle.pop()
                     if helper.is_alive:
@@ -111,8 +121,7 @@ class _Places:
                     with contextlib.suppress(OSError):
                         self._helpers.append(_Helper())
                         return self._helpers[-1]
-                self._condition.wait()
-            self._here_is_free = False
+                self._condition.wait(_RECHECK_SECONDS)
             return None
 
     def end(self, helper: _Helper) -> None:

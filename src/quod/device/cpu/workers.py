@@ -64,6 +64,8 @@ class Job:
         self._active = 0
         self._closed = False
         self.cancelled = False
+        self.failure: BaseException | None = None
+        """What kept a worker from taking its share: it ran out of memory, say."""
         self.seconds = 0.0
         """Time that workers spent, added up."""
 
@@ -91,6 +93,11 @@ class Job:
         with self._lock:
             self.cancelled = True
             self._close_if_idle()
+
+    def fail(self, failure: BaseException) -> None:
+        """Cancels the job: a worker could not take its share."""
+        self.failure = failure
+        self.cancel()
 
     def _close_if_idle(self) -> None:
         # A worker comes back only when no workgroup is left to take: if no other is at work, all
@@ -137,6 +144,8 @@ class WorkerPool:
             for _ in range(workers):
                 tasks.put(job)
             job.wait()
+            if job.failure is not None:
+                raise job.failure
         except BaseException:
             job.cancel()
             with self._lock:
@@ -189,7 +198,10 @@ def _work(tasks: queue.SimpleQueue[Job | None]) -> None:
         job = tasks.get()
         if job is None:
             return
-        job.run_share()
+        try:
+            job.run_share()
+        except BaseException as failure:  # which would end the thread, and nobody wait for less
+            job.fail(failure)
         # The memory of a finished job must not live on until the next one comes.
         del job
 
