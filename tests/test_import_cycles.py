@@ -20,8 +20,6 @@ KNOWN = frozenset(
         "codegen.llvm.rules codegen.llvm.subgroups",
         "codegen.ptx.control codegen.ptx.emitter codegen.ptx.memory codegen.ptx.rules",
         "codegen.wgsl.body codegen.wgsl.emitter codegen.wgsl.rules",
-        "device.webgpu.copies device.webgpu.device device.webgpu.encoding device.webgpu.probe "
-        "device.webgpu.program device.webgpu.submission",
         "field.element field.strategy",
     )
 )

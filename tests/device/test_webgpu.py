@@ -191,19 +191,19 @@ def test_addresses_are_never_used_twice(webgpu_device: WebGpuDevice) -> None:
 
 
 def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> None:
-    webgpu_device.memory.clear_away()
+    webgpu_device.session.memory.clear_away()
     gc.collect()
-    webgpu_device.memory.clear_away()
-    before = webgpu_device.memory.in_use
+    webgpu_device.session.memory.clear_away()
+    before = webgpu_device.session.memory.in_use
     buffer = webgpu_device.allocate(1 << 20)
     part = buffer.slice(0, 16)
-    assert webgpu_device.memory.in_use == before + (1 << 20)
+    assert webgpu_device.session.memory.in_use == before + (1 << 20)
     del buffer
-    webgpu_device.memory.clear_away()
-    assert webgpu_device.memory.in_use == before + (1 << 20)
+    webgpu_device.session.memory.clear_away()
+    assert webgpu_device.session.memory.in_use == before + (1 << 20)
     del part
-    webgpu_device.memory.clear_away()
-    assert webgpu_device.memory.in_use == before
+    webgpu_device.session.memory.clear_away()
+    assert webgpu_device.session.memory.in_use == before
 
 
 def test_the_budget_and_the_largest_buffer_are_kept_to(webgpu_device: WebGpuDevice) -> None:
@@ -251,8 +251,8 @@ def test_copies_longer_than_the_staging_ring(webgpu_device: WebGpuDevice) -> Non
     done = stream.finish().submit().wait()
     del done
     assert (out == data).all()
-    assert webgpu_device.uploads.nbytes <= 64 << 20
-    assert webgpu_device.downloads.nbytes <= 64 << 20
+    assert webgpu_device.session.uploads.nbytes <= 64 << 20
+    assert webgpu_device.session.downloads.nbytes <= 64 << 20
 
 
 # --- recordings
@@ -326,10 +326,10 @@ def long_recording(device: WebGpuDevice, rounds: int) -> tuple[object, np.ndarra
 
 def test_long_recordings_are_submitted_in_pieces(webgpu_device: WebGpuDevice) -> None:
     recorded, out = long_recording(webgpu_device, 1000)
-    before = webgpu_device.queue.submissions
+    before = webgpu_device.session.queue.submissions
     recorded.submit().wait()  # type: ignore[attr-defined]
     assert (out == 1000).all()
-    assert 8 <= webgpu_device.queue.submissions - before <= 20
+    assert 8 <= webgpu_device.session.queue.submissions - before <= 20
 
 
 @pytest.mark.parametrize("way", ["clock", "no clock", "synchronous"])
@@ -337,10 +337,10 @@ def test_steps_have_times(
     webgpu_device: WebGpuDevice, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if way == "no clock":
-        monkeypatch.setattr(webgpu_device, "tick_nanoseconds", 0.0)
-    elif webgpu_device.tick_nanoseconds == 0:
+        monkeypatch.setattr(webgpu_device.session, "tick_nanoseconds", 0.0)
+    elif webgpu_device.session.tick_nanoseconds == 0:
         pytest.skip("the adapter has no clock")
-    monkeypatch.setattr(webgpu_device, "synchronous", way == "synchronous")
+    monkeypatch.setattr(webgpu_device.session, "synchronous", way == "synchronous")
     recorded, out = long_recording(webgpu_device, 40)
     timeline = Timeline()
     with timeline.stage("whole") as whole:
@@ -388,10 +388,10 @@ def test_portable_is_what_every_browser_has(webgpu_device: WebGpuDevice) -> None
     assert not machine.has("u64")
     assert machine.has("slow_subgroup")
     assert webgpu_device.largest_buffer == 128 << 20
-    assert "shader-int64" not in webgpu_device.gpu.features
+    assert "shader-int64" not in webgpu_device.session.gpu.features
     # Where loops are watched there is one more for that.
     watched = 1 if webgpu_device.properties.is_software else 0
-    assert webgpu_device.gpu.limits["max-storage-buffers-per-shader-stage"] == 8 + watched
+    assert webgpu_device.session.gpu.limits["max-storage-buffers-per-shader-stage"] == 8 + watched
 
 
 def test_the_choice_of_limbs_is_kept(tmp_path: Path) -> None:
@@ -580,17 +580,17 @@ def test_an_upload_that_is_interrupted_leaves_the_ring_as_it_was(
 ) -> None:
     data = np.arange(1 << 18, dtype=np.uint32)
     buffer = webgpu_device.upload(data)
-    before = webgpu_device.uploads.nbytes
+    before = webgpu_device.session.uploads.nbytes
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(webgpu_device.uploads, "write", interrupted)
+        patch.setattr(webgpu_device.session.uploads, "write", interrupted)
         for _ in range(100):
             with pytest.raises(KeyboardInterrupt):
                 webgpu_device.upload(data, into=buffer)
-    assert webgpu_device.uploads.nbytes <= before
+    assert webgpu_device.session.uploads.nbytes <= before
     webgpu_device.upload(data[::-1].copy(), into=buffer)
     found = np.zeros_like(data)
     webgpu_device.download(buffer, found)

@@ -170,7 +170,7 @@ def test_zeros_in_place_of_results_are_noticed(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch(own_device)
-    monkeypatch.setattr(own_device.queue, "_read", lambda receipt: (0, 0, 0))
+    monkeypatch.setattr(own_device.session.queue, "_read", lambda receipt: (0, 0, 0))
     with pytest.raises(DeviceError, match=r"kernel scale .*only zeros.*has not computed"):
         own_device.launch(
             own_device.compile(kernels.scale), 1, 64, 3, own_device.upload(WORDS),
@@ -183,9 +183,9 @@ def test_zeros_in_place_of_results_are_noticed(
 def test_a_submission_that_was_dropped_is_noticed(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = own_device.queue._read
+    real = own_device.session.queue._read
     monkeypatch.setattr(
-        own_device.queue, "_read", lambda receipt: tuple(n - (n > 9) for n in real(receipt))
+        own_device.session.queue, "_read", lambda receipt: tuple(n - (n > 9) for n in real(receipt))
     )
     with pytest.raises(DeviceError, match=r"the adapter gave the number \d+ where \d+ should be"):
         launch(own_device)
@@ -195,7 +195,7 @@ def test_a_lost_device_is_told_and_opened_again(webgpu_device: WebGpuDevice) -> 
     device = resolve_device("webgpu:portable")
     assert isinstance(device, WebGpuDevice)
     memory = device.upload(WORDS)
-    device.gpu.destroy()
+    device.session.gpu.destroy()
     with pytest.raises(DeviceError, match="lost"):
         launch(device)
     with pytest.raises(DeviceError, match="lost"):
@@ -216,7 +216,7 @@ def test_a_device_that_is_lost_meanwhile(own_device: WebGpuDevice) -> None:
     memory = own_device.allocate(256)
     stream.launch(own_device.compile(kernels.increment), 1, 64, memory)
     recorded = stream.finish()
-    own_device.gpu.destroy()
+    own_device.session.gpu.destroy()
     with pytest.raises(DeviceError, match="lost"):
         recorded.submit().wait()
 
@@ -224,18 +224,18 @@ def test_a_device_that_is_lost_meanwhile(own_device: WebGpuDevice) -> None:
 def test_memory_that_the_driver_does_not_have(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = own_device.native.wgpu.GPUOutOfMemoryError("Not enough memory left.")
+    error = own_device.session.native.wgpu.GPUOutOfMemoryError("Not enough memory left.")
 
     def refuse(**_: Any) -> Any:
         raise error
 
-    own_device.memory.clear_away()
-    before = own_device.memory.in_use
+    own_device.session.memory.clear_away()
+    before = own_device.session.memory.in_use
     with monkeypatch.context() as patch:
-        patch.setattr(own_device.gpu, "create_buffer", refuse)
+        patch.setattr(own_device.session.gpu, "create_buffer", refuse)
         with pytest.raises(DeviceError, match=r"no memory for a buffer of 1.0 MiB: the driver of"):
             own_device.allocate(1 << 20)
-    assert own_device.memory.in_use == before
+    assert own_device.session.memory.in_use == before
     launch(own_device)
 
 

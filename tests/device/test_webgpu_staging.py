@@ -51,8 +51,8 @@ def check_download(device: WebGpuDevice, buffer: Buffer) -> None:
     out[:] = 0
     record_download(device, buffer, out).submit().wait()
     assert np.array_equal(out, WORDS)
-    assert device.downloads.nbytes <= RING_BYTES
-    assert device.uploads.nbytes <= RING_BYTES
+    assert device.session.downloads.nbytes <= RING_BYTES
+    assert device.session.uploads.nbytes <= RING_BYTES
 
 
 @pytest.mark.parametrize("at", [1, 2, 4])
@@ -61,7 +61,7 @@ def test_downloads_that_are_interrupted_keep_nothing(
     webgpu_device: WebGpuDevice, buffer: Buffer, method: str, at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    ring, out = webgpu_device.downloads, np.zeros_like(WORDS)
+    ring, out = webgpu_device.session.downloads, np.zeros_like(WORDS)
     works = getattr(ring, method)
     for _ in range(6):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -77,7 +77,7 @@ def test_recordings_that_fail_keep_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Neither what was not yet given back, nor twice what was."""
-    found = getattr(webgpu_device, ring)
+    found = getattr(webgpu_device.session, ring)
     works = getattr(found, method)
     for _ in range(6):
         stream = webgpu_device.stream().record()
@@ -112,7 +112,7 @@ def test_long_downloads_at_once_do_not_wait_for_each_other(webgpu_device: WebGpu
 
     with ThreadPoolExecutor(5) as pool:
         assert all(pool.map(copy, range(5)))
-    assert webgpu_device.downloads.nbytes <= RING_BYTES
+    assert webgpu_device.session.downloads.nbytes <= RING_BYTES
 
 
 @pytest.mark.timeout(120)

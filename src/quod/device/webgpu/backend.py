@@ -60,7 +60,7 @@ def _facts(name: str) -> Mapping[str, str]:
     words = [
         f"through {adapter.backend}",
         adapter.driver and f"driver {adapter.driver}",
-        f"wgpu {device.native.wgpu.__version__}",
+        f"wgpu {device.session.native.wgpu.__version__}",
         "portable" if device.strength == "portable" else "all that the adapter has",
         f"limbs {device.limbs}",
     ]

@@ -14,7 +14,7 @@ from quod.device.webgpu.queue import Receipt
 from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
 
 if TYPE_CHECKING:
-    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.session import Session
 
 # Shorter uploads need no staging buffer of ours: the driver keeps a copy.
 _SMALL_BYTES = 64 << 10
@@ -26,37 +26,37 @@ def _doing() -> str:
     return "copying memory"
 
 
-def upload(device: WebGpuDevice, data: Array, target: Buffer) -> None:
+def upload(session: Session, data: Array, target: Buffer) -> None:
     """Copies bytes of the host; comes back when they have been read, and before they are there."""
     allocation, start, size = whole_words(target)
     if size <= _SMALL_BYTES:
         padded = np.zeros(size, np.uint8)
         padded[: data.nbytes] = data
-        device.gpu.queue.write_buffer(allocation.handle, start, padded)
+        session.gpu.queue.write_buffer(allocation.handle, start, padded)
         return
-    with device.lease(device.uploads) as lease:
+    with session.lease(session.uploads) as lease:
         for at in range(0, size, CHUNK_BYTES):
             piece = min(CHUNK_BYTES, size - at)
             staging = lease.take(piece, lambda: False)
-            device.uploads.write(staging, data[at : at + piece])
-            encoding = Encoding(device)
+            session.uploads.write(staging, data[at : at + piece])
+            encoding = Encoding(session)
             encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
-            device.queue.submit(encoding.encoder, _doing, target)
+            session.queue.submit(encoding.encoder, _doing, target)
             lease.give_back(staging)
 
 
-def download(device: WebGpuDevice, source: Buffer, data: Array) -> None:
+def download(session: Session, source: Buffer, data: Array) -> None:
     """Copies to bytes of the host, and waits for them."""
     allocation, begin, extra = readable_words(source)
     pieces: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
-    with device.lease(device.downloads) as lease:
+    with session.lease(session.downloads) as lease:
 
         def finish_one() -> bool:
             if not pieces:
                 return False
             receipt, staging, part = pieces.popleft()
-            device.wait_for(receipt)
-            device.read_download(staging, extra, part)
+            session.wait_for(receipt)
+            session.read_download(staging, extra, part)
             lease.give_back(staging)
             return True
 
@@ -65,10 +65,10 @@ def download(device: WebGpuDevice, source: Buffer, data: Array) -> None:
             size = part.nbytes + extra
             size += -size % 4
             staging = lease.take(size, finish_one)
-            encoding = Encoding(device)
+            encoding = Encoding(session)
             encoding.copy(allocation.handle, begin + at, staging.handle, 0, size)
-            receipt = device.queue.submit(encoding.encoder, _doing, source)
-            device.downloads.begin_reading(staging)
+            receipt = session.queue.submit(encoding.encoder, _doing, source)
+            session.downloads.begin_reading(staging)
             pieces.append((receipt, staging, part))
             if len(pieces) == _AHEAD:
                 finish_one()

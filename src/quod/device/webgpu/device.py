@@ -9,15 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.codegen.wgsl.machine import DEFAULT_WORKGROUP_SIZE, WgslLimits, WgslTarget
-from quod.device import cancellation, host
 from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
@@ -35,17 +31,14 @@ from quod.device.webgpu.adapter import (
     select,
 )
 from quod.device.webgpu.choice import default_limbs, store_limbs, stored_limbs
-from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
+from quod.device.webgpu.compiler import KernelSource
 from quod.device.webgpu.encoding import Encoding, Parameters, bind_group
 from quod.device.webgpu.kernel import WebGpuKernel, grid
-from quod.device.webgpu.memory import ALIGNMENT, WebGpuMemory
 from quod.device.webgpu.names import Strength
 from quod.device.webgpu.native import Native, WebGpuError, open_native
 from quod.device.webgpu.probe import probe
-from quod.device.webgpu.program import Program, build_program
-from quod.device.webgpu.queue import Receipt, WebGpuQueue
-from quod.device.webgpu.shaders import COUNT, FILL, STATE_BYTES
-from quod.device.webgpu.staging import StagingBuffer, StagingLease, StagingRing
+from quod.device.webgpu.program import Programs
+from quod.device.webgpu.session import Session
 from quod.device.webgpu.submission import WebGpuSubmission
 from quod.errors import DeviceError
 from quod.frozen import replace
@@ -109,8 +102,8 @@ class WebGpuDevice(OpenedDevice):
     ) -> None:
         if memory_budget is not None and memory_budget < 1:
             raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
-        self.native = native or open_native()
-        found = list_adapters(self.native)
+        native = native or open_native()
+        found = list_adapters(native)
         self.properties, adapter_object = select(found, str(adapter))
         check_portable(self.properties)
         self.strength = strength
@@ -121,11 +114,8 @@ class WebGpuDevice(OpenedDevice):
         self.lanes = lanes
         self.resident_lanes = self.properties.resident_lanes
         self.multiprocessors = max(1, self.resident_lanes // _LANES_A_MULTIPROCESSOR)
-        self.synchronous = (
-            os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
-            if synchronous is None
-            else synchronous
-        )
+        if synchronous is None:
+            synchronous = os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
         if watchdog is None:
             watchdog = _number_of(
                 "QUOD_WEBGPU_WATCHDOG",
@@ -134,47 +124,29 @@ class WebGpuDevice(OpenedDevice):
         self.memory_budget = memory_budget or int(
             _number_of("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
         )
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._cache = cache or CompileCache()
         self._kernels: KernelTable[WebGpuKernel] = KernelTable()
-        self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
-        self._fill_pipeline: Any = None
-        self.watch: Any = None
         self._closed = False
-        self.gpu = self._open(adapter_object)
-        self.limits = self._limits()
+        gpu = self._open(native, adapter_object)
+        self.limits = self._limits(gpu)
         self.largest_buffer = min(self.limits.binding_bytes, self.limits.buffer_bytes // 2)
-        clock = "timestamp-query" in self.gpu.features
-        self.tick_nanoseconds = self.native.timestamp_nanoseconds(self.gpu) if clock else 0.0
-        self.memory = WebGpuMemory(
-            self.native, self.gpu, self.space, self.name, self.memory_budget,
-            self.limits.buffer_bytes,
+        self.session = Session(
+            native, gpu, self.space, self.limits, self._cache,
+            memory_budget=self.memory_budget, watchdog=watchdog, synchronous=synchronous,
         )  # fmt: skip
-        self.uploads = StagingRing(self.native, self.gpu, upload=True)
-        self.downloads = StagingRing(self.native, self.gpu, upload=False)
-        self.compiler = PipelineCompiler(
-            self.native, self.gpu, self._cache, host.usable_threads(),
-            checked=os.environ.get("QUOD_WEBGPU_CHECKED", "0") not in ("", "0"),
-        )  # fmt: skip
-        self.queue = WebGpuQueue(self.native, self.gpu, self.name, watchdog, self.space.lose)
-        with self.using(lambda: "opening the device"):
-            usage = self.native.wgpu.BufferUsage
-            self.nothing = self.gpu.create_buffer(
-                size=ALIGNMENT * (self.limits.storage_buffers + 1),
-                usage=usage.STORAGE | usage.UNIFORM,
-            )
-            self._open_queue()
-            seen = probe(self)
+        self._programs = Programs(self.session)
+        with self.session.using(lambda: "opening the device"):
+            seen = probe(self.session, self.properties)
         self.drops_long_loops = seen.drops_long_loops
         if self.drops_long_loops:
-            if adapter_limits(self.gpu.limits).storage_buffers <= self.limits.storage_buffers:
+            if adapter_limits(gpu.limits).storage_buffers <= self.limits.storage_buffers:
                 raise DeviceError(
                     f"{self.name} ({self.properties.name}) ends long loops early and has no "
                     "binding left in which kernels could tell; take another device"
                 )
-            self.watch = self.compiler.watch(self.queue.state, STATE_BYTES)
-        u64 = "shader-int64" in self.gpu.features
+            self.session.watch_loops()
+        u64 = "shader-int64" in gpu.features
         kept = stored_limbs(self._cache, self.properties, u64=u64)
         self.limbs_are_chosen = limbs is not None or kept is not None
         self.target = WgslTarget(
@@ -182,7 +154,7 @@ class WebGpuDevice(OpenedDevice):
             limbs or kept or default_limbs(self.properties, u64=u64), self.drops_long_loops,
         )  # fmt: skip
 
-    def _open(self, adapter: Any) -> Any:
+    def _open(self, native: Native, adapter: Any) -> Any:
         features = ["timestamp-query"]
         if self.strength == "extended":
             features += ["shader-int64", "subgroup"]
@@ -192,7 +164,7 @@ class WebGpuDevice(OpenedDevice):
             bindings = min(least.storage_buffers + self._reserved_bindings, most)
             limits = replace(least, storage_buffers=bindings)
         try:
-            with self.native.errors():
+            with native.errors():
                 return adapter.request_device_sync(
                     required_features=[name for name in features if name in adapter.features],
                     required_limits=required_limits(limits),
@@ -202,11 +174,11 @@ class WebGpuDevice(OpenedDevice):
                 f"{self.name} ({self.properties.name}) does not open: {error}"
             ) from error
 
-    def _limits(self) -> WgslLimits:
+    def _limits(self, gpu: Any) -> WgslLimits:
         """What kernels may count on."""
         if self.strength == "portable":
             return WgslLimits()
-        limits = adapter_limits(self.gpu.limits)
+        limits = adapter_limits(gpu.limits)
         bindings = min(limits.storage_buffers - self._reserved_bindings, _MOST_BINDINGS)
         return replace(limits, storage_buffers=bindings)
 
@@ -214,50 +186,6 @@ class WebGpuDevice(OpenedDevice):
     def _reserved_bindings(self) -> int:
         """Those in which kernels tell of loops that a driver has ended; no GPU's driver does."""
         return 1 if self.properties.is_software else 0
-
-    def _open_queue(self) -> None:
-        """The kernel that ends every submission, with the buffer that it counts in."""
-        layout, _ = self.compiler.layout(1)
-        group = self.gpu.create_bind_group(
-            layout=layout,
-            entries=[
-                {"binding": 0, "resource": {"buffer": self.nothing, "offset": 0, "size": 16}},
-                {
-                    "binding": 1,
-                    "resource": {"buffer": self.queue.state, "offset": 0, "size": STATE_BYTES},
-                },
-            ],
-        )
-        self.queue.count_with(self.compiler.compile("count", COUNT, 1), group)
-
-    # --- every call
-
-    @contextmanager
-    def using(self, doing: Callable[[], str] | None = None) -> Iterator[None]:
-        """Says of an error what was being done; DeviceError if the device is lost or closed."""
-        self.space.check()
-        if os.getpid() != self._process:
-            raise DeviceError(
-                f"{self.name} was opened before this process was forked, and WebGPU does not "
-                "outlive that; open the device in the process that uses it"
-            )
-        self.memory.clear_away()
-        try:
-            with self.native.errors():
-                yield
-        except WebGpuError as error:
-            where = "" if doing is None else f", in {doing()}"
-            if error.is_lost:
-                told = self.native.told()
-                self.space.lose(
-                    f"the device was lost{f' ({told})' if told else ''}{where}; close it and open "
-                    "it again"
-                )
-            raise WebGpuError(
-                f"{self.name}: {error}{where}",
-                is_out_of_memory=error.is_out_of_memory,
-                is_lost=error.is_lost,
-            ) from error
 
     # --- kernels
 
@@ -302,7 +230,7 @@ class WebGpuDevice(OpenedDevice):
         def build() -> WebGpuKernel:
             source = KernelSource(definition, machine, static, self._cache)
             return WebGpuKernel(
-                source, self.compiler, self.limits, self.space, self._kernels.forget
+                source, self.session.compiler, self.limits, self.space, self._kernels.forget
             )
 
         known = {**static, "limbs of the machine": machine.limbs}
@@ -316,20 +244,11 @@ class WebGpuDevice(OpenedDevice):
         machine = self.machine(lanes_of(definition, lanes, self.lanes), limbs=limbs)
         return KernelSource(definition, machine, static, self._cache).text().module.text
 
-    @property
-    def fill_pipeline(self) -> Any:
-        """The kernel that sets memory to a word other than zero."""
-        with self._lock:
-            if self._fill_pipeline is None:
-                self._fill_pipeline = self.compiler.compile("fill", FILL, 1)
-            return self._fill_pipeline
-
     # --- memory
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the adapter, which WebGPU always zeroes; DeviceError if there is too little."""
-        with self.using(lambda: "allocating memory"):
-            return self.memory.allocate(nbytes)
+        return self.session.allocate(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
@@ -344,8 +263,8 @@ class WebGpuDevice(OpenedDevice):
         if not source.nbytes:
             return target
         data = source.view(np.uint8)
-        with self.using(lambda: "copying memory"):
-            webgpu_copies.upload(self, data, target)
+        with self.session.using(lambda: "copying memory"):
+            webgpu_copies.upload(self.session, data, target)
         return target
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
@@ -355,8 +274,8 @@ class WebGpuDevice(OpenedDevice):
         self._check_own(buffer)
         if not target.nbytes:
             return
-        with self.using(lambda: "copying memory"):
-            webgpu_copies.download(self, buffer, target.view(np.uint8))
+        with self.session.using(lambda: "copying memory"):
+            webgpu_copies.download(self.session, buffer, target.view(np.uint8))
 
     def _check_own(self, buffer: Buffer) -> None:
         if buffer.space is not self.space:
@@ -368,32 +287,7 @@ class WebGpuDevice(OpenedDevice):
         """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
-    # --- staging
-
-    def lease(self, ring: StagingRing) -> StagingLease:
-        """Through which staging buffers are taken."""
-        return StagingLease(ring, self.queue)
-
-    def read_download(self, staging: StagingBuffer, start: int, target: Array) -> None:
-        """Copies what a download has put there to host memory; waits for it first."""
-        mapping = staging.mapping
-        assert mapping is not None
-        self.queue.wait(lambda: mapping.is_done)
-        if mapping.refusal:
-            raise DeviceError(f"{self.name}: a download cannot be read: {mapping.refusal}")
-        self.downloads.read(staging, start, target)
-
     # --- execution
-
-    def wait_for(self, receipt: Receipt) -> None:
-        """Waits until a submission is done; DeviceError if it failed or was cancelled."""
-        stop = cancellation.current()
-        stopped = None if stop is None else lambda: stop.requested
-        if not self.queue.wait(lambda: receipt.is_done, stopped):
-            assert stop is not None
-            stop.check(receipt.doing())
-        if receipt.error is not None:
-            raise receipt.error
 
     def launch(self, kernel: WebGpuKernel, groups: int, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them.
@@ -409,30 +303,19 @@ class WebGpuDevice(OpenedDevice):
         def doing() -> str:
             return f"kernel {kernel}"
 
-        with self.using(doing):
+        session = self.session
+        with session.using(doing):
             parameters = Parameters()
             block = packed.parameters(groups)
             parameters.add(block)
-            uniform = parameters.buffer(self)
-            group = bind_group(self, uniform, len(block), packed.ranges)
-            encoding = Encoding(self)
+            uniform = parameters.buffer(session)
+            group = bind_group(session, uniform, len(block), packed.ranges)
+            encoding = Encoding(session)
             shape = grid(groups, self.limits.groups_a_dimension)
             encoding.dispatch(packed.variant.pipeline(), group, 0, shape)
             keep = (staged, packed, uniform, group)
-            self.wait_for(self.queue.submit(encoding.encoder, doing, keep))
+            session.wait_for(session.queue.submit(encoding.encoder, doing, keep))
         staged.bring_back(self)
-
-    def program(self, recording: Recording) -> Program:
-        """What is encoded for a recording, prepared when it is submitted first."""
-        found = self._programs.get(recording)
-        if found is None:
-            with self._lock:
-                found = self._programs.get(recording)
-            if found is None:
-                found = build_program(self, recording)
-                with self._lock:
-                    self._programs[recording] = found
-        return found
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's.
@@ -448,7 +331,7 @@ class WebGpuDevice(OpenedDevice):
     ) -> WebGpuSubmission:
         """Begins to run recorded work on a thread of its own; streams call it."""
         self.space.check()
-        return WebGpuSubmission(self, recording, name, timeline, parent)
+        return WebGpuSubmission(self.session, self._programs, recording, name, timeline, parent)
 
     def close(self) -> None:
         """Gives all memory back. Buffers and kernels of the device cannot be used any more."""
@@ -458,25 +341,27 @@ class WebGpuDevice(OpenedDevice):
             self._closed = True
         was_lost = self.space.is_lost
         self.space.lose("the device was closed; open it again")
-        if os.getpid() != self._process:
+        session = self.session
+        if not session.is_of_this_process:
             return
-        self.compiler.close()
-        if was_lost or self.queue.is_dead:
+        session.compiler.close()
+        if was_lost or session.queue.is_dead:
             self._give_up()
             return
         try:
-            self.queue.wait(lambda: self.queue.is_idle)
+            session.queue.wait(lambda: session.queue.is_idle)
         except DeviceError:
             self._give_up()
             raise
         self._programs.clear()
-        with self.native.errors():
-            self.gpu.destroy()
+        with session.native.errors():
+            session.gpu.destroy()
 
     def _give_up(self) -> None:
         """Lets nobody end a device that does not end what it does: that would wait for ever."""
-        _given_up.append(self.gpu)
-        for kept in (self.gpu, self.gpu.queue):
+        gpu = self.session.gpu
+        _given_up.append(gpu)
+        for kept in (gpu, gpu.queue):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 

@@ -18,8 +18,8 @@ from quod.device.webgpu.staging import StagingBuffer, StagingLease
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from quod.device.webgpu.device import WebGpuDevice
     from quod.device.webgpu.kernel import StorageRange
+    from quod.device.webgpu.session import Session
 
 MOST_TIMES = 1024
 """Times that one submission may note."""
@@ -33,19 +33,19 @@ class Times:
     steps: list[int]
     staging: StagingBuffer
 
-    def read(self, device: WebGpuDevice) -> Array:
+    def read(self, session: Session) -> Array:
         """Two times a row of `steps`, in nanoseconds of the GPU's clock."""
         ticks = np.zeros(2 * len(self.steps), np.uint64)
-        device.read_download(self.staging, 0, ticks.view(np.uint8))
-        return (ticks.astype(np.float64) * device.tick_nanoseconds).reshape(-1, 2)
+        session.read_download(self.staging, 0, ticks.view(np.uint8))
+        return (ticks.astype(np.float64) * session.tick_nanoseconds).reshape(-1, 2)
 
 
 class Encoding:
     """Commands of one submission; with `timed`, each notes when it began and ended."""
 
-    def __init__(self, device: WebGpuDevice, *, timed: bool = False) -> None:
-        self._device = device
-        self._gpu = device.gpu
+    def __init__(self, session: Session, *, timed: bool = False) -> None:
+        self._session = session
+        self._gpu = session.gpu
         self._encoder: Any = None
         self._pass: Any = None
         self._timed = timed
@@ -103,8 +103,8 @@ class Encoding:
         current = self._pass
         current.set_pipeline(pipeline)
         current.set_bind_group(0, bind_group, [offset])
-        if self._device.watch is not None:
-            current.set_bind_group(1, self._device.watch)
+        if self._session.watch is not None:
+            current.set_bind_group(1, self._session.watch)
         current.dispatch_workgroups(*grid)
         self.count += 1
 
@@ -136,7 +136,7 @@ class Encoding:
         """Ends the noting of times, which are read when the work is done."""
         if not self._steps:
             return None
-        usage = self._device.native.wgpu.BufferUsage
+        usage = self._session.native.wgpu.BufferUsage
         nbytes = _TIME_BYTES * 2 * len(self._steps)
         resolved = self._gpu.create_buffer(size=nbytes, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
         staging = downloads.take_short(nbytes)
@@ -162,27 +162,25 @@ class Parameters:
             self._blocks += bytes(-len(self._blocks) % ALIGNMENT)
         return found
 
-    def buffer(self, device: WebGpuDevice) -> Any:
+    def buffer(self, session: Session) -> Any:
         """All of them in a buffer of the driver's."""
-        usage = device.native.wgpu.BufferUsage
+        usage = session.native.wgpu.BufferUsage
         size = max(ALIGNMENT, len(self._blocks))
-        handle = device.gpu.create_buffer(size=size, usage=usage.UNIFORM | usage.COPY_DST)
+        handle = session.gpu.create_buffer(size=size, usage=usage.UNIFORM | usage.COPY_DST)
         if self._blocks:
-            device.gpu.queue.write_buffer(handle, 0, self._blocks)
+            session.gpu.queue.write_buffer(handle, 0, self._blocks)
         return handle
 
 
-def bind_group(
-    device: WebGpuDevice, uniform: Any, nbytes: int, ranges: Sequence[StorageRange]
-) -> Any:
+def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[StorageRange]) -> Any:
     """What a launch reaches: parameters of so many bytes, and its memory."""
-    layout, _ = device.compiler.layout(len(ranges))
+    layout, _ = session.compiler.layout(len(ranges))
     entries = [{"binding": 0, "resource": {"buffer": uniform, "offset": 0, "size": nbytes}}]
     for number, row in enumerate(ranges):
         if row.allocation is None:
             # Empty memory is never touched, but something must be there; no two share it.
-            place = {"buffer": device.nothing, "offset": number * ALIGNMENT, "size": ALIGNMENT}
+            place = {"buffer": session.nothing, "offset": number * ALIGNMENT, "size": ALIGNMENT}
         else:
             place = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
         entries.append({"binding": number + 1, "resource": place})
-    return device.gpu.create_bind_group(layout=layout, entries=entries)
+    return session.gpu.create_bind_group(layout=layout, entries=entries)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.codegen.wgsl.machine import EMULATED_SUBGROUP_SIZE
+from quod.device.webgpu.copies import download
 from quod.device.webgpu.encoding import Encoding, bind_group
 from quod.device.webgpu.kernel import StorageRange
 from quod.device.webgpu.memory import place_of
@@ -15,7 +16,8 @@ from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.buffer import Array
-    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.adapter import AdapterProperties
+    from quod.device.webgpu.session import Session
 
 _PARAMETER_BYTES = 16
 
@@ -32,13 +34,13 @@ class Seen:
     drops_long_loops: bool
 
 
-def probe(device: WebGpuDevice) -> Seen:
+def probe(session: Session, properties: AdapterProperties) -> Seen:
     """Runs what tells; DeviceError if the adapter does not compute at all."""
     size = 0
-    if "subgroup" in device.gpu.features and device.properties.has_one_subgroup_size:
-        found = _run(device, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
+    if "subgroup" in session.gpu.features and properties.has_one_subgroup_size:
+        found = _run(session, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
         size = _regular_size(found)
-    state = _run(device, "loops", LOOPS, 2)
+    state = _run(session, "loops", LOOPS, 2)
     return Seen(size, int(state[1]) != LOOP_COUNT)
 
 
@@ -54,16 +56,16 @@ def _regular_size(found: Array) -> int:
     return size if (found[:, 1] == places).all() else 0
 
 
-def _run(device: WebGpuDevice, name: str, text: str, words: int) -> Array:
+def _run(session: Session, name: str, text: str, words: int) -> Array:
     """What one workgroup of a kernel leaves in a zeroed array."""
-    memory = device.memory.allocate(4 * words)
+    memory = session.memory.allocate(4 * words)
     allocation, _ = place_of(memory)
     group: Any = bind_group(
-        device, device.nothing, _PARAMETER_BYTES, (StorageRange(allocation, 0, allocation.size),)
+        session, session.nothing, _PARAMETER_BYTES, (StorageRange(allocation, 0, allocation.size),)
     )
-    encoding = Encoding(device)
-    encoding.dispatch(device.compiler.compile(name, text, 1), group, 0, (1, 1))
-    device.wait_for(device.queue.submit(encoding.encoder, lambda: f"the probe {name}", memory))
+    encoding = Encoding(session)
+    encoding.dispatch(session.compiler.compile(name, text, 1), group, 0, (1, 1))
+    session.wait_for(session.queue.submit(encoding.encoder, lambda: f"the probe {name}", memory))
     found = np.zeros(words, np.uint32)
-    device.download(memory, found)
+    download(session, memory, found.view(np.uint8))
     return found

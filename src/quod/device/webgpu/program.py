@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from quod.device.buffer import Buffer
@@ -15,7 +17,7 @@ from quod.errors import DeviceError
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
-    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.session import Session
 
 _WORD = 4
 
@@ -98,14 +100,34 @@ def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
     return allocation, start - start % _WORD, start % _WORD
 
 
-def build_program(device: WebGpuDevice, recording: Recording) -> Program:
-    """Prepares a recording; DeviceError for what WebGPU cannot do."""
-    return _Builder(device).build(recording)
+class Programs:
+    """The programs of a session's recordings, each made when it is asked for first."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._known: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
+
+    def of(self, recording: Recording) -> Program:
+        """That of a recording; DeviceError for what WebGPU cannot do."""
+        found = self._known.get(recording)
+        if found is None:
+            with self._lock:
+                found = self._known.get(recording)
+            if found is None:
+                found = _Builder(self._session).build(recording)
+                with self._lock:
+                    self._known[recording] = found
+        return found
+
+    def clear(self) -> None:
+        """Lets go of what the programs keep."""
+        self._known.clear()
 
 
 class _Builder:
-    def __init__(self, device: WebGpuDevice) -> None:
-        self._device = device
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._parameters = Parameters()
         self._operations: list[Operation] = []
         self._keep: list[object] = []
@@ -124,12 +146,12 @@ class _Builder:
                     self._copy(number, step)
                 case Copy() | Mark() | Await():
                     self._operations.append(Host(number, step))
-        uniform = self._parameters.buffer(self._device)
+        uniform = self._parameters.buffer(self._session)
         groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
         for place, operation, nbytes, ranges in self._waiting:
             found = groups.get((nbytes, ranges))
             if found is None:
-                found = groups[nbytes, ranges] = bind_group(self._device, uniform, nbytes, ranges)
+                found = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
             self._operations[place] = Dispatch(
                 operation.step, operation.kernel, operation.packed, found, operation.offset,
                 operation.grid,
@@ -140,7 +162,7 @@ class _Builder:
         self, step: int, kernel: WebGpuKernel | None, packed: PackedLaunch | None, block: bytes,
         ranges: tuple[StorageRange, ...], groups: int,
     ) -> None:  # fmt: skip
-        shape = grid(groups, self._device.limits.groups_a_dimension)
+        shape = grid(groups, self._session.limits.groups_a_dimension)
         offset = self._parameters.add(block)
         operation = Dispatch(step, kernel, packed, None, offset, shape)
         self._waiting.append((len(self._operations), operation, len(block), ranges))
@@ -164,7 +186,7 @@ class _Builder:
         if step.word == 0:
             self._operations.append(Clear(number, allocation.handle, start, size))
             return
-        limits = self._device.limits
+        limits = self._session.limits
         align, most = limits.binding_alignment, limits.binding_bytes // _WORD * _WORD
         at = start
         while at < start + size:
@@ -189,7 +211,7 @@ class _Builder:
             self._operations.append(Transfer(number, source.handle, start, target.handle, to, size))
             return
         # WebGPU copies between two buffers only.
-        between = self._device.allocate(size)
+        between = self._session.allocate(size)
         self._keep.append(between)
         middle = place_of(between)[0].handle
         self._operations += [

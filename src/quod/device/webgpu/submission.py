@@ -27,7 +27,8 @@ from quod.device.webgpu.queue import Receipt
 from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
 
 if TYPE_CHECKING:
-    from quod.device.webgpu.device import WebGpuDevice
+    from quod.device.webgpu.program import Programs
+    from quod.device.webgpu.session import Session
 
 # The GPU begins early, and no single submission is long: drivers end those that take seconds.
 _FIRST_COMMANDS = 8
@@ -64,17 +65,18 @@ class WebGpuSubmission(BackgroundSubmission):
     """
 
     def __init__(
-        self, device: WebGpuDevice, recording: Recording, name: str,
+        self, session: Session, programs: Programs, recording: Recording, name: str,
         timeline: Timeline | None, parent: Stage | None,
     ) -> None:  # fmt: skip
-        self._device = device
+        self._session = session
+        self._programs = programs
         self._name = name
         timed = timeline is not None and not isinstance(timeline, NullTimeline)
-        self._with_clock = timed and device.tick_nanoseconds > 0 and not device.synchronous
-        self._alone = device.synchronous or (timed and not self._with_clock)
-        self._encoding = Encoding(device, timed=self._with_clock)
-        self._download_lease = device.lease(device.downloads)
-        self._upload_lease = device.lease(device.uploads)
+        self._with_clock = timed and session.tick_nanoseconds > 0 and not session.synchronous
+        self._alone = session.synchronous or (timed and not self._with_clock)
+        self._encoding = Encoding(session, timed=self._with_clock)
+        self._download_lease = session.lease(session.downloads)
+        self._upload_lease = session.lease(session.uploads)
         self._downloads: list[_Download] = []
         self._uploading: list[StagingBuffer] = []
         self._steps: list[int] = []
@@ -89,9 +91,8 @@ class WebGpuSubmission(BackgroundSubmission):
     # --- running
 
     def _run_steps(self) -> None:
-        device = self._device
-        with device.using(lambda: f"the work of {self._name}"):
-            program = device.program(self._recording)
+        with self._session.using(lambda: f"the work of {self._name}"):
+            program = self._programs.of(self._recording)
             for kernel in program.kernels:
                 kernel.wait_until_compiled()
             with self._download_lease, self._upload_lease:
@@ -107,9 +108,8 @@ class WebGpuSubmission(BackgroundSubmission):
         began = time.perf_counter_ns()
         match operation:
             case Dispatch():
-                device = self._device
                 pipeline = (
-                    device.fill_pipeline
+                    self._session.fill_pipeline
                     if operation.packed is None
                     else operation.packed.variant.pipeline()
                 )
@@ -174,7 +174,7 @@ class WebGpuSubmission(BackgroundSubmission):
             began = time.perf_counter_ns()
             staging = self._upload_lease.take(piece, self._let_go, self._stopped)
             data = source[at : at + piece]
-            self._device.uploads.write(staging, data)
+            self._session.uploads.write(staging, data)
             self._note_host(step, began, time.perf_counter_ns())
             self._encoding.copy(staging.handle, 0, allocation.handle, start + at, piece, step)
             self._uploading.append(staging)
@@ -213,15 +213,15 @@ class WebGpuSubmission(BackgroundSubmission):
         encoding, downloads, uploading = self._encoding, self._downloads, self._uploading
         doing = self._doing(tuple(dict.fromkeys(self._steps)))
         times = encoding.finish_times(self._download_lease)
-        receipt = self._device.queue.submit(encoding.encoder, doing, self._recording)
-        self._encoding = Encoding(self._device, timed=self._with_clock)
+        receipt = self._session.queue.submit(encoding.encoder, doing, self._recording)
+        self._encoding = Encoding(self._session, timed=self._with_clock)
         self._downloads, self._uploading, self._steps = [], [], []
         for staging in uploading:
             self._upload_lease.give_back(staging)
         for row in downloads:
-            self._device.downloads.begin_reading(row.staging)
+            self._session.downloads.begin_reading(row.staging)
         if times is not None:
-            self._device.downloads.begin_reading(times.staging)
+            self._session.downloads.begin_reading(times.staging)
         self._flights.append(_Flight(receipt, downloads, times))
         self._most = 1 if self._alone else min(_MOST_COMMANDS, 2 * self._most)
         while len(self._flights) > _MOST_IN_FLIGHT:
@@ -249,14 +249,14 @@ class WebGpuSubmission(BackgroundSubmission):
             self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        flight, queue = self._flights[0], self._device.queue
+        flight, queue = self._flights[0], self._session.queue
         receipt = flight.receipt
         if not queue.wait(lambda: receipt.is_done, self._stopped):
             self._check(receipt.doing())
         if receipt.error is not None:
             raise receipt.error
         for row in flight.downloads:
-            self._device.read_download(row.staging, row.start, row.target)
+            self._session.read_download(row.staging, row.start, row.target)
             self._download_lease.give_back(row.staging)
             self._note_host(row.step, 0, time.perf_counter_ns())
         if flight.times is not None:
@@ -277,7 +277,7 @@ class WebGpuSubmission(BackgroundSubmission):
         self._host_times[step] = begin, end
 
     def _note_gpu(self, times: Times, receipt: Receipt) -> None:
-        rows = times.read(self._device)
+        rows = times.read(self._session)
         for step, (begin, end) in zip(times.steps, rows, strict=True):
             known = self._gpu_times.get(step, (begin, end))
             self._gpu_times[step] = min(begin, known[0]), max(end, known[1])
