@@ -38,7 +38,7 @@ VERIFY = {
 }
 PROVE = {
     "cli": "progress",
-    "device": "background",
+    "device": "background together",
     # How elements are held decides how long tables are.
     "field": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from quod.curve.operations import is_finite
 from quod.device.cancellation import Cancellation
 from quod.device.cpu.device import CpuDevice
 from quod.device.timeline import Stage, Timeline
+from quod.device.together import together
 from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.formats import Zkey
@@ -133,16 +133,10 @@ class _Parts:
         for name, bases in self._key._bases.items():
             tasks[name] = functools.partial(self._sum, name, bases, self._witness)
         tasks |= self._beside
-        with self._key._computing, ThreadPoolExecutor(_AT_ONCE, "quod-proof") as pool:
-            futures = {name: pool.submit(self._guarded, task) for name, task in tasks.items()}
-            try:
-                for future in as_completed(futures.values()):
-                    future.result()
-            except BaseException:
-                # What runs ends soon; nothing else begins.
-                self._cancellation.cancel()
-                raise
-        parts = {name: future.result() for name, future in futures.items()}
+        guarded = {name: functools.partial(self._guarded, task) for name, task in tasks.items()}
+        with self._key._computing:
+            # What runs when another fails ends soon.
+            parts = together(guarded, _AT_ONCE, "quod-proof", self._cancellation.cancel)
         self._late = {name: parts.pop(name) for name in ("C", "H")}
         return parts
 

@@ -1,0 +1,65 @@
+"""Several computations at once, of which the last is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_NOTHING = object()
+
+
+def together(
+    tasks: Mapping[str, Callable[[], Any]], threads: int, name: str, stop: Callable[[], None]
+) -> dict[str, Any]:
+    """What each task gives; so many threads, called `name`, take them in their order.
+
+    If a task raises, or the wait is interrupted, `stop` is called, no other task is begun, and the
+    error is raised when those at work have ended. MemoryError if a thread ended without a word.
+    """
+    waiting = deque(tasks.items())
+    results: dict[str, Any] = dict.fromkeys(tasks, _NOTHING)
+    failures: list[BaseException] = []
+
+    def taken() -> tuple[str, Callable[[], Any]] | None:
+        try:
+            return waiting.popleft()
+        except IndexError:
+            return None
+
+    def work() -> None:
+        try:
+            while (next_one := taken()) is not None:
+                what, task = next_one
+                results[what] = task()
+        except BaseException as error:
+            failures.append(error)
+            waiting.clear()
+            stop()
+
+    begun: list[threading.Thread] = []
+    try:
+        for number in range(min(threads, len(tasks))):
+            thread = threading.Thread(target=work, name=f"{name}-{number}")
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError):
+                if not begun:
+                    raise
+                break  # those that there are do everything
+            begun.append(thread)
+        # Not for results: a thread without memory ends, and has none to say so.
+        for thread in begun:
+            thread.join()
+    except BaseException:
+        waiting.clear()
+        stop()
+        for thread in begun:
+            thread.join()
+        raise
+    if failures:
+        raise failures[0]
+    if any(result is _NOTHING for result in results.values()):
+        raise MemoryError
+    return results

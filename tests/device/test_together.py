@@ -1,0 +1,89 @@
+"""Computations beside one another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quod.device.together import together
+
+
+def never() -> None:
+    raise AssertionError("nothing is to be stopped")
+
+
+def test_results_by_name_in_the_order_of_the_tasks() -> None:
+    tasks: dict[str, Callable[[], Any]] = {str(n): lambda n=n: n * n for n in range(50)}  # type: ignore[misc]
+    assert together(tasks, 3, "test", never) == {str(n): n * n for n in range(50)}
+    assert together({}, 2, "test", never) == {}
+
+
+def test_so_many_at_a_time() -> None:
+    barrier, names = threading.Barrier(2, timeout=10), set()
+
+    def meet() -> int:
+        names.add(threading.current_thread().name)
+        return barrier.wait()
+
+    assert sorted(together({"a": meet, "b": meet}, 2, "test", never).values()) == [0, 1]
+    assert names == {"test-0", "test-1"}
+
+
+def test_the_first_error_stops_the_others() -> None:
+    stopped, begun = threading.Event(), []
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    def waits() -> None:
+        assert stopped.wait(10)
+        begun.append("ended")
+        raise ValueError
+
+    tasks = {"waits": waits, "fails": fails, "late": lambda: begun.append("late")}
+    with pytest.raises(ZeroDivisionError):
+        together(tasks, 2, "test", stopped.set)
+    assert begun == ["ended"]
+
+
+def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, join = threading.Event(), threading.Thread.join
+
+    def interrupted(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "join", join)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        together({"waits": lambda: stopped.wait(10)}, 1, "test", stopped.set)
+    assert not [thread for thread in threading.enumerate() if thread.name == "test-0"]
+
+
+def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that has no memory for what it would say."""
+
+    def run(thread: threading.Thread) -> None:
+        time.sleep(0.01)
+
+    monkeypatch.setattr(threading.Thread, "run", run)
+    with pytest.raises(MemoryError):
+        together({"a": lambda: 1}, 1, "test", never)
+
+
+def test_fewer_threads_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def one_only(thread: threading.Thread) -> None:
+        if not thread.name.endswith("-0"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", one_only)
+    assert together({"a": lambda: 1, "b": lambda: 2}, 2, "test", never) == {"a": 1, "b": 2}
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: one_only(threading.Thread()))
+    with pytest.raises(RuntimeError, match="can't start"):
+        together({"a": lambda: 1}, 2, "test", lambda: None)
