@@ -22,7 +22,6 @@ KNOWN = frozenset(
         "codegen.wgsl.body codegen.wgsl.emitter codegen.wgsl.rules",
         "device.webgpu.copies device.webgpu.device device.webgpu.encoding device.webgpu.probe "
         "device.webgpu.program device.webgpu.submission",
-        "field.element field.strategy",
     )
 )
 """Circles that are there, by their modules below `quod`. It may only shrink."""
