@@ -26,8 +26,9 @@ VERIFY = {
     "device.cpu": "backend compilations compiler device llvm native_code processor workers",
     "errors": "",
     "frozen": "",
-    "field": "arithmetic array carry_chains cost element extension kernels moduli reduction spec "
+    "field": "arithmetic array cost element extension kernels moduli prime spec strategies "
     "strategy tower",
+    "field.strategies": "carry_chains reduction",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "marks points proof soundness verifier",
     "kernel": "builder builder_memory collector control definition errors ir machine ops registry "
@@ -40,7 +41,7 @@ PROVE = {
     "cli": "progress",
     "device": "background together",
     # How elements are held decides how long tables are.
-    "field": "ifma52 inversion limbs64 saturated",
+    "field.strategies": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",
     "groth16": "checks_ahead host keys prover resident sparse",
     "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",

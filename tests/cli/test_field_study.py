@@ -26,7 +26,7 @@ ROWS = [
 @pytest.mark.parametrize("what", ["product", "square", "two products", "conversion", "Barrett"])
 @pytest.mark.parametrize("limbs", ["13:rolled", "16:rows", "30/64"])
 def test_chains_are_what_integers_give(what: str, limbs: str) -> None:
-    machine = Machine("wgsl", 4, frozenset({"u64"}), limbs=limbs)
+    machine = Machine("wgsl", 4, frozenset({"u64", "low_products"}), limbs=limbs)
     stored = random_elements(BN254_FR, 8, seed=1)
     wanted = words_to_integers(BN254_FR, stored)
     traced = study_chain.trace(machine, modulus=BN254_FR, what=what)

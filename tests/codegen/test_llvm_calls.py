@@ -14,8 +14,8 @@ import pytest
 
 from quod.codegen.llvm import emitter
 from quod.device import CpuDevice
-from quod.field.lazy_limbs import LazyLimbs
 from quod.field.moduli import NAMED, Modulus
+from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.kernel import U64, Builder, Pointer, kernel
 from tests.kernel.machines import ONE
 

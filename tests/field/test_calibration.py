@@ -38,7 +38,7 @@ class Interpreter:
         self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
         **static: Any,
     ) -> Any:  # fmt: skip
-        machine = Machine("wgsl", self.lanes, frozenset({"u64"}), limbs=limbs or "")
+        machine = Machine("wgsl", self.lanes, frozenset({"u64", "low_products"}), limbs=limbs or "")
         return definition.trace(machine, **static), limbs == self.spoilt
 
     def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:

@@ -11,9 +11,9 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.extension import coordinate_field
-from quod.field.inversion import Inversion32, Inversion52, Inversion64
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
+from quod.field.strategies.inversion import Inversion32, Inversion52, Inversion64
 from quod.kernel import U32, U64, Builder, Machine, Pointer, kernel
 from tests.field.models import (
     SPECS,

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.field.moduli import NAMED, Modulus
-from quod.field.strategy import PrimeField, prime_field
-from quod.kernel import U32, U64, Builder, Pointer, Value, kernel
+from quod.field.moduli import NAMED, SECP256K1_FQ, Modulus
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
+from quod.kernel.interpreter import interpret
 from tests.executors import LANES, run_everywhere
 
 Array = np.ndarray[Any, Any]
@@ -25,12 +27,12 @@ TOYS = [Modulus("toy.17", 17), Modulus("toy.31", 31)]
 EDGES = [
     Modulus("least", 5), Modulus("full_word", (1 << 32) - 5), Modulus("over_word", (1 << 32) + 15),
     Modulus("mersenne_61", (1 << 61) - 1), Modulus("full_64", (1 << 64) - 59),
-    Modulus("over_64", (1 << 64) + 13),
+    Modulus("over_64", (1 << 64) + 13), Modulus("full_and_one", (1 << 128) - (9 << 32) + 1),
+    Modulus("full_and_two_words", (1 << 128) - (122 << 64) - (1 << 32) + 1),
 ]  # fmt: skip
 """Primes that fill their words, or are the first above."""
 
-FIELDS = [m for m in [*NAMED.values(), *EDGES] if m.bits <= 64 or m.bits % 64]
-"""Long ones that fill their words are for WGSL alone (`test_moduli_sizes`)."""
+FIELDS = [*NAMED.values(), *EDGES]
 
 ROUNDS = 3
 
@@ -153,3 +155,16 @@ def test_laws(modulus: Modulus) -> None:
 @pytest.mark.parametrize("modulus", TOYS, ids=lambda modulus: modulus.name)
 def test_laws_of_every_pair(modulus: Modulus) -> None:
     check(modulus, list(itertools.product(range(modulus.value), repeat=2)))
+
+
+def test_vectors_of_52_bits_where_the_modulus_fills_its_words() -> None:
+    """Limbs with the room of 16p, the least that inversion takes."""
+    p = SECP256K1_FQ.value
+    pairs = [(0, p - 1), (p - 1, p - 1), (1, p >> 1), (2, 3), (p - 2, 1 << 255), (1, 1), (7, 0)]
+    pairs.append((SECP256K1_FQ.from_montgomery(p - 1), SECP256K1_FQ.from_montgomery(p >> 1)))
+    x, y = (packed(SECP256K1_FQ, list(side)) for side in zip(*pairs, strict=True))
+    wanted = packed(SECP256K1_FQ, [z for pair in pairs for z in expected(SECP256K1_FQ, *pair)])
+    out = np.zeros_like(wanted)
+    machine = Machine("llvm", LANES, frozenset({"u64", "ifma52"}))
+    interpret(laws.trace(machine, modulus=SECP256K1_FQ), 1, [x, y, out])
+    assert out.tobytes() == wanted.tobytes()

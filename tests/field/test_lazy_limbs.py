@@ -13,9 +13,6 @@ from quod.device.discovery import open_device
 from quod.field.element import Element
 from quod.field.extension import QuadraticField
 from quod.field.kernels import field_inverse
-from quod.field.lazy_limbs import LazyLimbs, LimbChoice
-from quod.field.lazy_limbs_barrett import BarrettProducts
-from quod.field.lazy_limbs_products import Columns, LimbShape
 from quod.field.moduli import (
     BLS12_377_FQ,
     BLS12_381_FQ,
@@ -25,6 +22,10 @@ from quod.field.moduli import (
     Modulus,
 )  # fmt: skip
 from quod.field.spec import FieldSpec
+from quod.field.strategies.lazy_limbs import LazyLimbs
+from quod.field.strategies.lazy_limbs_barrett import BarrettProducts
+from quod.field.strategies.lazy_limbs_products import Columns, LimbShape
+from quod.field.strategies.limb_choice import LimbChoice
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, types
 from quod.kernel.interpreter import interpret
@@ -53,7 +54,7 @@ OTHERS = ["12:apart", "14:columns", "16:rows", "16:rolled", "28/64:apart", "29/6
 
 def machine(limbs: str, lanes: int = LANES) -> Machine:
     """What WGSL is traced for; with 64-bit integers where the limbs need them."""
-    features = {"u64"} if "/64" in limbs else set()
+    features = {"low_products", "u64"} if "/64" in limbs else {"low_products"}
     return Machine("wgsl", lanes, frozenset(features), limbs=limbs)
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.codegen.ptx.machine import ptx_machine
-from quod.field.carry_chains import CarryChains
 from quod.field.element import Element
-from quod.field.limbs32 import Limbs32
 from quod.field.moduli import MODULI, Modulus
-from quod.field.reduction import reduction_form
+from quod.field.strategies.carry_chains import CarryChains
+from quod.field.strategies.limbs32 import Limbs32
+from quod.field.strategies.reduction import reduction_form
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.interpreter import interpret
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from quod.device.cpu.device import CpuDevice
+from quod.field import strategies
 from quod.field.extension import QuadraticField, coordinate_field
-from quod.field.ifma52 import Ifma52
-from quod.field.limbs64 import Limbs64
 from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, BN254_FQ, MODULI, Modulus
+from quod.field.prime import PrimeField
 from quod.field.spec import FieldSpec
-from quod.field.strategy import PrimeField, prime_field
+from quod.field.strategies.ifma52 import Ifma52
+from quod.field.strategies.limbs64 import Limbs64
+from quod.field.strategy import CANDIDATES, Strategy, prime_field, strategy
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel
 from tests.field.models import hostile_integers, packed, random_integers, unpacked
 
@@ -127,3 +131,31 @@ def test_refusals(machine: Machine) -> None:
         f.constant((1, 2))
     with pytest.raises(TraceError, match="not below zero"):
         f.power(one, -1)
+
+
+def test_each_strategy_is_a_file_with_a_row_and_a_candidate() -> None:
+    rows = {
+        path.stem
+        for path in Path(strategies.__file__).parent.glob("*.py")
+        if "\nSTRATEGY = " in path.read_text()
+    }
+    assert rows == {candidate.name for candidate in CANDIDATES}
+    assert all(isinstance(strategy(name), Strategy) for name in rows)
+    assert [c.name for c in CANDIDATES if c.made_for is None] == ["one_word", "limbs64"]
+
+
+def test_the_cheapest_strategy_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(cost: float | str, arithmetic: type[PrimeField]) -> Strategy:
+        return Strategy(lambda machine, modulus: cost, arithmetic)
+
+    rows = {"ifma52": row(40, Ifma52), "limbs64": row(50, Limbs64), "limbs32": row(30, Limbs64)}
+    monkeypatch.setattr("quod.field.strategy.strategy", rows.__getitem__)
+    both = Machine("llvm", 8, frozenset({"u64", "ifma52", "carry32"}))
+    assert isinstance(fields(both), Limbs64)
+    rows["limbs32"] = row("not today", Limbs64)
+    assert isinstance(fields(both), Ifma52)
+    rows["ifma52"] = row("nor today", Ifma52)
+    assert isinstance(fields(both), Limbs64)
+    rows["limbs64"] = row("never", Limbs64)
+    with pytest.raises(TraceError, match=r"bls12_381\.fq; ifma52: nor today; limbs32: not today;"):
+        fields(both)

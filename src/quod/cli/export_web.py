@@ -58,7 +58,7 @@ def export_web(
     """
     from quod.cli.progress import followed_timeline
     from quod.codegen.wgsl.machine import DEFAULT_LIMBS
-    from quod.field.lazy_limbs import LimbChoice
+    from quod.field.strategies.limb_choice import LimbChoice
     from quod.web.site import export_site
 
     if memory < 1:

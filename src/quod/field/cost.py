@@ -1,14 +1,14 @@
 """What products in a field cost: multiply-adds of 32-bit words in the cheapest known form.
 
 A product of n words takes n * n of them, a square n * (n + 1) / 2, and a reduction what its form in
-`quod.field.reduction` has. In the quadratic extension a product is two sums of two products, each
-reduced once, and a square two products.
+`quod.field.strategies.reduction` has. In the quadratic extension a product is two sums of two
+products, each reduced once, and a square two products.
 """
 
 from __future__ import annotations
 
 from quod.field.moduli import Modulus
-from quod.field.reduction import reduction_form
+from quod.field.strategies.reduction import reduction_form
 
 
 def product_cost(modulus: Modulus, degree: int = 1) -> int:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
+from typing import ClassVar, NamedTuple, NoReturn, Protocol
 
+from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.kernel.errors import TraceError, an
 from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.field.strategy import PrimeField
 
 
 class FieldIdentity(NamedTuple):
     """What tells two fields of one kernel apart: names may repeat, and elements may be held in
     several ways."""
 
-    strategy: type[PrimeField]
+    strategy: type[object]
     name: str
     modulus: int
     form: Hashable = None
@@ -85,6 +83,21 @@ class AnyElement(Unknown):
         )
 
 
+class ElementField(Protocol):
+    """What an element knows of its field, a `quod.field.prime.PrimeField`."""
+
+    modulus: Modulus
+    identity: FieldIdentity
+
+    def add(self, a: Element, b: Element) -> Element: ...
+
+    def subtract(self, a: Element, b: Element) -> Element: ...
+
+    def multiply(self, a: Element, b: Element) -> Element: ...
+
+    def negate(self, a: Element) -> Element: ...
+
+
 @frozen(eq=False)
 class Element(AnyElement):
     """An integer in limbs that stands for a field element, not necessarily reduced.
@@ -101,7 +114,7 @@ class Element(AnyElement):
 
     beside: ClassVar[str] = "field.constant(number), or field.times(a, number) for a small factor"
 
-    field: PrimeField
+    field: ElementField
     limbs: tuple[Value, ...]
     bound: int
     maxima: tuple[int, ...]

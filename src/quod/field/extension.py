@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import AnyElement, Element
+from quod.field.prime import PrimeField
 from quod.field.spec import FieldSpec
-from quod.field.strategy import PrimeField, prime_field
+from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Capability

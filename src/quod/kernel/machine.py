@@ -30,6 +30,9 @@ class Capability(StrEnum):
     IFMA52 = "ifma52"
     """Vector lanes multiply and add 52-bit words (AVX-512 IFMA)."""
 
+    LOW_PRODUCTS = "low_products"
+    """Of a product of words there is the low half alone: the high one is made of four."""
+
     SUBGROUPS = "subgroup"
     """Instances of a subgroup read one another's values: shuffles and ballots."""
 
@@ -75,7 +78,7 @@ class Machine:
     ``sm_90a``, or empty. `features` are its capabilities, which strategies of kernels ask for;
     KernelError for the name of none. `shared_bytes_limit` is the most shared memory that a
     workgroup may declare. `limbs` says how field elements are held where capabilities leave a
-    choice; see `quod.field.lazy_limbs`.
+    choice; see `quod.field.strategies.limb_choice`.
 
     A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
     values. Its size divides the workgroup's, or exceeds it.

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from quod.device.cpu.device import CpuDevice
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField, prime_field
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Machine

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from quod.field.element import Element
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
 
 Direction = Literal["ascending", "descending"]
 

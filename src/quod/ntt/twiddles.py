@@ -20,7 +20,8 @@ from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField, prime_field
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
 from quod.ntt.rows import array_bytes, entry_offset, limb_count, store_limbs

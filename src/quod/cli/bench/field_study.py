@@ -17,9 +17,10 @@ from quod.errors import InputError, KernelError, QuodError
 from quod.field.array import random_elements, words_to_integers
 from quod.field.calibration import Chain
 from quod.field.element import Element
-from quod.field.lazy_limbs import LazyLimbs, LimbChoice
-from quod.field.lazy_limbs_barrett import BarrettProducts
 from quod.field.moduli import MODULI, Modulus
+from quod.field.strategies.lazy_limbs import LazyLimbs
+from quod.field.strategies.lazy_limbs_barrett import BarrettProducts
+from quod.field.strategies.limb_choice import LimbChoice
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
 What = Literal["product", "square", "two products", "conversion", "Barrett"]

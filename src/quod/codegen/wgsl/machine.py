@@ -46,8 +46,8 @@ class WgslTarget:
 
     `u64`: there are 64-bit integers (naga's ``u64``). `subgroup_size` is the size of real
     subgroups, or 0 where they are emulated. `limbs` says how field elements are held; see
-    `quod.field.lazy_limbs`. `watched_loops`: the driver may end a loop early, which kernels are to
-    notice and report.
+    `quod.field.strategies.limb_choice`. `watched_loops`: the driver may end a loop early, which
+    kernels are to notice and report.
     """
 
     limits: WgslLimits = WgslLimits()
@@ -63,7 +63,7 @@ class WgslTarget:
         """
         features = {
             Capability.SUBGROUPS, Capability.PRIVATE_ARRAYS, Capability.SHORT_KERNELS,
-            Capability.WORD_STORES,
+            Capability.WORD_STORES, Capability.LOW_PRODUCTS,
         }  # fmt: skip
         if self.u64:
             features.add(Capability.U64)

@@ -67,8 +67,8 @@ class WebGpuDevice(OpenedDevice):
     `adapter` is its number or a part of its name, by default the best. With the `strength`
     ``portable`` kernels keep to what every implementation of WebGPU has, browsers included; by
     default they use what the adapter offers. `lanes` is how many instances a workgroup has by
-    default, `limbs` how field elements are held (see `quod.field.lazy_limbs`), by default as it
-    was measured for this adapter and kept.
+    default, `limbs` how field elements are held (see `quod.field.strategies.limb_choice`), by
+    default as it was measured for this adapter and kept.
 
     `memory_budget` is how many bytes buffers may use, by default ``QUOD_WEBGPU_MEMORY`` or a guess
     by the kind of adapter, since WebGPU does not tell. Work that takes longer than `watchdog`

@@ -24,7 +24,8 @@ from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField, prime_field
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.groth16.sparse import HEAD_WORDS, Coefficients, MatrixRows, RowEntries, taken
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types

@@ -16,7 +16,7 @@ from typing import Any
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.element import Element
 from quod.field.extension import QuadraticField
-from quod.field.lazy_limbs import LazyLimbs
+from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder

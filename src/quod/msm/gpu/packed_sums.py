@@ -15,7 +15,7 @@ from quod.curve.edwards_point import EdwardsPoint
 from quod.curve.groups import Group
 from quod.field.element import Element
 from quod.field.extension import coordinate_field
-from quod.field.lazy_limbs import halves, joined
+from quod.field.strategies.lazy_limbs import halves, joined
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Operand, Value

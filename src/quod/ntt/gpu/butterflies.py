@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
 from quod.ntt.steps import Direction
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quod.field.element import Element
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
 from quod.kernel import Builder, types
 from quod.kernel.value import Value
 from quod.ntt.gpu.layout import padded

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
-from quod.field.lazy_limbs import has_rolled_products
 from quod.field.moduli import Modulus
+from quod.field.strategies.limb_choice import has_rolled_products
 from quod.frozen import frozen, replace
 from quod.ntt.gpu.layout import Tile, padded
 

@@ -1,6 +1,6 @@
 """Saturated 32-bit limbs: one element an instance, in carry chains of NVIDIA's multiply-add.
 
-See `quod.field.carry_chains` and `quod.field.reduction`.
+See `quod.field.strategies.carry_chains` and `quod.field.strategies.reduction`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from quod.field.carry_chains import KARATSUBA_WORDS, CarryChains
 from quod.field.element import Element
-from quod.field.inversion import Inversion32
 from quod.field.moduli import Modulus
-from quod.field.reduction import Reducer, row_fits
-from quod.field.saturated import SaturatedLimbs
+from quod.field.strategies.carry_chains import KARATSUBA_WORDS, CarryChains
+from quod.field.strategies.inversion import Inversion32
+from quod.field.strategies.reduction import Reducer, row_fits
+from quod.field.strategies.saturated import SaturatedLimbs
+from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 Words = Sequence[Value]
 
 
 class Limbs32(SaturatedLimbs):
-    """Elements in as many 32-bit limbs as they have words in memory.
+    """Elements in as many 32-bit limbs as they have words in memory, or one more.
 
     `product_form` is ``rows``, where a row of the reduction follows each row of the product, or
     ``apart``, where the reduction follows the product, which then may take fewer word products.
@@ -34,10 +36,10 @@ class Limbs32(SaturatedLimbs):
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         super().__init__(k, modulus)
-        self._reducer = Reducer(CarryChains(k), self.p, self.limb_count)
+        self._reducer = Reducer(CarryChains(k), self.p, self.factor_limbs, self.is_full)
 
-    def _holds(self, modulus: Modulus) -> bool:
-        return row_fits(modulus.value, modulus.value, modulus.words)
+    def _is_full(self, modulus: Modulus) -> bool:
+        return not row_fits(modulus.value, modulus.value, modulus.words)
 
     # --- products
 
@@ -52,7 +54,8 @@ class Limbs32(SaturatedLimbs):
             )
         limbs = self._call(
             f"sum_of_{len(fitted)}_products", self._rows_body,
-            [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted],
+            [a.limbs[: self.factor_limbs] for a, _ in fitted],
+            [b.limbs[: self.factor_limbs] for _, b in fitted],
             key=self.limb_count, inline=True,
         )  # fmt: skip
         return self._reduced(limbs, fitted)
@@ -60,18 +63,18 @@ class Limbs32(SaturatedLimbs):
     def _is_apart(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         """Whether the products come first, and can."""
         squares = all(a is b for a, b in pairs)
-        fewer = self.limb_count >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
+        fewer = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
         if not squares and not fewer:
             return False
         total = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
-        return not self._overflows(self._reducer.bound(total))
+        return self._reducer.takes(total) and not self._overflows(self._reducer.bound(total))
 
     def _sum_apart(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         square = [a is b for a, b in pairs]
         limbs = self._call(
             f"sum_of_{len(pairs)}_products", self._apart_body,
-            [a.limbs for a, _ in pairs],
-            [() if a is b else b.limbs for a, b in pairs],
+            [a.limbs[: self.factor_limbs] for a, _ in pairs],
+            [() if a is b else b.limbs[: self.factor_limbs] for a, b in pairs],
             key=(self.limb_count, tuple(square)), inline=True,
         )  # fmt: skip
         return self._reduced(limbs, pairs)
@@ -100,8 +103,9 @@ class Limbs32(SaturatedLimbs):
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
-        inversion = Inversion32(k, self.modulus, scale, self.limb_count // 2)
-        limbs = inversion.inverse(k, self._joined(a.limbs))
+        words = self._joined((*a.limbs, *[k.constant(0, types.u32)] * self.is_full))
+        inversion = Inversion32(k, self.modulus, scale, len(words))
+        limbs = inversion.inverse(k, words)
         return self._without_top(self._halves(limbs), 2 * inversion.size * self.p)
 
     # --- memory
@@ -120,3 +124,10 @@ class Limbs32(SaturatedLimbs):
         """Pairs of 32-bit words as 64-bit ones."""
         wide = [limb.cast(types.u64) for limb in limbs]
         return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
+
+
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    return 2 * modulus.words**2
+
+
+STRATEGY = Strategy(_suits, Limbs32)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from quod.field.carry_chains import CarryChains, Words
+from quod.field.strategies.carry_chains import CarryChains, Words
 from quod.frozen import frozen
 from quod.kernel.value import Value
 
@@ -65,14 +65,22 @@ def row_fits(factors: int, p: int, words: int) -> bool:
 
 
 class Reducer:
-    """Products with Montgomery reduction modulo one prime, in one kernel."""
+    """Products with Montgomery reduction modulo one prime, in one kernel.
 
-    def __init__(self, chains: CarryChains, p: int, words: int) -> None:
+    Where the modulus `is_full`, results have a word more than factors.
+    """
+
+    def __init__(self, chains: CarryChains, p: int, words: int, is_full: bool = False) -> None:
         self.chains = chains
         self.k = chains.k
         self.p = p
         self.form = reduction_form(p, words)
         self.words = words
+        self.is_full = is_full
+
+    def takes(self, products: int) -> bool:
+        """Whether `reduce` takes all numbers below `products`."""
+        return products + self.form.initial <= 1 << (64 * self.words)
 
     def bound(self, products: int) -> int:
         """What the result is below, for a number or sum of products below `products`."""
@@ -81,7 +89,7 @@ class Reducer:
 
     def fits(self, factors: int) -> bool:
         """Whether `multiply` takes pairs whose first factors' bounds have that sum."""
-        return row_fits(factors, self.p, self.words)
+        return row_fits(factors, self.p, self.words + self.is_full)
 
     def reduce(self, number: Words) -> list[Value]:
         """(number + a multiple of p) / 2**(32 * words), for a number of twice as many words."""
@@ -101,18 +109,20 @@ class Reducer:
     def _rows(self, number: Sequence[Value | None], pairs: Pairs) -> list[Value]:
         """Places i to i + n - 1 in `even`, i + 1 to i + n in `odd`; after a row they change roles.
 
+        Where the modulus is full `odd` has place i + n + 1 too.
+
         The word that `even` has at place i + 1 then is added to the new `even`, and its carry goes
         into the next chain.
         """
         k, n = self.k, self.words
         even: list[Value | None] = list(number[:n])
-        odd: list[Value | None] = [None] * n
+        odd: list[Value | None] = [None] * (n + self.is_full)
         for i in range(n):
             carry: Value | None = None
             if i > 0:
                 above = even[1]
-                shifted = [*even[2:], number[n + i - 1], None]
-                even, odd = odd, shifted
+                shifted = [*even[2:], number[n + i - 1], *odd[n:], None]
+                even, odd = odd[:n], shifted
                 if above is not None and even[0] is not None:
                     even[0], carry = k.emit_many("add_cc", (even[0], above))
                 elif above is not None:
@@ -129,16 +139,26 @@ class Reducer:
                 odd, even = self._even_row(odd, even, 0, row[0::2], factor)
             even, odd = self._reduce_row(even, odd, carry)
         merged = [self.chains.filled(word) for word in odd]
-        last = [*even[1:], number[2 * n - 1]]
+        last = [*even[1:], number[2 * n - 1], *[None] * self.is_full]
         total, _ = self.chains.add(merged, [self.chains.filled(word) for word in last])
         return total
 
     def _odd_row(
         self, odd: list[Value | None], row: Words, factor: Value, carry: Value | None
     ) -> tuple[list[Value | None], None]:
-        """A row of the odd words. The whole number ends below the top, so no carry comes out."""
-        words, _ = self.chains.multiply_row(odd, 0, row, factor, carry)
-        return words, None
+        """A row of the odd words."""
+        words, carry = self.chains.multiply_row(odd, 0, row, factor, carry)
+        return self._above(words, carry), None
+
+    def _above(self, odd: list[Value | None], carry: Value | None) -> list[Value | None]:
+        """Adds a carry to the last place, if there is one more than factors have.
+
+        Else the whole number ends below, so that none comes out.
+        """
+        if carry is None or not self.is_full:
+            return odd
+        top = self.chains.filled(odd[-1])
+        return [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
 
     def _even_row(
         self, odd: list[Value | None], even: list[Value | None], at: int, row: Words,
@@ -146,7 +166,12 @@ class Reducer:
     ) -> tuple[list[Value | None], list[Value | None]]:  # fmt: skip
         """A row of the even words, whose carry goes to the top of the odd ones."""
         even, carry = self.chains.multiply_row(even, at, row, factor, carry)
-        if carry is not None:
+        if carry is not None and self.is_full:
+            place = self.words - 1
+            operands = (self.chains.filled(odd[place]), self.chains.zero, carry)
+            word, carry = self.k.emit_many("addc_cc", operands)
+            odd = self._above([*odd[:place], word, *odd[place + 1 :]], carry)
+        elif carry is not None:
             top = self.chains.filled(odd[-1])
             odd = [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
         return odd, even
@@ -169,7 +194,8 @@ class Reducer:
         odd_from = form.first if form.first % 2 == 0 else form.first - 1
         if carry is not None and odd_from > 0:
             odd, carry = self._carried_to(odd, odd_from, carry)
-        odd, _ = self.chains.multiply_row(odd, odd_from, at_odd, factor, carry)
+        odd, carry = self.chains.multiply_row(odd, odd_from, at_odd, factor, carry)
+        odd = self._above(odd, carry)
         into_even: Value | None = None
         if form.adds_lowest:
             if even[1] is None:

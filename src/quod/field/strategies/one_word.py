@@ -13,10 +13,12 @@ from collections.abc import Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
+from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 
@@ -261,8 +263,15 @@ class Goldilocks(Word64):
         return k.select(total < less, total + fold, total), self.room
 
 
-def one_word(k: Builder, modulus: Modulus) -> OneWord:
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    return 1
+
+
+def _one_word(k: Builder, modulus: Modulus) -> OneWord:
     """The arithmetic of a field whose elements fit a word of 32 or 64 bits."""
     if modulus.words == 1:
         return Mersenne32(k, modulus) if modulus.is_plain else Word32(k, modulus)
     return Goldilocks(k, modulus) if modulus.is_plain else Word64(k, modulus)
+
+
+STRATEGY = Strategy(_suits, _one_word)

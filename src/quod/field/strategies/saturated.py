@@ -1,7 +1,8 @@
 """What strategies of saturated limbs share: sums, reductions and memory.
 
-An element is as many whole words as it has in memory, so its radix there is the one that it is
-computed with.
+The radix is that of memory: elements are the same words there. A modulus that leaves no bit of its
+words free has limbs one more, which hold what sums and products have above the words; factors are
+brought below the radix, so that products take no limb more.
 """
 
 from __future__ import annotations
@@ -11,40 +12,66 @@ from collections.abc import Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
+from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
 
 
 class SaturatedLimbs(PrimeField):
-    """Elements in limbs without a spare bit each; carries join them."""
+    """Elements in limbs without a spare bit each; carries join them.
+
+    Factors have `factor_limbs` limbs, elements those and, where the modulus `is_full`, another.
+    """
+
+    def __init__(self, k: Builder, modulus: Modulus) -> None:
+        super().__init__(k, modulus)
+        self.is_full = self._is_full(modulus)
+        self.factor_limbs = self.limb_count - self.is_full
+        self.native_exponent = self.limb_bits * self.factor_limbs
+
+    def _is_full(self, modulus: Modulus) -> bool:
+        """Whether the sum of two elements, or the row of a product, may exceed the words."""
+        return 2 * modulus.value > modulus.montgomery_radix
 
     def _limbs_for(self, modulus: Modulus) -> int:
-        return modulus.words * 32 // self.limb_bits
+        return modulus.words * 32 // self.limb_bits + self._is_full(modulus)
 
     def _holds(self, modulus: Modulus) -> bool:
-        # Sums of two elements below p, and the row of a product of such, stay within the words.
-        return 2 * modulus.value <= modulus.montgomery_radix
+        return True
 
     def _made(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
+        """An element of these limbs; above those that its bound reaches are zeros."""
         if self._overflows(bound):
             raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
-        return Element(self, tuple(limbs), bound, self._full_maxima(bound), exponent)
+        zero = self.k.constant(0, self.limb_type)
+        held = limbs[: self._size(bound)]
+        padded = (*held, *[zero] * (self.limb_count - len(held)))
+        return Element(self, padded, bound, self._full_maxima(bound), exponent)
+
+    def _size(self, bound: int) -> int:
+        """How many limbs a number below a bound is computed with."""
+        return self.factor_limbs if bound <= 1 << self.native_exponent else self.limb_count
 
     def normalise(self, a: Element) -> Element:
         return a
+
+    def fit(self, a: Element) -> Element:
+        return self._below(a, 1 << self.native_exponent)
 
     @property
     def carried_bound(self) -> int:
         """The bound of carried elements: as far above p as products of two of them leave room."""
         room = 1 << self.native_exponent
+        if self.is_full:
+            return room
         times = next((times for times in (4, 2) if 2 * times * self.p <= room), 1)
         return times * self.p
 
     # --- linear operations
 
     def _overflows(self, bound: int) -> bool:
-        return bound > 1 << self.native_exponent
+        return bound > self.room
 
     def add(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
@@ -52,8 +79,10 @@ class SaturatedLimbs(PrimeField):
             a = self._below(a, self.p)
         if self._overflows(a.bound + b.bound):
             b = self._below(b, self.p)
-        limbs, _ = self._add_chain(a.limbs, b.limbs)
-        return self._made(limbs, a.bound + b.bound - 1, a.exponent)
+        bound = a.bound + b.bound - 1
+        size = self._size(bound)
+        limbs, _ = self._add_chain(a.limbs[:size], b.limbs[:size])
+        return self._made(limbs, bound, a.exponent)
 
     def _add_chain(self, a: Sequence[Value], b: Sequence[Value]) -> tuple[list[Value], Value]:
         total, carry = self.k.emit_many("add_cc", (a[0], b[0]))
@@ -78,8 +107,9 @@ class SaturatedLimbs(PrimeField):
         if self._overflows(a.bound + self._multiple_above(b)):
             a = self._below(a, self.p)
         multiple = self._multiple_above(b)
-        raised, _ = self._add_chain(a.limbs, self.raw_constant(multiple).limbs)
-        limbs, _ = self._subtract_chain(raised, b.limbs)
+        size = self._size(a.bound + multiple)
+        raised, _ = self._add_chain(a.limbs[:size], self.raw_constant(multiple).limbs[:size])
+        limbs, _ = self._subtract_chain(raised, b.limbs[:size])
         return self._made(limbs, a.bound + multiple, a.exponent)
 
     def _multiple_above(self, b: Element) -> int:
@@ -97,7 +127,7 @@ class SaturatedLimbs(PrimeField):
     def _fit_rows(
         self, pairs: Sequence[tuple[Element, Element]]
     ) -> Sequence[tuple[Element, Element]] | None:
-        """Pairs whose rows stay within one limb more than their first factors have, if they can.
+        """Pairs whose rows stay within one limb more than elements have, if they can.
 
         What a row leaves is below the sum of the first factors and p, so the row itself is below
         that times a limb's range.
@@ -121,9 +151,10 @@ class SaturatedLimbs(PrimeField):
             while self.p * 2 * times < a.bound:
                 times *= 2
             amount = self.p * times
-            limbs, borrow = self._subtract_chain(a.limbs, self.raw_constant(amount).limbs)
+            own = a.limbs[: self._size(a.bound)]
+            limbs, borrow = self._subtract_chain(own, self.raw_constant(amount).limbs[: len(own)])
             less = self._is_set(borrow)
-            chosen = [self.k.select(less, x, y) for x, y in zip(a.limbs, limbs, strict=True)]
+            chosen = [self.k.select(less, x, y) for x, y in zip(own, limbs, strict=True)]
             a = self._made(chosen, max(amount, a.bound - amount), a.exponent)
         return a
 
@@ -160,4 +191,4 @@ class SaturatedLimbs(PrimeField):
     def _for_memory(self, a: Element) -> tuple[Value, ...]:
         if a.exponent != self.memory_exponent:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
-        return self._below(a, self.p).limbs
+        return self._below(a, self.p).limbs[: self.factor_limbs]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.lazy_limbs_products import Columns, LimbShape
 from quod.field.moduli import Modulus
+from quod.field.strategies.lazy_limbs_products import Columns, LimbShape
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value

@@ -12,12 +12,14 @@ from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from quod.field.element import Element
-from quod.field.inversion import Inversion52
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField
+from quod.field.prime import PrimeField
+from quod.field.strategies.inversion import Inversion52
+from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 _BITS = 52
@@ -39,12 +41,14 @@ class Ifma52(PrimeField):
 
     limb_bits = _BITS
 
-    def _limbs_for(self, modulus: Modulus) -> int:
-        # With room above the modulus, and no fewer bits than in memory.
-        return -(-max(modulus.bits + 5, 32 * modulus.words) // _BITS)
+    @classmethod
+    def _limbs_for(cls, modulus: Modulus) -> int:
+        # With room for 16p, which inversion takes, and no fewer bits than in memory.
+        return -(-max(modulus.bits + 4, 32 * modulus.words) // _BITS)
 
-    def _holds(self, modulus: Modulus) -> bool:
-        bits = _BITS * self._limbs_for(modulus)
+    @classmethod
+    def _holds(cls, modulus: Modulus) -> bool:
+        bits = _BITS * cls._limbs_for(modulus)
         return bits - 32 * modulus.words <= _BITS and bits - modulus.bits <= _MOST_SPARE_BITS
 
     # --- bounds
@@ -352,7 +356,8 @@ class Ifma52(PrimeField):
         scale = pow(2, a.exponent + self.native_exponent, self.p)
         inversion = Inversion52(k, self.modulus, scale, n)
         limbs = inversion.inverse(k, a.limbs)
-        return self._made(limbs, 2 * inversion.size * self.p, [_MASK] * n, self.native_exponent)
+        maxima = [_MASK] * (n - 1) + [_WORD_LIMIT - 1]
+        return self._made(limbs, 2 * inversion.size * self.p, maxima, self.native_exponent)
 
     # --- memory
 
@@ -383,8 +388,9 @@ class Ifma52(PrimeField):
         if not 0 <= shift <= _BITS:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
         # What follows compares within the limbs, and clearing the low bits adds multiples of p.
-        if a.bound + ((1 << shift) - 1) * self.p > 1 << self.native_exponent:
-            a = self.reduce(a)
+        most = self.room - ((1 << shift) - 1) * self.p
+        if a.bound > most:
+            a = self.reduce(a, max(most, self.p))
         if shift:
             a = self._clear_low_bits(self.normalise(a), shift)
         a = self._canonical(a, shift)
@@ -457,3 +463,13 @@ def _low(k: Builder, c: Value, a: Value, b: Value) -> Value:
 
 def _high(k: Builder, c: Value, a: Value, b: Value) -> Value:
     return k.emit("madd52_hi", (c, a, b))
+
+
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    if not Ifma52._holds(modulus):
+        return "limbs of 52 bits do not end where the modulus does"
+    # The halves of products are an instruction each, for eight lanes.
+    return 4 * Ifma52._limbs_for(modulus) ** 2 / 8
+
+
+STRATEGY = Strategy(_suits, Ifma52)

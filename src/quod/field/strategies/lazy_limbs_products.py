@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.lazy_limbs_karatsuba import RingProducts
 from quod.field.moduli import Modulus
+from quod.field.strategies.lazy_limbs_karatsuba import RingProducts
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder

@@ -2,81 +2,29 @@
 
 A limb has far fewer bits than the word that holds it, so sums and columns of products need not be
 carried at once; bounds on every limb, exact and known while the kernel is traced, say when they
-must. The name of a choice of limbs (`Machine.limbs`) is
-
-    BITS [/64] [:FORM]
-
-with limbs of BITS bits. Columns are words of 32 bits, for which a limb has 12 to 16, or with
-``/64`` of 64, for which it has 28 to 30; that needs a machine with ``u64``. The form of a product
-is ``columns`` (unrolled, a column after the other), ``rows`` (unrolled, a row after the other),
-``apart`` (unrolled, the reduction behind the product, by Karatsuba's method) or ``rolled`` (a loop
-over rows: small text, for slow compilers). Without a form it is what was fastest on an H200:
-``columns`` in words of 64 bits, ``apart`` with limbs of 12 or 13 bits, else ``rows``.
+must. `quod.field.strategies.limb_choice` says which limbs there are.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
 
 from quod.field.element import Element
-from quod.field.lazy_limbs_products import LimbShape, MontgomeryProducts, Pairs
 from quod.field.moduli import Modulus
-from quod.field.strategy import PrimeField
-from quod.frozen import frozen
+from quod.field.prime import PrimeField
+from quod.field.strategies.lazy_limbs_products import LimbShape, MontgomeryProducts, Pairs
+from quod.field.strategies.limb_choice import Form, chosen, limbs_for
+from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.value import Value
 
-Form = Literal["columns", "rows", "apart", "rolled"]
-
-_ROOM_BITS = 3
-"""Bits that limbs have above the modulus at least: sums are not reduced at once."""
-
-_WHOLE_COLUMNS = 13
-"""The most bits of limbs whose products of 381 bits have columns of 32."""
-
 _WORD_LIMIT = 1 << 32
 _MOST_PARAMETERS = 255
 """Of a function in WGSL."""
-
-
-@frozen
-class LimbChoice:
-    """A choice of limbs: their bits, whether columns have 64, and the form of products."""
-
-    bits: int
-    wide: bool
-    form: Form
-
-    @classmethod
-    def parse(cls, name: str) -> LimbChoice:
-        """The choice of that name; ValueError for what is none."""
-        match = re.fullmatch(r"(\d+)(/64)?(?::(\w+))?", name)
-        if match is None:
-            raise ValueError(f"{name!r} is no choice of limbs, such as 13, 29/64 or 13:rolled")
-        bits, wide = int(match[1]), match[2] is not None
-        low, high = (28, 30) if wide else (12, 16)
-        if not low <= bits <= high:
-            raise ValueError(
-                f"limbs in words of {64 if wide else 32} bits have {low} to {high} bits, not {bits}"
-            )
-        form = match[3] or ("columns" if wide else "apart" if bits <= _WHOLE_COLUMNS else "rows")
-        for known in get_args(Form):
-            if form == known == "apart" and not wide and bits > _WHOLE_COLUMNS:
-                raise ValueError("products apart from their reduction have limbs of 12 or 13 bits")
-            if form == known:
-                return cls(bits, wide, known)
-        raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
-
-
-def has_rolled_products(machine: Machine) -> bool:
-    """Whether products of field elements are loops there, for compilers that take long."""
-    return bool(machine.limbs) and LimbChoice.parse(machine.limbs).form == "rolled"
 
 
 class LazyLimbs(PrimeField):
@@ -86,10 +34,7 @@ class LazyLimbs(PrimeField):
 
     def __init__(self, k: Builder, modulus: Modulus, limbs: str | None = None) -> None:
         name = k.machine.limbs if limbs is None else limbs
-        try:
-            self.choice = LimbChoice.parse(name)
-        except ValueError as error:
-            raise TraceError(str(error)) from None
+        self.choice = chosen(name)
         if self.choice.wide and not k.machine.has(Capability.U64):
             raise TraceError(f"limbs {name} need a machine with 64-bit integers")
         self.limb_bits = self.choice.bits
@@ -103,23 +48,10 @@ class LazyLimbs(PrimeField):
         self._mask = self.shape.mask
 
     def _limbs_for(self, modulus: Modulus) -> int:
-        return -(-max(modulus.bits + _ROOM_BITS, 32 * modulus.words) // self.limb_bits)
+        return self.choice.limbs_for(modulus)
 
     def _holds(self, modulus: Modulus) -> bool:
-        """The modulus reaches the last limb, or nearly, and the radix is at most a limb larger than
-        that of memory."""
-        whole = self.limb_bits * self._limbs_for(modulus)
-        return (
-            whole - 32 * modulus.words <= self.limb_bits
-            and whole - self.limb_bits <= modulus.bits + self._most_short
-        )
-
-    @property
-    def _most_short(self) -> int:
-        """Bits by which a modulus may fall short of the last limb: differences are raised by
-        multiples of it, of which there are more the smaller it is."""
-        # Below zero it must be longer: a limb of 30 bits leaves sums two.
-        return -5 if self.limb_bits == 30 else 2
+        return self.choice.holds(modulus)
 
     # --- bounds
 
@@ -488,3 +420,17 @@ class Guess:
         complement = (1 << (bits * len(limbs))) - field.p
         wrapped = field.products.plus_multiple(limbs, quotient, self._most, complement)
         return (*wrapped[:-1], wrapped[-1] & field.shape.mask)
+
+
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    limbs = limbs_for(machine, modulus)
+    if limbs is None:
+        return f"neither limbs {machine.limbs} nor any others end where the modulus does"
+    return 2 * chosen(limbs).limbs_for(modulus) ** 2
+
+
+def _lazy_limbs(k: Builder, modulus: Modulus) -> LazyLimbs:
+    return LazyLimbs(k, modulus, limbs_for(k.machine, modulus))
+
+
+STRATEGY = Strategy(_suits, _lazy_limbs)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
-from quod.field.inversion import Inversion64
-from quod.field.saturated import SaturatedLimbs
+from quod.field.moduli import Modulus
+from quod.field.strategies.inversion import Inversion64
+from quod.field.strategies.saturated import SaturatedLimbs
+from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.machine import Machine
 from quod.kernel.value import Value
 
 
 class Limbs64(SaturatedLimbs):
-    """Elements in as many 64-bit limbs as they have words in memory."""
+    """Elements in as many 64-bit limbs as they have words in memory, or one more."""
 
     limb_bits = 64
     limb_type = types.u64
@@ -32,9 +35,12 @@ class Limbs64(SaturatedLimbs):
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
         limbs = self._call(
-            f"sum_of_{len(fitted)}_products", self._sum_body,
-            [a.limbs for a, _ in fitted], [b.limbs for _, b in fitted], key=self.limb_count,
-        )  # fmt: skip
+            f"sum_of_{len(fitted)}_products",
+            self._sum_body,
+            [a.limbs[: self.factor_limbs] for a, _ in fitted],
+            [b.limbs[: self.factor_limbs] for _, b in fitted],
+            key=self.limb_count,
+        )
         radix = 1 << self.native_exponent
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted)
         bound = (products + (radix - 1) * self.p) // radix + 1
@@ -42,24 +48,32 @@ class Limbs64(SaturatedLimbs):
         return self._made(limbs, bound, exponent)
 
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
-        return sum(a.bound for a, _ in pairs) + self.p <= 1 << self.native_exponent
+        return sum(a.bound for a, _ in pairs) + self.p <= self.room
 
     def _sum_body(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
     ) -> tuple[Value, ...]:
         zero = k.constant(0, types.u64)
         inverse = k.constant(-pow(self.p, -1, 1 << 64) % (1 << 64), types.u64)
-        modulus = self.raw_constant(self.p).limbs
+        n = self.factor_limbs
+        modulus = self.raw_constant(self.p).limbs[:n]
         total = [zero] * self.limb_count
-        for i in range(self.limb_count):
-            top = zero
+        for i in range(n):
+            total, above = total[:n], [*total[n:], zero]
             for x, y in zip(a, b, strict=True):
                 total, high = self._add_multiple(k, total, x, y[i])
-                top = top + high
+                above = self._raised(k, above, high)
             quotient = total[0] * inverse
             total, high = self._add_multiple(k, total, modulus, quotient)
-            total = [*total[1:], top + high]
+            total = [*total[1:], *self._raised(k, above, high)]
         return tuple(total)
+
+    def _raised(self, k: Builder, number: Sequence[Value], addend: Value) -> list[Value]:
+        """A number of one limb or two plus a limb."""
+        if len(number) == 1:
+            return [number[0] + addend]
+        low, carry = k.emit_many("add_cc", (number[0], addend))
+        return [low, k.emit("addc", (number[1], k.constant(0, types.u64), carry))]
 
     def _add_multiple(
         self, k: Builder, total: Sequence[Value], a: Sequence[Value], factor: Value
@@ -90,3 +104,10 @@ class Limbs64(SaturatedLimbs):
 
     def to_words(self, a: Element) -> tuple[Value, ...]:
         return self._for_memory(a)
+
+
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    return 2 * (modulus.words // 2) ** 2
+
+
+STRATEGY = Strategy(_suits, Limbs64)

@@ -1,0 +1,281 @@
+"""What all ways of holding elements of a prime field share inside kernels.
+
+All have one layout in memory (see `quod.field.moduli`): they differ in registers only, so a stored
+element is canonical (below p) and the same bits whichever strategy stored it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from quod.field.arithmetic import Coefficients, FieldArithmetic
+from quod.field.element import Element, FieldIdentity
+from quod.field.moduli import MOST_BITS, Modulus
+from quod.kernel import types
+from quod.kernel.builder import Builder, FunctionBody
+from quod.kernel.errors import TraceError, an
+from quod.kernel.types import Type
+from quod.kernel.value import Operand, Value
+
+
+class UnheldModulusError(TraceError):
+    """A modulus that one way of holding elements does not take."""
+
+
+def is_long(modulus: Modulus) -> bool:
+    """Whether elements lie in memory as 64-bit words in Montgomery form."""
+    return modulus.words > 1 and not modulus.is_plain
+
+
+class PrimeField(FieldArithmetic[Element]):
+    """Arithmetic modulo one prime in one kernel.
+
+    `limb_bits` and `limb_count` fix the register form. Elements are kept in Montgomery form with
+    radix 2**exponent; `native_exponent` is the radix that a product keeps, and factors are below
+    2**native_exponent. What the limbs hold is below `room`.
+    """
+
+    limb_bits: int
+    limb_type: Type = types.u64
+
+    def __init__(self, k: Builder, modulus: Modulus) -> None:
+        self.k = k
+        self.modulus = modulus
+        self.p = modulus.value
+        self._check_modulus(modulus)
+        self.limb_count = self._limbs_for(modulus)
+        self.native_exponent = self.limb_bits * self.limb_count
+        self.room = 1 << self.native_exponent
+        self.memory_exponent = modulus.montgomery_radix.bit_length() - 1
+        self.word_count = modulus.bytes // self.word_type.bytes
+        self.identity = FieldIdentity(type(self), modulus.name, modulus.value)
+
+    # --- what a strategy provides
+
+    @abstractmethod
+    def _limbs_for(self, modulus: Modulus) -> int: ...
+
+    @abstractmethod
+    def _holds(self, modulus: Modulus) -> bool:
+        """Whether this way of holding elements takes an odd modulus: of what size, mostly."""
+
+    def _takes(self, modulus: Modulus) -> bool:
+        """Whether this way suits how elements lie in memory: 64-bit words in Montgomery form."""
+        return is_long(modulus) and self._holds(modulus)
+
+    def _check_modulus(self, modulus: Modulus) -> None:
+        """UnheldModulusError, with the sizes that are taken, for a modulus that is not."""
+        if not self._takes(modulus):
+            # The largest number of each size stands for all of them.
+            largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
+            sizes = [n for n, most in largest.items() if self._takes(most)]
+            raise UnheldModulusError(
+                f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
+                f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
+                f"take moduli of {_runs(sizes)} bits"
+            )
+
+    @abstractmethod
+    def _product(self, a: Element, b: Element) -> Element:
+        """Montgomery product of elements that fit the limbs."""
+
+    @abstractmethod
+    def _square(self, a: Element) -> Element: ...
+
+    @abstractmethod
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        """The sum of Montgomery products of elements that fit the limbs, reduced once."""
+
+    @abstractmethod
+    def normalise(self, a: Element) -> Element:
+        """The same integer with every limb below 2**limb_bits."""
+
+    @abstractmethod
+    def canonical(self, a: Element) -> Element:
+        """The same element below p."""
+
+    @abstractmethod
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        """The inverse of an element below p."""
+
+    # --- shared
+
+    def _call(
+        self, what: str, body: FunctionBody, *arguments: Any, key: Hashable = None,
+        inline: bool = False,
+    ) -> Any:  # fmt: skip
+        """Calls a device function of this very field, whatever other fields are called."""
+        return self.k.call(
+            f"{what}.{self.modulus.name}", body, *arguments, key=(self.identity, key),
+            inline=inline,
+        )  # fmt: skip
+
+    def _check_own(self, *elements: Element) -> None:
+        """TraceError unless elements are of this field."""
+        for a in elements:
+            given: object = a
+            if not isinstance(given, Element):
+                raise TraceError(
+                    f"{an(type(given).__name__)} stands where an element of {self.modulus.name} is "
+                    "computed with; write field.constant(number), or field.load(pointer, index)"
+                )
+            if a.field is not self and a.field.identity != self.identity:
+                raise TraceError(
+                    f"an element of {a.field.modulus.name} stands where one of "
+                    f"{self.modulus.name} is computed with: they are different fields, or held in "
+                    "different ways"
+                )
+
+    def _check_same(self, a: Element, b: Element) -> None:
+        """TraceError unless two elements can be added, subtracted or selected from."""
+        self._check_own(a, b)
+        if a.exponent != b.exponent:
+            raise TraceError(
+                f"elements of {self.modulus.name} of different radix cannot be added or selected "
+                "from; multiply the one that was loaded with linear=True by a constant first"
+            )
+
+    def constant(self, value: Coefficients) -> Element:
+        """A constant of the field, any integer, in native form."""
+        if not isinstance(value, int):
+            raise TraceError(f"a constant of {self.modulus.name} is one integer, not {value!r}")
+        return self.raw_constant((value << self.native_exponent) % self.p)
+
+    def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
+        """An element given by the integer of its limbs."""
+        mask = (1 << self.limb_bits) - 1
+        parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
+        limbs = tuple(self.k.constant(part, self.limb_type) for part in parts)
+        native = self.native_exponent if exponent is None else exponent
+        return Element(self, limbs, integer + 1, tuple(parts), native)
+
+    def zero(self) -> Element:
+        """The constant 0."""
+        return self.raw_constant(0)
+
+    def multiply(self, a: Element, b: Element) -> Element:
+        """The Montgomery product, below p + a * b / 2**native_exponent."""
+        if a is b:
+            return self.square(a)
+        self._check_own(a, b)
+        return self._product(self.fit(a), self.fit(b))
+
+    def square(self, a: Element) -> Element:
+        """a * a."""
+        self._check_own(a)
+        return self._square(self.fit(a))
+
+    def sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        """The sum of a * b over all pairs, reduced once.
+
+        Longa, "Efficient algorithms for large prime characteristic fields and their application to
+        bilinear pairings", CHES 2023.
+        """
+        return self.sums_of_products([pairs])[0]
+
+    def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
+        """Several independent `sum_of_products`, which a strategy may compute side by side."""
+        for pairs in sums:
+            for pair in pairs:
+                self._check_own(*pair)
+            if len({a.exponent + b.exponent for a, b in pairs}) != 1:
+                raise TraceError("products of different radix cannot be added")
+        factors = iter(
+            self.fit_many([factor for pairs in sums for pair in pairs for factor in pair])
+        )
+        fitted = [[(next(factors), next(factors)) for _ in pairs] for pairs in sums]
+        return self._sums_of_products(fitted)
+
+    def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
+        return [self._sum_of_products(pairs) for pairs in sums]
+
+    def multiply_many(self, pairs: Sequence[tuple[Element, Element]]) -> list[Element]:
+        return self.sums_of_products([[pair] for pair in pairs])
+
+    def square_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self._squares(self.fit_many(elements))
+
+    def _squares(self, elements: Sequence[Element]) -> list[Element]:
+        return [self._square(a) for a in elements]
+
+    def inverse(self, a: Element) -> Element:
+        """1/a, and 0 for 0."""
+        canonical = self.canonical(a)
+        result: Element = self._call("inverse", self._inverse_body, canonical)
+        return result
+
+    def store(self, pointer: Value, index: Operand, a: Element) -> None:
+        """Stores the canonical form as element `index` of an array."""
+        self._check_own(a)
+        super().store(pointer, index, a)
+
+    def equal(self, a: Element, b: Element) -> Value:
+        """Whether two elements are equal."""
+        self._check_own(a, b)
+        return super().equal(a, b)
+
+    def negate(self, a: Element) -> Element:
+        """-a."""
+        zero = self.raw_constant(0, a.exponent)
+        return self.subtract(zero, a)
+
+    def fit(self, a: Element) -> Element:
+        """The element in limbs that a product may take: normalised, reduced if it must be."""
+        if a.bound > 1 << self.native_exponent:
+            raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
+        return self.normalise(a)
+
+    def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
+        """The elements with equal static bounds, so that a loop or branch may carry any of them.
+
+        Each is normalised, and reduced if it may reach `bound`.
+        """
+        self._check_own(*elements)
+        top = self._full_maxima(bound)
+        unified = []
+        for element in self._below_many(elements, bound):
+            fitted = element
+            if fitted.bound > bound:
+                fitted = self.normalise(self.reduce(fitted, bound))
+            unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
+        return unified
+
+    def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
+        """The elements normalised, and reduced where they may reach `bound`."""
+        return [self.normalise(a if a.bound <= bound else self.reduce(a, bound)) for a in elements]
+
+    def fit_many(self, elements: Sequence[Element]) -> list[Element]:
+        return [self.fit(a) for a in elements]
+
+    def carried_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self.unify(elements, self.carried_bound)
+
+    @property
+    def carried_bound(self) -> int:
+        """The bound of carried elements: 4p, or p where the limbs leave little room above it."""
+        return self.p * (4 if self.p << 3 <= 1 << self.native_exponent else 1)
+
+    def _full_maxima(self, bound: int) -> tuple[int, ...]:
+        mask = (1 << self.limb_bits) - 1
+        top = (bound - 1) >> (self.limb_bits * (self.limb_count - 1))
+        return (*([mask] * (self.limb_count - 1)), min(top, mask))
+
+    def select(self, condition: Value, a: Element, b: Element) -> Element:
+        """`a` where the condition holds, else `b`."""
+        self._check_same(a, b)
+        limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
+        maxima = tuple(max(x, y) for x, y in zip(a.maxima, b.maxima, strict=True))
+        return Element(self, limbs, max(a.bound, b.bound), maxima, a.exponent)
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Rising numbers, as in ``2 to 5, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join(" to ".join(map(str, run)) for run in runs) or "no number of"
