@@ -20,7 +20,7 @@ help:
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
 	@echo "make sweep-cuda  random sizes on the NVIDIA GPU of this machine, for seven minutes"
 	@echo "make sweep-vulkan  the same through WebGPU, for three"
-	@echo "make lint    ruff, mypy and the import contracts"
+	@echo "make lint    ruff, mypy, the import contracts and a report of what is said twice"
 	@echo "make format  let ruff mend what it can"
 	@echo "make bench   measure, and record the figures in benchmarks/results"
 	@echo "make bench-cuda  the same on the NVIDIA GPU of this machine"
@@ -54,6 +54,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.duplicates
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 
 from quod.cli import entry
+from quod.cli.bench.settings import Settings, StagedSettings, subject_command
+from quod.cli.bench.subjects import SUBJECTS
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -42,3 +47,16 @@ def test_refusals(
     captured = capsys.readouterr()
     assert text in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)
+def test_every_subject_has_its_own_options_and_the_shared_ones(
+    subject: Callable[..., None],
+) -> None:
+    kind = Settings if subject.__name__ == "process" else StagedSettings
+    own = list(inspect.signature(subject).parameters)[1:]
+    shared = [field.name for field in fields(kind) if field.init]
+    assert list(inspect.signature(subject_command(subject)).parameters) == own + shared
+    assert {"device", "record"} <= set(shared)
+    assert not set(own) & set(shared)
+    assert ("plot" in shared) == (kind is StagedSettings)

@@ -71,7 +71,8 @@ class LayoutDevice:
     But for a few words, which are ones: so a kernel says that it has run.
     """
 
-    unified = False
+    host_memory = False
+    limbs_are_open = False
 
     def __init__(self, profile: Profile, *, downloads: int = 0) -> None:
         self.profile = profile
@@ -79,7 +80,7 @@ class LayoutDevice:
         self.name = f"a layout for {profile.name}"
         self.kind = "layout"
         self.strategy = "carry32" if profile.arch else "portable"
-        self.in_order = not profile.arch
+        self.single_queue = not profile.arch
         self.lanes = profile.lanes
         self.memory_budget = profile.memory_budget
         self.resident_lanes = profile.resident_lanes

@@ -53,7 +53,7 @@ def content(device: CudaDevice, buffer: Buffer) -> np.ndarray[Any, Any]:
 
 
 def test_what_it_is(gpu: CudaDevice) -> None:
-    assert (gpu.kind, gpu.name, gpu.unified, gpu.lanes) == ("cuda", "cuda:0", False, 128)
+    assert (gpu.kind, gpu.name, gpu.host_memory, gpu.lanes) == ("cuda", "cuda:0", False, 128)
     assert gpu.resident_lanes == gpu.properties.multiprocessors * (
         gpu.properties.lanes_per_multiprocessor
     )

@@ -104,7 +104,7 @@ def test_copies_to_and_from(device: Any, kind: str) -> None:
 def test_recordings_take_them(device: Any) -> None:
     y = floats(20)
     compiled = device.compile(saxpy, lanes=4)
-    if device.unified:
+    if device.host_memory:
         given: Any = WithDlpack(y)
         recording = device.stream().record()
         recording.launch(compiled, 5, 20, 2.0, memoryview(floats(20)), given)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quod.device import limits
 from quod.device.cpu.device import CpuDevice
+from quod.device.cuda import limits
+from quod.device.cuda.limits import limits_of
 from quod.device.cuda.properties import CudaProperties
 from quod.device.emulated.device import EmulatedDevice
-from quod.device.limits import Limits, limits_of, limits_of_device
+from quod.device.limits import Limits
 
 
 def gpu(name: str, multiprocessors: int, mhz: int, memory_mhz: int, bits: int) -> CudaProperties:
@@ -69,5 +70,5 @@ def test_work_meets_the_nearer_limit() -> None:
 
 
 def test_devices_without_known_limits() -> None:
-    assert limits_of_device(CpuDevice(threads=1)) is None
-    assert limits_of_device(EmulatedDevice()) is None
+    assert CpuDevice(threads=1).throughput_limits() is None
+    assert EmulatedDevice().throughput_limits() is None

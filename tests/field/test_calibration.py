@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from threading import Thread
 from time import sleep
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
 from quod.device.discovery import open_device
@@ -68,18 +66,17 @@ def test_wrong_products_are_told() -> None:
 class Adapter(Interpreter):
     """A device of WebGPU as far as choosing limbs goes."""
 
-    kind = "webgpu"
-    target = WgslTarget()
-
-    def __init__(self, spoilt: str = "", *, is_software: bool = False) -> None:
-        super().__init__(spoilt)
-        self.properties = SimpleNamespace(is_software=is_software)
-        self.limbs_are_chosen = False
+    def __init__(self, *, limbs_are_open: bool = True) -> None:
+        super().__init__()
+        self.limbs_are_open = limbs_are_open
         self.chosen: list[str] = []
+
+    def machine(self, lanes: int) -> Machine:
+        return Machine("wgsl", lanes, frozenset())
 
     def choose_limbs(self, limbs: str) -> None:
         self.chosen.append(limbs)
-        self.limbs_are_chosen = True
+        self.limbs_are_open = False
 
 
 @pytest.fixture
@@ -108,20 +105,18 @@ def test_the_fastest_is_chosen_once(measured: list[dict[str, float]]) -> None:
 
 
 def test_nothing_is_measured_where_there_is_nothing_to_choose() -> None:
-    given: Any = Adapter()
-    given.limbs_are_chosen = True
-    software: Any = Adapter(is_software=True)
-    for device in (given, software, open_device("cpu"), open_device("emulated:wgsl")):
+    given: Any = Adapter(limbs_are_open=False)
+    for device in (given, open_device("cpu"), open_device("emulated:wgsl")):
         calibration.calibrate(device)
-    assert given.launches == software.launches == 0
-    assert not given.chosen + software.chosen
+    assert given.launches == 0
+    assert not given.chosen
 
 
 def test_where_all_fail_nothing_is_chosen(measured: list[dict[str, float]]) -> None:
     measured.append({})
     device: Any = Adapter()
     calibration.calibrate(device)
-    assert not device.limbs_are_chosen
+    assert device.limbs_are_open
 
 
 def test_work_begins_with_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_strategies_agree_bit_for_bit() -> None:
 
 
 def test_threads_make_no_difference(device: AnyDevice) -> None:
-    if not device.unified:
+    if not device.host_memory:
         pytest.skip("threads are a processor's")
     values = random_elements(BN254.fr, 1 << 13, seed=3)
     results = []

@@ -70,9 +70,8 @@ def prove(
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:
         from quod.device.discovery import resolve_device
-        from quod.device.limits import limits_of_device
 
-        show_timings(timeline, limits_of_device(resolve_device(device)))
+        show_timings(timeline, resolve_device(device).throughput_limits())
     checked = "checked" if self_check else "not checked"
     note(
         f"Proved in {perf_counter() - begin:.2f} s on {device} ({checked}): {proof}, {public}",

@@ -8,7 +8,8 @@ from quod.cli.terminal import show, show_json, show_table
 from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
 from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
-from quod.device.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK, Limits
+from quod.device.cuda.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK
+from quod.device.limits import Limits
 from quod.frozen import frozen
 from quod.kernel.analysis import Analysis, Finding, analyze, short
 from quod.kernel.registry import find

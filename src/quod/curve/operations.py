@@ -86,7 +86,7 @@ def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
     count, source, extended = len(points), points, False
     while True:
         instances = _sums_of(device, count, first=not extended)
-        lanes = 1 if instances == 1 and device.unified else device.lanes
+        lanes = 1 if instances == 1 and device.host_memory else device.lanes
         sums = unwritten(instances, 4 * group.field.words)
         kernel = device.compile(kernels.curve_sum, lanes=lanes, group=group, extended=extended)
         device.launch(kernel, -(-instances // lanes), instances, count, source, sums)
@@ -103,7 +103,7 @@ def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
 
     The sums that a CPU makes are summed by one lane then; a GPU has many lanes, and slow ones.
     """
-    if device.unified:
+    if device.host_memory:
         return min(count, _SUMS_A_LANE * device.resident_lanes) if first else 1
     return min(-(-count // _POINTS_A_SUM), device.resident_lanes)
 

@@ -10,7 +10,7 @@ import os
 import threading
 
 from quod.device.backends import DeviceInfo, Options, backend_of, backends
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.errors import DeviceError
 
 DeviceChoice = str | AnyDevice
@@ -67,6 +67,13 @@ def open_device(
         if threads is not None or strategy is not None:
             raise DeviceError(f"threads and strategies are a processor's; {name} takes neither")
     return backend.open(name, Options(threads, strategy, memory_budget, checked))
+
+
+def open_processor(*, threads: int | None = None, strategy: str | None = None) -> HostDevice:
+    """Opens this machine's processor; see `open_device`."""
+    device = open_device("cpu", threads=threads, strategy=strategy)
+    assert in_host_memory(device)
+    return device
 
 
 def resolve_device(device: DeviceChoice) -> AnyDevice:

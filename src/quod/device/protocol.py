@@ -7,7 +7,7 @@ device.stream    records work, to run beside the caller and again
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
+    from quod.device.limits import Limits
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
 
@@ -33,10 +34,12 @@ class Device(Protocol[Kernel]):
     `lanes` is how many instances a workgroup has by default, `resident_lanes` how many instances
     fill the device, `multiprocessors` how many parts of it share them out, `strategy` how field
     elements are held, `memory_budget` how many bytes a plan may count on. Kernels reach the memory
-    of `space`, which on a `unified` device is the host's: they read and write arrays in place
-    there. On an `in_order` device work of several streams does not overlap, and what is submitted
+    of `space`, which is the host's where `host_memory` is true: they read and write arrays in place
+    there. With a `single_queue` work of several streams does not overlap, and what is submitted
     after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
-    kernel reaches through one argument at most; a buffer has at most twice as many.
+    kernel reaches through one argument at most; a buffer has at most twice as many. With
+    `limbs_are_open` nobody has chosen yet in which limbs field elements are held, which
+    `quod.field.calibration` measures.
     """
 
     @property
@@ -50,9 +53,9 @@ class Device(Protocol[Kernel]):
     @property
     def memory_budget(self) -> int: ...
     @property
-    def unified(self) -> bool: ...
+    def host_memory(self) -> bool: ...
     @property
-    def in_order(self) -> bool: ...
+    def single_queue(self) -> bool: ...
     @property
     def resident_lanes(self) -> int: ...
     @property
@@ -61,6 +64,11 @@ class Device(Protocol[Kernel]):
     def largest_buffer(self) -> int: ...
     @property
     def space(self) -> Space: ...
+    @property
+    def limbs_are_open(self) -> bool: ...
+
+    def throughput_limits(self) -> Limits | None:
+        """What it can do at most, as far as its driver tells; None where that is not known."""
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
@@ -96,8 +104,8 @@ class Device(Protocol[Kernel]):
     def launch(self, kernel: Kernel, groups: int, *arguments: Argument) -> None:
         """Runs workgroups and waits for them.
 
-        Arrays are arguments as buffers are. A device that is not unified copies them to memory of
-        its own and, where the kernel stores through them, back.
+        Arrays are arguments as buffers are. A device with memory of its own copies them
+        there and, where the kernel stores through them, back.
         """
 
     def stream(self, name: str = "stream") -> IdleStream:
@@ -121,8 +129,34 @@ AnyDevice = Device[Any]
 """A device as code takes it that runs on each."""
 
 
+class HostDevice(Device[Any], Protocol):
+    """A device that computes in the host's memory, with `threads` of this process."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
+        """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
+
+    def execute(
+        self, kernel: Any, groups: int, slots: Any, arguments: tuple[Argument, ...]
+    ) -> None:  # fmt: skip
+        """`launch` of arguments that the kernel's `pack` has made `slots` of before."""
+
+
+def in_host_memory(device: AnyDevice) -> TypeGuard[HostDevice]:
+    """Whether work is for the algorithms that compute in the host's memory with its threads."""
+    return device.host_memory
+
+
 class OpenedDevice:
-    """What devices have in common: `with`, how they are shown, no memory of other libraries."""
+    """What most devices have in common: `with`, how they are shown, nothing out of the ordinary."""
+
+    limbs_are_open = False
+
+    def throughput_limits(self) -> Limits | None:
+        """None: they are not known."""
+        return None
 
     def foreign_memory(self, _value: object) -> Buffer | None:
         """None: other libraries know no memory of such a device."""

@@ -1,7 +1,7 @@
 """Which way of holding field elements is fastest on a device, by a short measurement.
 
-An adapter of WebGPU does not tell what its multiplier is like, and no one choice of limbs suits
-all. `calibrate` measures once; the device keeps what it finds on disk.
+Where a driver does not tell what the multiplier is like, no one choice of limbs suits all devices.
+`calibrate` measures once; the device keeps what it finds on disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
-
-if TYPE_CHECKING:
-    from quod.device.webgpu.device import WebGpuDevice
+from quod.kernel.machine import Capability, Machine
 
 MODULI = (BLS12_381_FQ, BLS12_381_FR)
 """381 and 255 bits: coordinates and scalars."""
@@ -70,6 +68,19 @@ class Calibrated(Protocol):
 
     def launch(self, kernel: Any, groups: int, *arguments: Argument) -> None:
         """Runs workgroups and waits for them."""
+
+
+class ChoosesLimbs(Calibrated, Protocol):
+    """Such a device, which is asked for its fastest limbs while its `limbs_are_open`."""
+
+    @property
+    def limbs_are_open(self) -> bool: ...
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for."""
+
+    def choose_limbs(self, limbs: str) -> None:
+        """Holds elements in these limbs from now on."""
 
 
 @kernel
@@ -172,28 +183,22 @@ def calibrate(device: AnyDevice, timeline: Timeline | None = None) -> None:
     """Has a device hold field elements as is fastest on it, before it compiles what uses them.
 
     Measures for a second or two where nobody has chosen yet: not in this process, nor in one
-    before, whose choice is kept for the adapter and its driver. Drivers in software keep what they
-    have, since compiling the candidates would take them longer than most work. Other devices than
-    those of WebGPU have nothing to choose. Kernels compiled before go on as they are: elements in
-    memory look the same in all limbs.
+    before, whose choice is kept for the device and its driver. Kernels compiled before go on as
+    they are: elements in memory look the same in all limbs.
     """
-    if device.kind != "webgpu":
-        return
-    found: WebGpuDevice = device  # type: ignore[assignment]
-    if _is_settled(found):
-        return
-    with _calibrating:
-        if _is_settled(found):
-            return
-        names = candidates(u64=found.target.u64)
-        rates = measure(found, names, budget=_BUDGET, timeline=timeline)
-        # Where nothing computes rightly, the work itself tells what is wrong.
-        if rates:
-            found.choose_limbs(max(rates, key=rates.__getitem__))
+    if device.limbs_are_open:
+        with _calibrating:
+            _choose(cast(ChoosesLimbs, device), timeline)
 
 
-def _is_settled(device: WebGpuDevice) -> bool:
-    return device.limbs_are_chosen or device.properties.is_software
+def _choose(device: ChoosesLimbs, timeline: Timeline | None) -> None:
+    if not device.limbs_are_open:  # another thread was first
+        return
+    names = candidates(u64=device.machine(device.lanes).has(Capability.U64))
+    rates = measure(device, names, budget=_BUDGET, timeline=timeline)
+    # Where nothing computes rightly, the work itself tells what is wrong.
+    if rates:
+        device.choose_limbs(max(rates, key=rates.__getitem__))
 
 
 def candidates(*, u64: bool) -> tuple[str, ...]:

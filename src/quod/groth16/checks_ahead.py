@@ -11,12 +11,12 @@ from quod.curve.kernels import curve_multiply, curve_normalise
 from quod.curve.membership import curve_check
 from quod.curve.pairing import miller_loops, pairing_final
 from quod.device.background import Background
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 
 _AT_ONCE = 2
 
 
-def compile_checks(device: CpuDevice, curve: str, groups: tuple[Group, Group]) -> None:
+def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) -> None:
     """Begins it, of those that are not in the cache, if there is more than one thread.
 
     Errors are left to the check that needs what failed.

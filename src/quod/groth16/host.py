@@ -14,7 +14,7 @@ from quod.curve.array import Point
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.cancellation import Cancellation
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 from quod.device.timeline import Stage, Timeline
 from quod.device.together import together
 from quod.field.array import Words
@@ -39,7 +39,7 @@ class Bases:
     left out where they are many.
     """
 
-    def __init__(self, device: CpuDevice, group: Group, points: Words, first: int = 0) -> None:
+    def __init__(self, device: HostDevice, group: Group, points: Words, first: int = 0) -> None:
         # Points may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
         finite = np.flatnonzero(is_finite(device, group, points))
@@ -71,7 +71,7 @@ class HostKey:
     """See `ResidentKey`."""
 
     def __init__(
-        self, zkey: Zkey, device: CpuDevice, g1: Group, g2: Group, timeline: Timeline
+        self, zkey: Zkey, device: HostDevice, g1: Group, g2: Group, timeline: Timeline
     ) -> None:
         self._device, self._zkey = device, zkey
         # One proof after another, each with all of the device.

@@ -13,9 +13,8 @@ from quod.curve.array import to_points
 from quod.curve.groups import GROUPS, Group
 from quod.curve.operations import first_bad_point
 from quod.device.background import Background
-from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
@@ -78,7 +77,7 @@ class ProvingKey:
         self.host: AnyDevice
         self._ahead: Background | None = None
         self.resident: ResidentKey
-        if isinstance(self.device, CpuDevice):
+        if in_host_memory(self.device):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
         else:

@@ -26,8 +26,7 @@ import numpy as np
 from quod.curve.array import Point
 from quod.curve.groups import Group
 from quod.device.background import Background
-from quod.device.cpu.device import CpuDevice
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, check_seed, words_to_integers
@@ -125,7 +124,7 @@ class _Proving:
             values = _values(key, self._witness)
             self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
         self._r, self._s = blinding(key.zkey.fr, seed, key.digest, values)
-        if self_check and isinstance(key.device, CpuDevice):
+        if self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
             stage = opening.enter_context(timeline.stage("sums"))

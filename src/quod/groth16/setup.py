@@ -245,7 +245,7 @@ def _scalars(
         )
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
-    rows = SparseRows if device.unified else GpuRows
+    rows = SparseRows if device.host_memory else GpuRows
     rows.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
     a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
     # What brings Montgomery form back to integers.

@@ -9,8 +9,7 @@ import numpy as np
 from quod.curve.array import check_points_array
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
-from quod.device.cpu.device import CpuDevice
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark
 from quod.errors import InputError
 from quod.msm.digits import SCALAR_WORDS
@@ -49,7 +48,7 @@ class MsmBases:
         self._count = len(points)
         self.on_cpu: CpuBases | None = None
         self.on_gpu: GpuBases | None = None
-        if isinstance(device, CpuDevice):
+        if in_host_memory(device):
             self.on_cpu = CpuBases(device, group, points, self.options)
         elif self._count:
             # A process that only uses the CPU does not pay for the kernels of GPUs.
@@ -90,7 +89,7 @@ class CpuBases:
     """
 
     def __init__(
-        self, device: CpuDevice, group: Group, points: Array, options: MsmOptions
+        self, device: HostDevice, group: Group, points: Array, options: MsmOptions
     ) -> None:  # fmt: skip
         self.device = device
         self.group = group

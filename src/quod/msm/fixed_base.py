@@ -15,9 +15,8 @@ import numpy as np
 from quod.curve import operations
 from quod.curve.array import Point, check_scalars_array, from_points
 from quod.curve.groups import Group
-from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import resolve_device
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark, unwritten
 from quod.field.array import Words
 from quod.frozen import frozen
@@ -106,7 +105,7 @@ class FixedBase:
         shape = _shape_for(group, count)
         base = from_points(group, [point])
         self._multiples: _HostTable | GpuTable
-        if isinstance(device, CpuDevice):
+        if in_host_memory(device):
             self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
         else:
             from quod.msm.gpu.fixed_base import GpuTable
@@ -128,7 +127,7 @@ class FixedBase:
 class _HostTable:
     """A table of multiples in the host's memory."""
 
-    def __init__(self, device: CpuDevice, group: Group, table: Array, shape: _Shape) -> None:
+    def __init__(self, device: HostDevice, group: Group, table: Array, shape: _Shape) -> None:
         self.device, self.group = device, group
         self._table, self._shape = table, shape
 

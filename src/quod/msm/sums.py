@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 from quod.device.written import check_written, mark, unwritten
 from quod.msm import slices
 from quod.msm.accumulate import CHAINS, accumulate, most_rows
@@ -23,7 +23,7 @@ class PointSums:
     """
 
     def __init__(
-        self, device: CpuDevice, group: Group, owners: int, *, longest: int, piece: int
+        self, device: HostDevice, group: Group, owners: int, *, longest: int, piece: int
     ) -> None:
         self._device = device
         self._group = group

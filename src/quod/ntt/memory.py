@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 
 from quod.device.buffer import Buffer
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
@@ -34,7 +34,7 @@ class Tables:
     factors: Words
 
     @staticmethod
-    def bytes_of(device: CpuDevice, modulus: Modulus, log_rows: list[int]) -> int:
+    def bytes_of(device: HostDevice, modulus: Modulus, log_rows: list[int]) -> int:
         """Bytes of the tables of a transform."""
         total = row_table_bytes(device, modulus, log_rows[0])
         below = log_rows[0]
@@ -52,7 +52,7 @@ class DeviceMemory:
         self._twiddles: OrderedDict[tuple[Domain, tuple[int, ...]], list[Buffer]] = OrderedDict()
         self._scratch = Buffer.zeros(0)
 
-    def tables(self, device: CpuDevice, domain: Domain, log_rows: list[int], scale: int) -> Tables:
+    def tables(self, device: HostDevice, domain: Domain, log_rows: list[int], scale: int) -> Tables:
         """The tables for a domain and a split into passes, built if they are not there."""
         key = (domain, tuple(log_rows))
         if key not in self._twiddles:
@@ -75,7 +75,7 @@ class DeviceMemory:
             self._scratch = Buffer.zeros(0)
 
 
-def _build(device: CpuDevice, domain: Domain, log_rows: list[int]) -> list[Buffer]:
+def _build(device: HostDevice, domain: Domain, log_rows: list[int]) -> list[Buffer]:
     tables = [build_row_table(device, domain, log_rows[0])]
     below = log_rows[0]
     for rows in log_rows[1:]:
@@ -97,11 +97,11 @@ def _factors(domain: Domain, scale: int) -> Words:
     return from_integers(domain.modulus, integers)
 
 
-_memories: weakref.WeakKeyDictionary[CpuDevice, DeviceMemory] = weakref.WeakKeyDictionary()
+_memories: weakref.WeakKeyDictionary[HostDevice, DeviceMemory] = weakref.WeakKeyDictionary()
 _memories_lock = threading.Lock()
 
 
-def memory_of(device: CpuDevice) -> DeviceMemory:
+def memory_of(device: HostDevice) -> DeviceMemory:
     """The memory that transforms share on a device."""
     with _memories_lock:
         return _memories.setdefault(device, DeviceMemory())

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer, host_bytes
-from quod.device.cpu.device import CpuDevice
 from quod.device.memory import check_reach
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, HostDevice
 from quod.device.written import check_written, mark
 from quod.errors import DeviceError, InputError
 from quod.field.array import from_integers
@@ -73,7 +72,7 @@ class NttPlan:
                 f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
                 f"not 2^{self.log2_size}"
             )
-        if not isinstance(self.device, CpuDevice):
+        if not self.device.host_memory:
             from quod.field.calibration import calibrate
 
             calibrate(self.device)
@@ -104,7 +103,7 @@ class NttPlan:
         shift = self._shift(coset)
         if self.log2_size == 0:
             return
-        if not self.device.unified:
+        if not self.device.host_memory:
             self._run_recorded("forward", data, batch, ordering, coset, scaled=True)
             return
         with memory_of(self._cpu).lock:
@@ -138,7 +137,7 @@ class NttPlan:
         shift = self._shift(coset)
         if self.log2_size == 0:
             return
-        if not self.device.unified:
+        if not self.device.host_memory:
             self._run_recorded("inverse", data, batch, ordering, coset, scaled=scaled)
             return
         with memory_of(self._cpu).lock:
@@ -180,7 +179,7 @@ class NttPlan:
         """
         self._check(data, batch, ordering)
         shift = self._shift(coset)
-        if self.device.unified:
+        if self.device.host_memory:
             raise DeviceError(
                 f"on {self.device.name} transforms are not recorded; call forward or inverse"
             )
@@ -213,7 +212,7 @@ class NttPlan:
         """
         if self.log2_size == 0:
             return 0
-        if not self.device.unified:
+        if not self.device.host_memory:
             from quod.ntt.gpu.execute import transform_bytes
 
             apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
@@ -226,7 +225,7 @@ class NttPlan:
 
     def release(self) -> None:
         """Gives up what transforms keep on the device, for all plans; it is built again at need."""
-        if self.device.unified:
+        if self.device.host_memory:
             memory_of(self._cpu).release()
         else:
             from quod.ntt.gpu.tables import store_of
@@ -242,7 +241,7 @@ class NttPlan:
         what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
         check_reach(what, self.size * self.modulus.bytes, self.device.largest_buffer)
         needed = self.peak_bytes(batch=batch, ordering=ordering)
-        if not self.device.unified and isinstance(data, np.ndarray):
+        if not self.device.host_memory and isinstance(data, np.ndarray):
             needed += data.nbytes
         self.device.check_budget(what, needed)
 
@@ -288,8 +287,8 @@ class NttPlan:
     # --- passes on a processor
 
     @property
-    def _cpu(self) -> CpuDevice:
-        return cast(CpuDevice, self.device)
+    def _cpu(self) -> HostDevice:
+        return cast(HostDevice, self.device)
 
     @property
     def _domain(self) -> tuple[Modulus, int]:

@@ -32,7 +32,7 @@ def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
 
     InputError if a length is wrong.
     """
-    if plan.device.unified:
+    if plan.device.host_memory:
         _on_processor(plan, evaluations, out)
         return
     device = plan.device

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
@@ -83,7 +83,7 @@ def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> No
         array[offset + j * lanes] = limb
 
 
-def limb_count(device: CpuDevice, modulus: Modulus) -> int:
+def limb_count(device: HostDevice, modulus: Modulus) -> int:
     """64-bit limbs of an element on this device."""
     return _limb_count(device.machine(device.lanes), modulus)
 
@@ -93,7 +93,7 @@ def _limb_count(machine: Machine, modulus: Modulus) -> int:
     return prime_field(Builder(machine), modulus).limb_count
 
 
-def array_bytes(device: CpuDevice, modulus: Modulus, entries: int) -> int:
+def array_bytes(device: HostDevice, modulus: Modulus, entries: int) -> int:
     """Bytes of an array of limbs."""
     lanes = device.lanes
     return -(-entries // lanes) * lanes * limb_count(device, modulus) * 8

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
-from quod.device.cpu.device import CpuDevice
+from quod.device.protocol import HostDevice
 from quod.field.array import from_integers
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -106,7 +106,7 @@ def _table_limbs(f: PrimeField, value: Element) -> Element:
     return f.from_words(f.to_words(value), linear=True)
 
 
-def build_row_table(device: CpuDevice, domain: Domain, log_rows: int) -> Buffer:
+def build_row_table(device: HostDevice, domain: Domain, log_rows: int) -> Buffer:
     """The table of a pass over 2**log_rows rows, 1 apart."""
     p = domain.modulus.value
     integers = [1]
@@ -123,13 +123,13 @@ def build_row_table(device: CpuDevice, domain: Domain, log_rows: int) -> Buffer:
     return table
 
 
-def row_table_bytes(device: CpuDevice, modulus: Modulus, log_rows: int) -> int:
+def row_table_bytes(device: HostDevice, modulus: Modulus, log_rows: int) -> int:
     """Bytes of a row table."""
     return array_bytes(device, modulus, 1 << log_rows)
 
 
 def build_column_table(
-    device: CpuDevice, domain: Domain, log_rows: int, log_columns: int
+    device: HostDevice, domain: Domain, log_rows: int, log_columns: int
 ) -> Buffer:
     """The table of a pass over 2**log_rows rows, 2**log_columns apart."""
     modulus, p = domain.modulus, domain.modulus.value
@@ -152,7 +152,9 @@ def build_column_table(
     return table
 
 
-def column_table_bytes(device: CpuDevice, modulus: Modulus, log_rows: int, log_columns: int) -> int:
+def column_table_bytes(
+    device: HostDevice, modulus: Modulus, log_rows: int, log_columns: int
+) -> int:
     """Bytes of a column table."""
     return (records_before(log_rows) << log_columns) * limb_count(device, modulus) * 8
 

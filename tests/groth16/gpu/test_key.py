@@ -179,7 +179,7 @@ class Lost(EmulatedDevice):
 def fragile(request: pytest.FixtureRequest) -> Lost:
     """Recordings of a proof run side by side, or there is one with an event in it."""
     device = Lost()
-    device.in_order = request.param == "in order"
+    device.single_queue = request.param == "in order"
     return device
 
 
@@ -204,7 +204,7 @@ def test_a_device_that_is_lost(made: Make, fragile: Lost) -> None:
 class Slow(EmulatedDevice):
     """A GPU that works in order, and does not begin with the quotient before it is let."""
 
-    in_order = True
+    single_queue = True
 
     def __init__(self) -> None:
         super().__init__()

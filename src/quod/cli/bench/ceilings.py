@@ -9,9 +9,9 @@ from time import perf_counter
 import numpy as np
 
 from quod.cli.bench.field import cpu_products
-from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import resolve_device
-from quod.device.limits import Limits, limits_of_device
+from quod.device.limits import Limits
+from quod.device.protocol import HostDevice, in_host_memory
 from quod.field.moduli import MODULI
 
 _COPIED_BYTES = 1 << 27
@@ -26,13 +26,13 @@ def described_limits(name: str) -> tuple[str, Limits | None]:
     from quod.cli.bench.results import machine
 
     device = resolve_device(name)
-    if isinstance(device, CpuDevice):
+    if in_host_memory(device):
         processor = str(machine()["processor"])
         return f"{processor}, {device.threads} threads", cpu_limits(device)
-    return str(machine(name).get("gpu", name)), limits_of_device(device)
+    return str(machine(name).get("gpu", name)), device.throughput_limits()
 
 
-def cpu_limits(device: CpuDevice) -> Limits:
+def cpu_limits(device: HostDevice) -> Limits:
     """Limits of a processor: copies by all threads, and products of elements in registers.
 
     Multiply-adds are counted in 32-bit words as on a GPU, whatever limbs the processor computes

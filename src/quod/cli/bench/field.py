@@ -13,9 +13,8 @@ from time import perf_counter
 from typing import Any, TypedDict
 
 from quod.cli.bench.harness import Case
-from quod.device.cpu.device import CpuDevice
-from quod.device.discovery import open_device
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.recording import Recording
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
@@ -73,13 +72,12 @@ def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Itera
     opened = open_device(device)
     choices = _limbs_of(opened, limbs)
     for modulus in (MODULI[name] for name in names or MODULI):
-        if not opened.unified:
+        if not in_host_memory(opened):
             for choice in choices:
                 yield from _gpu_cases(modulus, opened, choice)
             continue
-        assert isinstance(opened, CpuDevice)
         for threads in sorted({1, opened.threads}):
-            yield _case(modulus, CpuDevice(strategy=opened.strategy, threads=threads))
+            yield _case(modulus, open_processor(strategy=opened.strategy, threads=threads))
 
 
 def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
@@ -197,7 +195,7 @@ class CpuProducts:
     counts: Counts
 
 
-def cpu_products(modulus: Modulus, device: CpuDevice) -> CpuProducts:
+def cpu_products(modulus: Modulus, device: HostDevice) -> CpuProducts:
     """Products that keep all threads busy, checked; QuodError if they are wrong."""
     compiled = device.compile(field_products, modulus=modulus, chains=CHAINS, square=False)
     groups = GROUPS * device.threads
@@ -208,7 +206,7 @@ def cpu_products(modulus: Modulus, device: CpuDevice) -> CpuProducts:
     return CpuProducts(partial(launch, memory, STEPS), _counts(modulus, count, CHAINS, STEPS))
 
 
-def _case(modulus: Modulus, device: CpuDevice) -> Case:
+def _case(modulus: Modulus, device: HostDevice) -> Case:
     products = cpu_products(modulus, device)
 
     def traced(timeline: Timeline) -> None:

@@ -8,10 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quod.cli.bench.field_study import StudyRow
+import typer
+
+from quod.cli.bench.field_study import StudyRow, adapter_name, study
 from quod.cli.bench.harness import Measurement, command_line, current_commit
+from quod.cli.bench.plot import check_plot
 from quod.cli.bench.report import shown_number
-from quod.cli.terminal import show_json, show_table
+from quod.cli.bench.results import record
+from quod.cli.bench.settings import StagedSettings
+from quod.cli.terminal import note, show_json, show_table
 from quod.errors import QuodError
 
 if TYPE_CHECKING:
@@ -20,6 +25,33 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which all kinds of sight tell apart.
 _COLOURS = {"columns": "#0072B2", "rows": "#56B4E9", "apart": "#009E73", "rolled": "#E69F00"}
 _INK = "#222222"
+
+
+# What the study has no use for.
+_OTHER_OPTIONS = ("against", "stages", "trace", "only_stale")
+
+
+def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
+    """Studies the limbs of some fields on a device of WebGPU, shows the figures, writes the files.
+
+    `typer.BadParameter` for options that the study does not have.
+    """
+    for name in _OTHER_OPTIONS:
+        if getattr(settings, name):
+            option = name.replace("_", "-")
+            raise typer.BadParameter(f"--{option} is nothing that the study of limbs on WebGPU has")
+    settings.known_rows()
+    if settings.plot is not None:
+        check_plot(settings.plot)
+    device = settings.device
+    rows = list(
+        study(device, names, lambda what: note(f"measuring {what} ...", quiet=settings.quiet))
+    )
+    if settings.record is not None:
+        record(settings.record, measurements(rows, device))
+    show(rows, as_json=settings.as_json)
+    if settings.plot is not None:
+        draw(rows, settings.plot, f"quod bench field: {adapter_name(device)}")
 
 
 def show(rows: Sequence[StudyRow], *, as_json: bool) -> None:

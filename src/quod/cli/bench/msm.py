@@ -17,9 +17,8 @@ from quod.cli.bench.harness import Case, Parameter
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS, Group
-from quod.device.cpu.device import CpuDevice
-from quod.device.discovery import open_device
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
@@ -47,18 +46,17 @@ def cases(
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
     every = open_device(device)
-    if not every.unified:
+    if not in_host_memory(every):
         for log2_size in sizes:
             yield _resident_case(GROUPS[name], log2_size, scalars, every)
         return
-    assert isinstance(every, CpuDevice)
-    one = CpuDevice(strategy=every.strategy, threads=1)
+    one = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
         yield from _cases(GROUPS[name], log2_size, scalars, one, every)
 
 
 def _cases(
-    group: Group, log2_size: int, kind: str, one: CpuDevice, every: CpuDevice
+    group: Group, log2_size: int, kind: str, one: HostDevice, every: HostDevice
 ) -> Iterator[Case]:
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
     points = multiply_generator(every, group, logarithms)
@@ -101,7 +99,7 @@ def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -
     return Case(parameters, run, unit="ms", traced=run)
 
 
-def _run(device: CpuDevice, bases: MsmBases, scalars: Words) -> _Run:
+def _run(device: HostDevice, bases: MsmBases, scalars: Words) -> _Run:
     return lambda timeline=None: msm(device, bases.group, bases, scalars, timeline=timeline)
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.curve.parameters import CURVES
-from quod.device.cpu.device import CpuDevice
-from quod.device.discovery import open_device
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.recording import Recording
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
@@ -44,12 +43,11 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
     if curve not in CURVES:
         raise InputError(f"{curve!r} is not a curve; there are {', '.join(CURVES)}")
     every = open_device(device)
-    if not every.unified:
+    if not in_host_memory(every):
         for log2_size in sizes:
             yield from resident_cases(every, curve, log2_size)
         return
-    assert isinstance(every, CpuDevice)
-    one = CpuDevice(strategy=every.strategy, threads=1)
+    one = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
         modulus = CURVES[curve].fr
         plans = [NttPlan(found, modulus, log2_size) for found in (every, one)]

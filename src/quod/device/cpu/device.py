@@ -63,8 +63,8 @@ class CpuDevice(OpenedDevice):
 
     kind = "cpu"
     name = "cpu"
-    unified = True
-    in_order = False
+    host_memory = True
+    single_queue = False
     space = HOST
 
     def __init__(

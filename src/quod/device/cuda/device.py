@@ -26,12 +26,14 @@ from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.driver import CudaError, open_driver
 from quod.device.cuda.graph import Program, build_program, issue_launch, load_kernels
 from quod.device.cuda.kernel import CudaKernel, LoadedCode
+from quod.device.cuda.limits import limits_of
 from quod.device.cuda.memory import MemoryPool, PoolStatistics
 from quod.device.cuda.pinned import PinnedMemory
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
 from quod.device.kernel_table import KernelTable, lanes_of
+from quod.device.limits import Limits
 from quod.device.memory import UNLIMITED, check_budget
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
@@ -67,8 +69,8 @@ class CudaDevice(OpenedDevice):
 
     kind = "cuda"
     strategy = "carry32"
-    unified = False
-    in_order = False
+    host_memory = False
+    single_queue = False
 
     def __init__(
         self,
@@ -188,6 +190,10 @@ class CudaDevice(OpenedDevice):
             return self.driver.is_ready("cuEventQuery", handle)
 
     # --- kernels
+
+    def throughput_limits(self) -> Limits | None:
+        """What it can do at most; None where the driver does not tell its memory's clock."""
+        return limits_of(self.properties)
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""

@@ -75,8 +75,8 @@ class EmulatedDevice(OpenedDevice):
     """
 
     kind = "emulated"
-    unified = False
-    in_order = False
+    host_memory = False
+    single_queue = False
 
     def __init__(
         self,

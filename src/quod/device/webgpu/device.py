@@ -84,8 +84,8 @@ class WebGpuDevice(OpenedDevice):
 
     kind = "webgpu"
     strategy = "portable"
-    unified = False
-    in_order = True
+    host_memory = False
+    single_queue = True
 
     def __init__(
         self,
@@ -193,6 +193,15 @@ class WebGpuDevice(OpenedDevice):
     def limbs(self) -> str:
         """How kernels hold field elements from now on."""
         return self.target.limbs
+
+    @property
+    def limbs_are_open(self) -> bool:  # type: ignore[override]
+        """Whether limbs are worth measuring.
+
+        Drivers in software keep what they have: compiling the candidates would take them longer
+        than most work.
+        """
+        return not (self.limbs_are_chosen or self.properties.is_software)
 
     def choose_limbs(self, limbs: str) -> None:
         """Has kernels hold field elements so, here and in later processes on this adapter."""

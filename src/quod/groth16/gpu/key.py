@@ -115,7 +115,7 @@ class _Slot:
         first = last = self._device.stream("proof").record()
         self.early = PendingPoints({name: bases.record(first, name, witness) for name in _EARLY})
         self._early_event: Event | None = None
-        if self._device.in_order:
+        if self._device.single_queue:
             self._early_event = first.event("the sums of A and B")
         elif bases.is_apart("H"):
             # What uses one memory stays in one recording, which puts it in order.

@@ -58,7 +58,7 @@ class WitnessBuffer:
     def __init__(self, device: AnyDevice, nbytes: int, copiers: Copiers) -> None:
         self._device, self._copiers = device, copiers
         self.buffer = device.allocate(nbytes, zero=False)
-        if device.in_order:
+        if device.single_queue:
             return
         self._pinned = device.pinned(nbytes)
         share = nbytes // (_PIECES_A_THREAD * copiers.threads)
@@ -71,7 +71,7 @@ class WitnessBuffer:
 
     def fill(self, witness: Words) -> None:
         """Puts the witness into `buffer`; what is submitted from then on finds it there."""
-        if self._device.in_order:
+        if self._device.single_queue:
             self._device.upload(witness, into=self.buffer)
             return
         source = np.ascontiguousarray(witness).reshape(-1).view(np.uint8)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from quod.curve.groups import Group
-from quod.device.cpu.device import CpuDevice
+from quod.device.discovery import open_processor
+from quod.device.protocol import HostDevice
 from quod.device.written import check_written, mark
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
@@ -82,8 +83,8 @@ def combine_lines(
 
 
 @cache
-def _host() -> CpuDevice:
-    return CpuDevice(threads=1)
+def _host() -> HostDevice:
+    return open_processor(threads=1)
 
 
 def compile_for(group: Group, form: Form) -> None:

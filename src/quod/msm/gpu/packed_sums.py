@@ -175,6 +175,18 @@ class PackedSums(SumArithmetic[Words]):
         self._add_base(machine)
         return self._get(machine)
 
+    # --- sums
+
+    def add(self, p: Words, q: Words) -> Words:
+        result: Words = self.k.call(
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
+        )
+        return result
+
+    @abstractmethod
+    def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
+        """What `add` calls: p + q with the machine's slots in `memory`."""
+
     # --- sums in memory
 
     def store_coordinates(self, sums: Value, index: Operand, total: Words) -> None:
@@ -310,12 +322,6 @@ class PackedWeierstrassSums(PackedSums):
         is_zero = machine.is_zero(self._part(doubled, 2))
         return self._with_zz(doubled, self.is_infinite(p) | is_zero)
 
-    def add(self, p: Words, q: Words) -> Words:
-        result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
-        )
-        return result
-
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
         """add-2008-s where it holds, and the doubling behind it where the points are the same."""
         machine = self.machine.within(memory)
@@ -401,12 +407,6 @@ class PackedEdwardsSums(PackedSums):
 
     def double(self, p: Words) -> Words:
         return self.add(p, p)
-
-    def add(self, p: Words, q: Words) -> Words:
-        result: Words = self.k.call(
-            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
-        )
-        return result
 
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
         machine = self.machine.within(memory)

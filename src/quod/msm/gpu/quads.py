@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from quod.curve.groups import Group
+from quod.curve.lanes import of_lane
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
@@ -17,7 +18,6 @@ from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
-from quod.kernel.structure import flatten
 from quod.kernel.value import Operand, Value
 from quod.msm.gpu.edwards import edwards_form
 from quod.msm.gpu.layout import Form
@@ -59,16 +59,7 @@ class QuadArithmetic(ABC):
 
     def from_lane(self, item: Any, lane: Value) -> Any:
         """An element, or a flag, as another lane has it."""
-        k = self.k
-        values, _, rebuild = flatten(item)
-        moved = []
-        for value in values:
-            if value.type is types.bool_:
-                number = k.select(value, k.constant(1, types.u32), 0)
-                moved.append(k.shuffle(number, lane) != 0)
-            else:
-                moved.append(k.shuffle(value, lane))
-        return rebuild(moved)
+        return of_lane(self.k, item, lane)
 
     def of(self, item: Any, coordinate: int) -> Any:
         """What the quad's lane for a coordinate has."""

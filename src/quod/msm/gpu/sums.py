@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from quod.curve.groups import Group
+from quod.curve.lanes import of_lane
 from quod.curve.point import AffinePoint, CoordinateElement, ExtendedPoint, PointArithmetic
 from quod.field.cost import product_cost, square_cost
 from quod.frozen import replace
@@ -18,7 +19,6 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability
-from quod.kernel.structure import flatten
 from quod.kernel.value import Operand, Value
 from quod.msm.gpu.layout import INDEX_MASK, SIGN_BIT, Form
 
@@ -139,16 +139,7 @@ class SumArithmetic(ABC, Generic[P]):
 
     def of_lane(self, p: P, lane: Value) -> P:
         """The sum that another lane of the subgroup has."""
-        k = self.k
-        values, _, rebuild = flatten(p)
-        moved = []
-        for value in values:
-            if value.type is types.bool_:
-                number = k.select(value, k.constant(1, types.u32), 0)
-                moved.append(k.shuffle(number, lane) != 0)
-            else:
-                moved.append(k.shuffle(value, lane))
-        result: P = rebuild(moved)
+        result: P = of_lane(self.k, p, lane)
         return result
 
     def room_for_lanes(self, lanes: int) -> Value | None:
@@ -176,11 +167,7 @@ class SumArithmetic(ABC, Generic[P]):
         with k.range(0, rounds, carry=p) as loop:
             distance = k.constant(1, types.u32) << loop.index
             other = self.of_lane(loop.carried, k.lane_id() ^ distance)
-            with k.if_(own % (distance << 1) == 0) as branch:
-                branch.give(self.add(loop.carried, other))
-            with branch.otherwise():
-                branch.give(loop.carried)
-            loop.next(branch.results)
+            loop.next(self._add_where(own % (distance << 1) == 0, loop.carried, lambda: other))
         result: P = loop.results
         return result
 
@@ -214,12 +201,9 @@ class SumArithmetic(ABC, Generic[P]):
                     taken.give(loop.carried)
                 which.give((takes, taken.results))
             exists, addend = which.results
-            with k.if_(exists) as branch:
-                branch.give(self.add(loop.carried, addend))
-            with branch.otherwise():
-                branch.give(loop.carried)
+            total = self._add_where(exists, loop.carried, lambda: addend)
             k.barrier()
-            loop.next(branch.results)
+            loop.next(total)
         result: P = loop.results
         return result
 
@@ -234,13 +218,21 @@ class SumArithmetic(ABC, Generic[P]):
             with k.if_((own >= distance) & (own < distance * 2)):
                 self.keep(room, first + (own - distance), loop.carried)
             k.barrier()
-            with k.if_(own < distance) as branch:
-                branch.give(self.add(loop.carried, self.kept(room, first + own)))
-            with branch.otherwise():
-                branch.give(loop.carried)
+            total = self._add_where(
+                own < distance, loop.carried, lambda: self.kept(room, first + own)
+            )
             k.barrier()
-            loop.next(branch.results)
+            loop.next(total)
         result: P = loop.results
+        return result
+
+    def _add_where(self, exists: Value, total: P, addend: Callable[[], P]) -> P:
+        """total + addend() where that exists."""
+        with self.k.if_(exists) as branch:
+            branch.give(self.add(total, addend()))
+        with branch.otherwise():
+            branch.give(total)
+        result: P = branch.results
         return result
 
 

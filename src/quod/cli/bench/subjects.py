@@ -1,0 +1,148 @@
+"""The subjects: of each its own options, and the cases that its module has for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.cli.bench.settings import Settings, StagedSettings
+
+Sizes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--log2", metavar="K", min=0, max=28, help="Size 2^K; may be given several times."
+    ),
+]
+ZkeyFile = Annotated[Path | None, typer.Argument(metavar="ZKEY", help="Proving key of snarkjs.")]
+WitnessFile = Annotated[
+    Path | None, typer.Argument(metavar="WTNS", help="Witness of the same circuit.")
+]
+Constraints = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="A chain of N products in place of files; may be given several times.",
+    ),
+]
+ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
+Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
+
+
+def field(
+    settings: StagedSettings,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME", help="bn254.fq, bls12_381.fr, ...; all if absent."),
+    ] = None,
+    chosen: Annotated[
+        bool, typer.Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
+    ] = False,
+    limbs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limbs", metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."
+        ),
+    ] = None,
+) -> None:
+    """Montgomery products: throughput of one core and of all.
+
+    On WebGPU it is a study: sizes of limbs, forms of products, reductions.
+    """
+    from quod.device.webgpu.names import is_webgpu_name
+
+    if chosen and limbs:
+        raise typer.BadParameter("--chosen and --limbs name limbs both: give one of them")
+    if is_webgpu_name(settings.device) and not chosen and not limbs:
+        from quod.cli.bench.field_study_report import run_study
+
+        run_study(settings, names or [])
+        return
+    from quod.cli.bench.field import cases
+
+    settings.measure("field", cases(settings.device, names or [], limbs or []))
+
+
+def msm(
+    settings: StagedSettings,
+    curve: Curve = "bls12_381",
+    group: Annotated[str, typer.Option(help="g1 or g2.")] = "g1",
+    sizes: Sizes = None,
+    scalars: Annotated[
+        str, typer.Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
+    ] = "uniform",
+) -> None:
+    """Multi-scalar multiplication over distinct points."""
+    from quod.cli.bench.msm import cases
+
+    settings.measure(
+        "msm", cases(settings.device, curve, group, sizes or [12, 14, 16], scalars)
+    )  # fmt: skip
+
+
+def ntt(settings: StagedSettings, curve: Curve = "bn254", sizes: Sizes = None) -> None:
+    """Number-theoretic transforms over the scalar field."""
+    from quod.cli.bench.ntt import cases
+
+    settings.measure("ntt", cases(settings.device, curve, sizes or [14, 16, 18, 20]))
+
+
+def groth16(
+    settings: StagedSettings,
+    zkey: ZkeyFile = None,
+    witness: WitnessFile = None,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
+) -> None:
+    """Proofs and verification with the key resident.
+
+    The peer snarkjs is its library with the key in memory; `bench process` compares processes.
+    """
+    from quod.cli.bench.groth16 import cases, chain_cases
+
+    files = _key_or_chain(zkey, witness, constraints)
+    device, against = settings.device, settings.against
+    settings.measure(
+        "groth16",
+        cases(device, *files)
+        if files
+        else chain_cases(device, curve, constraints or [], against=against),
+    )
+
+
+def process(
+    settings: Settings,
+    zkey: ZkeyFile = None,
+    witness: WitnessFile = None,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
+) -> None:
+    """Whole processes: start-up and its budget, the first proof ever, a later one, peak memory.
+
+    The peers snarkjs and rapidsnark are measured as their users run them, one process a proof.
+    With --constraints, how long the kernels of such a proof take to compile.
+    """
+    from quod.cli.bench.process import cases, chain_cases
+
+    files = _key_or_chain(zkey, witness, constraints)
+    device = settings.device
+    settings.measure(
+        "process",
+        cases(device, *files) if files else chain_cases(device, curve, constraints or []),
+        warm_up=0.0,  # each is a process of its own
+    )
+
+
+def _key_or_chain(
+    zkey: Path | None, witness: Path | None, constraints: list[int] | None
+) -> tuple[Path, Path] | None:
+    """The files that were given, or None for chains; BadParameter for neither or both."""
+    files = None if zkey is None or witness is None else (zkey, witness)
+    if (files is None) == (not constraints) or (files is None and zkey is not None):
+        raise typer.BadParameter("give a proving key and its witness, or --constraints")
+    return files
+
+
+SUBJECTS = (field, msm, ntt, groth16, process)

@@ -1,0 +1,51 @@
+"""No algorithm asks where it runs: modules above `device` name no target and no kind of device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import quod
+
+ROOT = Path(quod.__file__).parent
+ALGORITHMS = ("field", "curve", "msm", "ntt", "groth16")
+NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)
+DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Planning)Device|is_(cpu|cuda|webgpu|vulkan|wgsl)")
+
+# The list may only shrink.
+LEFT = {
+    "field/strategy.py": {"wgsl"},
+    # Takes apart what was recorded for a page on such a device, and nothing that computes.
+    "groth16/gpu/graph.py": {"PlanningDevice", "quod.device.planning"},
+}
+
+HOST = {"cpu"}
+"""The name of the device that every machine has, and opens beside a GPU."""
+
+
+def named(path: Path) -> Iterator[str]:
+    """Strings that are the name of a target or a kind of device, and the classes of devices."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if NAMES.fullmatch(node.value):
+                yield node.value
+        elif isinstance(node, ast.Name | ast.Attribute):
+            word = node.id if isinstance(node, ast.Name) else node.attr
+            if DEVICES.fullmatch(word):
+                yield word
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if re.match(
+                r"quod\.(device\.(cpu|cuda|webgpu|emulated|planning)|codegen)", node.module
+            ):
+                yield node.module
+
+
+def test_algorithms_name_no_target_and_no_device() -> None:
+    found = {}
+    for package in ALGORITHMS:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if names := set(named(path)) - HOST:
+                found[path.relative_to(ROOT).as_posix()] = names
+    assert found == LEFT

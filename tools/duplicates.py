@@ -1,0 +1,164 @@
+"""Where the sources say a thing twice: runs of statements that are equal up to the names in them.
+
+`make lint` prints the longest ones, and fails where there are more than the number in
+`pyproject.toml`, which may only fall. pylint's checker compares lines, in different files only: it
+takes six times as long and finds one in five of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = ROOT / "pyproject.toml"
+
+LEAST = 5
+"""Statements that make a run worth a look."""
+
+SHOWN = 5
+
+Word = tuple[str, bool]
+"""A word of the syntax tree, and whether it is a name that one is free to choose."""
+
+Fingerprint = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement without those inside it."""
+
+    path: Path
+    line: int
+    depth: int
+    words: tuple[Word, ...]
+
+
+def statements(path: Path) -> list[Statement]:
+    """What a file does in the order of its lines: no imports, docstrings and declarations."""
+
+    def visit(outer: ast.AST, depth: int) -> Iterator[Statement]:
+        for node in _inner(outer):
+            if not isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) and not (
+                isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr)
+                and (node.value is None or isinstance(node.value, ast.Constant))
+            ):
+                yield Statement(path, node.lineno, depth, tuple(_words(node)))
+            yield from visit(node, depth + 1)
+
+    return list(visit(ast.parse(path.read_text()), 0))
+
+
+def _inner(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements right inside a node."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif not isinstance(child, ast.expr):
+            yield from _inner(child)
+
+
+def _words(node: ast.AST) -> Iterator[Word]:
+    """The words of a statement without those inside it.
+
+    Attributes and keywords are no names, they say what is done; what messages say is left out.
+    """
+    yield type(node).__name__, False
+    for field, value in ast.iter_fields(node):
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.AST):
+                if not isinstance(part, ast.stmt | ast.expr_context):
+                    yield from _words(part)
+            elif isinstance(part, str) and isinstance(node, ast.Constant):
+                yield "text", False
+            elif part is not None:
+                name = field in ("id", "arg", "name") and not isinstance(node, ast.keyword)
+                yield str(part), name
+
+
+def fingerprint(run: Sequence[Statement]) -> Fingerprint:
+    """What runs have in common that differ in names only: each name is its place among them."""
+    order: dict[str, int] = {}
+    found: list[str | int] = []
+    for statement in run:
+        found.append(statement.depth - run[0].depth)
+        for word, named in statement.words:
+            found.append(order.setdefault(word, len(order)) if named else word)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Twins:
+    """A run of statements, first and last line, and where it stands before."""
+
+    path: Path
+    first: int
+    last: int
+    count: int
+    twin: Statement
+
+    def __str__(self) -> str:
+        here, there = (path.relative_to(ROOT) for path in (self.path, self.twin.path))
+        return f"{self.count:4} {here}:{self.first}-{self.last} ~ {there}:{self.twin.line}"
+
+
+def duplicates(files: Sequence[list[Statement]]) -> Iterator[Twins]:
+    """The longest runs of each file that stand elsewhere, before it or in another file."""
+    places: dict[Fingerprint, list[tuple[int, int]]] = defaultdict(list)
+    for number, own in enumerate(files):
+        for at in range(len(own) - LEAST + 1):
+            places[fingerprint(own[at : at + LEAST])].append((number, at))
+    first: dict[tuple[int, int], tuple[int, int]] = {}
+    for found in places.values():
+        for place in found[1:]:
+            # Runs that overlap are one thing said in a row, such as the rows of a table.
+            if place[0] != found[0][0] or place[1] - found[0][1] >= LEAST:
+                first[place] = found[0]
+    for number, own in enumerate(files):
+        at = 0
+        while at < len(own):
+            if (number, at) not in first:
+                at += 1
+                continue
+            twin, end = first[number, at], at
+            while (number, end) in first:
+                end += 1
+            run = own[at : end + LEAST - 1]
+            yield Twins(
+                run[0].path, run[0].line, run[-1].line, len(run), files[twin[0]][twin[1]]
+            )  # fmt: skip
+            at = end + LEAST - 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The report on standard output; 1 where there is more than was recorded."""
+    parser = argparse.ArgumentParser(description="Where the sources say a thing twice.")
+    parser.add_argument("--all", action="store_true", help="show every place")
+    parser.add_argument("--record", action="store_true", help="keep a number that has fallen")
+    given = parser.parse_args(arguments)
+    found = list(duplicates([statements(path) for path in sorted((ROOT / "src").rglob("*.py"))]))
+    total = sum(twins.count for twins in found)
+    ceiling: int = tomllib.loads(SETTINGS.read_text())["tool"]["quod"]["duplicates"]
+    print(f"duplicates: {total} statements stand elsewhere in src; at most {ceiling} may")
+    for twins in sorted(found, key=lambda one: -one.count)[: None if given.all else SHOWN]:
+        print(twins)
+    if given.record and total < ceiling:
+        text = SETTINGS.read_text()
+        SETTINGS.write_text(re.sub(r"(?m)^duplicates = \d+$", f"duplicates = {total}", text))
+    elif total > ceiling:
+        print("Say it once, and call it from both places; `python -m tools.duplicates --all`.")
+        return 1
+    elif total < ceiling:
+        print("Fewer than recorded: `python -m tools.duplicates --record`.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
