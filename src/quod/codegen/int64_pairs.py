@@ -309,6 +309,14 @@ class WideArithmetic:
         below = k.emit(name, (a0, b0))
         return (above[0] < above[1]) | ((a1 == b1) & below)
 
+    def select(self, condition: Value, a: object, b: object) -> Number:
+        """One of two numbers of one type."""
+        if isinstance(a, Wide) and isinstance(b, Wide):
+            return self._select(condition, a, b)
+        assert isinstance(a, Value)
+        assert isinstance(b, Value)
+        return self._k.select(condition, a, b)
+
     def _select(self, condition: Value, a: Wide, b: Wide) -> Wide:
         k = self._k
         if self.native and (a.native is not None or b.native is not None):
@@ -322,9 +330,7 @@ class WideArithmetic:
         if name == "select":
             condition, a, b = given
             assert isinstance(condition, Value)
-            assert isinstance(a, Wide)
-            assert isinstance(b, Wide)
-            return self._select(condition, a, b)
+            return self.select(condition, a, b)
         numbers = [one for one in given if isinstance(one, Wide)]
         rule = _RULES.get(name)
         if rule is None or len(numbers) != len(given):

@@ -259,6 +259,26 @@ class Builder(MemoryBuilder):
         self.check_condition(condition)
         return self.ballot(~condition) == 0
 
+    def subgroup_sum(self, value: Value) -> Value:
+        """The sum of a number over the instances of the subgroup, in each of them.
+
+        Floats are added pair by pair, in the order that the op says. Legal where all instances of
+        the workgroup come.
+        """
+        return self._combined("subgroup_sum", value)
+
+    def subgroup_minimum(self, value: Value) -> Value:
+        """The least over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_min", value)
+
+    def subgroup_maximum(self, value: Value) -> Value:
+        """The greatest over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_max", value)
+
+    def _combined(self, name: str, value: Value) -> Value:
+        _ = self.subgroup_size
+        return self.emit(name, (value,))
+
     def uniform(self, value: Value) -> Value:
         """The same value, with the promise that every instance of the workgroup has it.
 

@@ -20,7 +20,10 @@ from quod.kernel.machine import Capability
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Space, Type
 
-__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind", "OpDefinition"]
+__all__ = [
+    "ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind",
+    "OpDefinition",
+]  # fmt: skip
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
 AccessKind = Literal["load", "store", "atomic", "copy"]
@@ -63,6 +66,8 @@ class OpDefinition:
     """The meaning of a shift by less than the width."""
     update: Evaluate | None = None
     """What an atomic op leaves in memory: takes what it found and the other operands."""
+    combines: str = ""
+    """The op that it makes one value of a subgroup's with."""
     commutative: bool = False
     """Whether its two operands may change places."""
     identity: int | None = None
@@ -356,6 +361,21 @@ _row(
     "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
     varies_in_subgroup=(),
 )  # fmt: skip
+_row = partial(_row, varies_in_subgroup=(), step="combined", T=_N)
+_row(
+    "subgroup_sum", "T -> T",
+    "The sum over the instances of the subgroup. Floats are added in pairs that lie half the "
+    "subgroup apart, the sums in pairs a quarter apart, and so on; one whose partner is beyond the "
+    "workgroup stays as it is, and what the first instance gets is the sum.", combines="add",
+)  # fmt: skip
+_row(
+    "subgroup_min", "T -> T", "The least of the instances of the subgroup, as `min` has it.",
+    combines="min",
+)  # fmt: skip
+_row(
+    "subgroup_max", "T -> T", "The greatest of the instances of the subgroup, as `max` has it.",
+    combines="max",
+)  # fmt: skip
 
 _row = partial(_define, "Constants and conversions")
 _row(
@@ -488,11 +508,20 @@ _row(
 )  # fmt: skip
 _row("yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end")
 
+
+def distances(width: int) -> list[int]:
+    """How far apart the pairs of instances are that a subgroup of `width` is combined by."""
+    return [1 << bit for bit in reversed(range((width - 1).bit_length()))]
+
+
 ATOMICS = tuple(name for name, row in OPS.items() if row.access == "atomic")
 """The ops that read and change one place of memory at once."""
 
 SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capability.SUBGROUPS)
 """The ops that need subgroups."""
+
+COMBINING = tuple(name for name, row in OPS.items() if row.combines)
+"""The ops that make one value of a subgroup's."""
 
 TOGETHER = tuple(name for name, row in OPS.items() if row.together)
 """The ops that stand only where every instance of the workgroup comes."""

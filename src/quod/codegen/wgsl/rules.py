@@ -264,6 +264,9 @@ RULES: dict[str, Rule] = {
     "num_workgroups": _text("parameters.words[0].x"),
     "shuffle": _shuffle,
     "ballot": _ballot,
+    "subgroup_sum": _function("subgroupAdd"),
+    "subgroup_min": _function("subgroupMin"),
+    "subgroup_max": _function("subgroupMax"),
     "convert": _convert,
     "bitcast": _bitcast,
 }
