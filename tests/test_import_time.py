@@ -30,8 +30,8 @@ VERIFY = {
     "strategy tower",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "marks points proof soundness verifier",
-    "kernel": "builder builder_memory collector control definition errors ir machine ops registry "
-    "semantics simplify structure types value",
+    "kernel": "builder builder_memory builder_values collector control definition errors ir "
+    "machine ops registry semantics simplify structure types value",
     "lazy": "",
     "msm": "accumulate bases digits execute options plan precompute reduce slices sums",
     "codegen": "pointers",

@@ -8,8 +8,9 @@ each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -103,6 +104,8 @@ class OpDefinition:
     """Attributes that the results tell too, which the text form leaves out."""
     between: str = ""
     """The word of the text form before the second region."""
+    ulps: Mapping[str, float] = MappingProxyType({})
+    """Its greatest error by target, in units of the last place, where that is above a half."""
     kept_for: str = ""
     """Why it stays although no kernel of this library uses it."""
 
@@ -210,12 +213,14 @@ _row(
     cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
 )  # fmt: skip
 _row(
-    "div", "T T -> T", "Quotient; unsigned division by zero gives all ones.", semantics.divide,
-    T=(*_U, *types.FLOATS), identity=1, lanes="quotient",
+    "div", "T T -> T",
+    "Quotient; of integers rounded down, as Python's //. An integer by zero gives all ones.",
+    semantics.divide, T=_N, identity=1, lanes="quotient",
 )  # fmt: skip
 _row(
-    "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder,
-    T=_U, identity=0, lanes="remainder",
+    "rem", "T T -> T",
+    "Remainder, with the sign of the second operand, as Python's %; by zero the first operand.",
+    semantics.remainder, T=_I, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(
     "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
@@ -229,10 +234,24 @@ _row(
     "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
     lanes="negation",
 )  # fmt: skip
+_row(
+    "abs", "T -> T", "The absolute value; of the least integer that integer.", np.abs,
+    T=(types.i32, types.i64, *types.FLOATS),
+)  # fmt: skip
 _row("fma", "T T T -> T", "a * b + c, rounded once.", semantics.fused_multiply_add, T=types.FLOATS)
 _row(
     "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS,
-    kept_for="kernels of others that compute in floats",
+    ulps={"wgsl": 3},
+)  # fmt: skip
+_row(
+    "rsqrt", "T -> T", "One by the square root.", semantics.inverse_square_root, T=(types.f32,),
+    ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
+)  # fmt: skip
+_row("floor", "T -> T", "The whole number at or below it.", np.floor, T=types.FLOATS)
+_row("ceil", "T -> T", "The whole number at or above it.", np.ceil, T=types.FLOATS)
+_row(
+    "exp2", "T -> T", "Two to the power of it.", semantics.power_of_two, T=(types.f32,),
+    capability=Capability.EXP2, ulps={"ptx": 2},
 )  # fmt: skip
 
 _row = partial(_define, "Bits")

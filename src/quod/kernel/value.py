@@ -109,9 +109,6 @@ class Value:
 
     __rdivmod__ = __divmod__
 
-    def __abs__(self) -> NoReturn:
-        raise TraceError("there is no abs of kernel values; write k.select(x < 0, -x, x)")
-
     # --- arithmetic
 
     def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
@@ -205,6 +202,9 @@ class Value:
 
     def __neg__(self) -> Value:
         return self.builder.emit("neg", (self,))
+
+    def __abs__(self) -> Value:
+        return self if self.type.kind == "unsigned" else self.builder.emit("abs", (self,))
 
     def __invert__(self) -> Value:
         return self.builder.emit("not", (self,))

@@ -118,6 +118,9 @@ def _division(name: str) -> Rule:
         if result.type.kind == "float":
             body.define(result, f"div.rn.{kind}", f"{body.get(a)}, {body.get(b)}")
             return
+        if result.type.kind == "signed":
+            _signed_division(body, op)
+            return
         text = f"{body.get(a)}, {body.get(b)}"
         if b.constant:
             body.define(result, f"{name}.{kind}", text)
@@ -127,6 +130,51 @@ def _division(name: str) -> Rule:
         otherwise = "-1" if name == "div" else body.get(a)
         chosen = f"selp.b{result.type.bits}"
         body.define(result, chosen, f"{otherwise}, {value}, {zero}")
+
+    return rule
+
+
+def _signed_division(body: BodyEmitter, op: Op) -> None:
+    """Rounded down, where the instructions round toward zero."""
+    (result,), (a, b) = op.results, op.operands
+    bits, kind, register = result.type.bits, suffix(result.type), register_kind(result.type)
+    x, y = body.register(a), body.register(b)
+    safe, is_zero = y, ""
+    if b.constant in (None, 0, -1):
+        is_zero = body.fresh("p", f"setp.eq.{kind}", f"{y}, 0")
+        least = body.fresh("p", f"setp.eq.{kind}", f"{x}, {-(1 << (bits - 1))}")
+        beyond = body.fresh("p", f"setp.eq.{kind}", f"{y}, -1")
+        unsafe = body.fresh("p", "and.pred", f"{least}, {beyond}")
+        unsafe = body.fresh("p", "or.pred", f"{unsafe}, {is_zero}")
+        safe = body.fresh(register, f"selp.b{bits}", f"1, {y}, {unsafe}")
+    quotient = body.fresh(register, f"div.{kind}", f"{x}, {safe}")
+    product = body.fresh(register, f"mul.lo.{kind}", f"{quotient}, {safe}")
+    rest = body.fresh(register, f"sub.{kind}", f"{x}, {product}")
+    differ = body.fresh(register, f"xor.b{bits}", f"{rest}, {safe}")
+    negative = body.fresh("p", f"setp.lt.{kind}", f"{differ}, 0")
+    inexact = body.fresh("p", f"setp.ne.{kind}", f"{rest}, 0")
+    down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
+    if op.name == "div":
+        by, found, otherwise = "-1", quotient, "-1"
+    else:
+        by, found, otherwise = safe, rest, x
+    step = body.fresh(register, f"selp.b{bits}", f"{by}, 0, {down}")
+    if is_zero:
+        floored = body.fresh(register, f"add.{kind}", f"{found}, {step}")
+        body.define(result, f"selp.b{bits}", f"{otherwise}, {floored}, {is_zero}")
+    else:
+        body.define(result, f"add.{kind}", f"{found}, {step}")
+
+
+def _of_register(name: str, *, twice: bool = False) -> Rule:
+    """An instruction on one register; `twice` names its type twice."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a,) = op.results, op.operands
+        kind = suffix(result.type)
+        body.define(
+            result, f"{name}.{kind}.{kind}" if twice else f"{name}.{kind}", body.register(a)
+        )
 
     return rule
 
@@ -496,6 +544,11 @@ RULES: dict[str, Rule] = {
     "neg": _neg,
     "fma": _simple("", "fma.rn"),
     "sqrt": _simple("", "sqrt.rn"),
+    "rsqrt": _of_register("rsqrt.approx"),
+    "exp2": _of_register("ex2.approx"),
+    "abs": _of_register("abs"),
+    "floor": _of_register("cvt.rmi", twice=True),
+    "ceil": _of_register("cvt.rpi", twice=True),
     "and": _bits("and"),
     "or": _bits("or"),
     "xor": _bits("xor"),
