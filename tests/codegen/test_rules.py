@@ -18,7 +18,7 @@ from quod.kernel.registry import emit, emitters
 
 # Ops that the emitter itself writes: control flow, calls, and what has no instruction.
 STRUCTURAL = {"if", "for", "while", "call", "const", "yield"}
-ABSENT = {"private"}
+ABSENT = {"private", "exp2"}
 """Ops of features that no machine of this target has."""
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import (
+    F32,
     F64,
     I32,
+    I64,
     U32,
     U64,
     Builder,
@@ -21,6 +23,8 @@ from quod.kernel import (
     bool_,
     f32,
     function,
+    i32,
+    i64,
     kernel,
     u32,
 )
@@ -210,6 +214,47 @@ def _branches(shape: Shape, i: int) -> tuple[Any, ...]:
     return (int(_X32[partner]) + 10 & MASK32,)
 
 
+@kernel
+def combinations(
+    k: Builder, x: Pointer[U32], w: Pointer[U64], a: Pointer[U32], b: Pointer[I32],
+    c: Pointer[U64], d: Pointer[I64], e: Pointer[F32], f: Pointer[U32], g: Pointer[F32],
+    h: Pointer[U32],
+) -> None:  # fmt: skip
+    """Sums and extremes of a subgroup, of every type of at most 64 bits that all targets have."""
+    i = k.global_id()
+    word, wide, number = x[i], w[i], (x[i] & 0xFFFFFF).cast(f32) * 1e-3
+    a[i] = k.subgroup_sum(word)
+    b[i] = k.subgroup_maximum(word.cast(i32))
+    c[i] = k.subgroup_sum(wide)
+    d[i] = k.subgroup_minimum(wide.cast(i64))
+    e[i] = k.subgroup_sum(number)
+    f[i] = k.subgroup_maximum(word) - k.subgroup_minimum(word)
+    g[i] = k.subgroup_minimum(-number)
+    h[i] = k.subgroup_sum(k.constant(3, u32)) + k.subgroup_sum(k.constant(0.5, f32)).cast(u32)
+
+
+def _float_sum(rows: list[np.float32]) -> np.float32:
+    distance = 1 << (len(rows) - 1).bit_length()
+    while distance := distance // 2:
+        rows = [
+            row + rows[at ^ distance] if at ^ distance < len(rows) else row
+            for at, row in enumerate(rows)
+        ]
+    return rows[0]
+
+
+def _combinations(shape: Shape, i: int) -> tuple[Any, ...]:
+    lanes = shape.subgroup_of(i)
+    x, w = [int(_X32[j]) for j in lanes], [int(_X64[j]) for j in lanes]
+    numbers = [np.float32(v & 0xFFFFFF) * np.float32(1e-3) for v in x]
+    total = _float_sum(numbers)
+    return (
+        sum(x) & MASK32, max(v - (v >> 31 << 32) for v in x), sum(w) & (1 << 64) - 1,
+        min(v - (v >> 63 << 64) for v in w), float(total), max(x) - min(x), float(-max(numbers)),
+        3 * len(lanes) + len(lanes) // 2,
+    )  # fmt: skip
+
+
 EXCHANGES = [
     Exchange(where_am_i, [zeros(), zeros(), zeros()], _where, 0),
     Exchange(butterflies, [_X32, zeros()], _sum, 1),
@@ -223,6 +268,15 @@ EXCHANGES = [
         3,
     ),
     Exchange(ballots, [5, _X32, zeros(), zeros(), zeros()], _votes, 2),
+    Exchange(
+        combinations,
+        [
+            _X32, _X64, zeros(), zeros(np.int32), zeros(np.uint64), zeros(np.int64),
+            zeros(np.float32), zeros(), zeros(np.float32), zeros(),
+        ],
+        _combinations,
+        2,
+    ),
     Exchange(uniform_loops, [np.array([3, 4], np.uint32), _X32, zeros()], _turned, 2),
     Exchange(in_uniform_branches, [5, _X32, zeros()], _branches, 2),
 ]  # fmt: skip

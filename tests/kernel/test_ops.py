@@ -92,6 +92,10 @@ def float_root(a: float, bits: int) -> float:
     return rounded(Fraction(2 * root + inexact, 2) / Fraction(2) ** 1400, bits)
 
 
+def whole(rounding: Callable[[float], int], a: float) -> float:
+    return math.copysign(rounding(a), a) if math.isfinite(a) else a
+
+
 def smaller(a: Number, b: Number) -> Number:
     if isinstance(a, float) and isinstance(b, float):
         if math.isnan(a) or math.isnan(b):
@@ -126,7 +130,8 @@ INTEGER_MODELS: dict[str, Callable[..., Any]] = {
     "add": lambda t, a, b: wrap(a + b, t),
     "sub": lambda t, a, b: wrap(a - b, t),
     "mul": lambda t, a, b: wrap(a * b, t),
-    "div": lambda t, a, b: a // b if b else (1 << t.bits) - 1,
+    "div": lambda t, a, b: wrap(a // b if b else -1, t),
+    "abs": lambda t, a: wrap(abs(a), t),
     "rem": lambda t, a, b: a % b if b else a,
     "min": lambda t, a, b: smaller(a, b),
     "max": lambda t, a, b: larger(a, b),
@@ -167,6 +172,10 @@ FLOAT_MODELS: dict[str, Callable[..., Any]] = {
     "neg": lambda t, a: -a,
     "fma": lambda t, a, b, c: float_fma(a, b, c, t.bits),
     "sqrt": lambda t, a: float_root(a, t.bits),
+    "rsqrt": lambda t, a: float_quotient(1.0, float_root(a, t.bits), t.bits),
+    "abs": lambda t, a: math.fabs(a),
+    "floor": lambda t, a: whole(math.floor, a),
+    "ceil": lambda t, a: whole(math.ceil, a),
 }
 
 COMMON_MODELS: dict[str, Callable[..., Any]] = {
@@ -276,9 +285,9 @@ def test_each_op_says_what_it_does() -> None:
         ("add", [types.u32], "add takes 2 operands, not 1"),
         ("add", [types.u32, types.u64], "operands of add must have one type, not u32 and u64"),
         (
-            "div",
-            [types.i32, types.i32],
-            "operand 1 of div must be one of u32, u64, f32, f64, not i32",
+            "rem",
+            [types.f32, types.f32],
+            "operand 1 of rem must be one of u32, u64, i32, i64, not f32",
         ),
         (
             "addc",

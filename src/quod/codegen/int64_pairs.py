@@ -309,6 +309,14 @@ class WideArithmetic:
         below = k.emit(name, (a0, b0))
         return (above[0] < above[1]) | ((a1 == b1) & below)
 
+    def select(self, condition: Value, a: object, b: object) -> Number:
+        """One of two numbers of one type."""
+        if isinstance(a, Wide) and isinstance(b, Wide):
+            return self._select(condition, a, b)
+        assert isinstance(a, Value)
+        assert isinstance(b, Value)
+        return self._k.select(condition, a, b)
+
     def _select(self, condition: Value, a: Wide, b: Wide) -> Wide:
         k = self._k
         if self.native and (a.native is not None or b.native is not None):
@@ -322,9 +330,7 @@ class WideArithmetic:
         if name == "select":
             condition, a, b = given
             assert isinstance(condition, Value)
-            assert isinstance(a, Wide)
-            assert isinstance(b, Wide)
-            return self._select(condition, a, b)
+            return self.select(condition, a, b)
         numbers = [one for one in given if isinstance(one, Wide)]
         rule = _RULES.get(name)
         if rule is None or len(numbers) != len(given):
@@ -421,8 +427,33 @@ class WideArithmetic:
     def extreme(self, name: str, a: Wide, b: Wide) -> Wide:
         return self._select(self.compare("lt", a, b), *((a, b) if name == "min" else (b, a)))
 
+    def absolute(self, a: Wide) -> Wide:
+        return self._select(self._is_negative(a), self.negate(a), a)
+
+    def _is_negative(self, a: Wide) -> Value:
+        return (self.halves(a)[1] >> 31) != 0
+
     def divide(self, name: str, a: Wide, b: Wide) -> Wide:
-        """Quotient or remainder by long division, a bit at a time."""
+        """Quotient or remainder; signed numbers are rounded down."""
+        if a.type is types.u64:
+            return self._divide_sizes(name, a, b)
+        sizes = [Wide(types.u64, self.halves(self.absolute(one))) for one in (a, b)]
+        rest = Wide(types.i64, self.halves(self._divide_sizes("rem", *sizes)))
+        zero, minus = self.constant(0, types.i64), self.constant(-1, types.i64)
+        differ = (self.halves(a)[1] ^ self.halves(b)[1]) >> 31 != 0
+        inexact = self.compare("ne", rest, zero)
+        by_zero = self.compare("eq", b, zero)
+        if name == "rem":
+            rest = self._select(self._is_negative(a), self.negate(rest), rest)
+            return self._select(
+                differ & inexact & ~by_zero, self.add(rest, b), self._select(by_zero, a, rest)
+            )
+        size = Wide(types.i64, self.halves(self._divide_sizes("div", *sizes)))
+        down = self._select(inexact, self.subtract(minus, size), self.negate(size))
+        return self._select(by_zero, minus, self._select(differ, down, size))
+
+    def _divide_sizes(self, name: str, a: Wide, b: Wide) -> Wide:
+        """Of unsigned numbers, by long division, a bit at a time."""
         body = functools.partial(self._divide_body, remainder=name == "rem")
         low, high = self._k.call(f"{name}_wide", body, self.halves(a), self.halves(b))
         return Wide(a.type, (low, high))
@@ -587,6 +618,7 @@ _RULES: dict[str, Callable[..., Number]] = {
     "mul": WideArithmetic.multiply,
     "mul_hi": WideArithmetic._multiply_high,
     "neg": WideArithmetic.negate,
+    "abs": WideArithmetic.absolute,
     "not": WideArithmetic.complement,
     "shl": WideArithmetic.shift_left,
     "shr": WideArithmetic.shift_right,

@@ -127,7 +127,14 @@ class Owner(Protocol):
 
 
 def adopt(device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """The arguments of a launch with arrays of other libraries as Quod takes them, in place."""
+    """The arguments of a launch as Quod takes them: one a slot, arrays of other libraries in place.
+
+    DeviceError for one that does not fit its parameter.
+    """
+    if kernel.parameters is not kernel.slots:
+        from quod.kernel.composites import split
+
+        arguments = split(kernel, arguments)
     for argument in arguments:
         if not isinstance(argument, OWN):
             from quod.device.foreign import adopted

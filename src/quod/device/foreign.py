@@ -53,7 +53,7 @@ def adopted(
 ) -> tuple[Argument, ...]:
     """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
     result: list[Any] = list(arguments)
-    for at, (name, type_) in enumerate(kernel.parameters.items()):
+    for at, (name, type_) in enumerate(kernel.slots.items()):
         if at >= len(result) or not isinstance(type_, PointerType) or isinstance(result[at], OWN):
             continue
         try:

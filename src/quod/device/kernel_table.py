@@ -12,6 +12,7 @@ from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
 from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
 
 Kernel = TypeVar("Kernel")
 
@@ -19,15 +20,18 @@ Kernel = TypeVar("Kernel")
 class CompiledKernel(Protocol):
     """A kernel made ready by a device.
 
-    `lanes` is how many instances a workgroup has, `stored` the indices of the parameters that the
-    kernel may store through, `static` the arguments fixed when it was traced, `digest` which text
-    was emitted for it (see `compiled_code.text_digest`).
+    `slots` are the numbers and pointers that its parameters are made of, which the device takes,
+    `lanes` is how many instances a workgroup has, `stored` the indices of the slots that the kernel
+    may store through, `static` the arguments fixed when it was traced, `digest` which text was
+    emitted for it (see `compiled_code.text_digest`).
     """
 
     @property
     def name(self) -> str: ...
     @property
-    def parameters(self) -> Mapping[str, Type]: ...
+    def parameters(self) -> Mapping[str, ParameterType]: ...
+    @property
+    def slots(self) -> Mapping[str, Type]: ...
     @property
     def lanes(self) -> int: ...
     @property

@@ -255,7 +255,7 @@ def _describe(step: Step, pieces: _Pieces) -> dict[str, Any]:
     row: dict[str, Any] = {"label": step.label, "after": list(step.after)}
     match step:
         case Launch():
-            arguments = zip(step.kernel.parameters.items(), step.arguments, strict=True)
+            arguments = zip(step.kernel.slots.items(), step.arguments, strict=True)
             row |= {
                 "op": "launch",
                 "kernel": step.kernel.name,

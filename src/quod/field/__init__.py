@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from quod.field.array import random_elements as random_elements
     from quod.field.array import to_integers as to_integers
     from quod.field.array import words_to_integers as words_to_integers
+    from quod.field.element import Element as Element
     from quod.field.moduli import MODULI as MODULI
     from quod.field.moduli import NAMED as NAMED
     from quod.field.moduli import Modulus as Modulus
+    from quod.field.parameter import ElementOf as ElementOf
     from quod.field.spec import FieldSpec as FieldSpec
     from quod.field.strategy import prime_field as prime_field
 
@@ -26,6 +28,8 @@ __all__ = [
     "MODULI",
     "NAMED",
     "FieldSpec",
+    "Element",
+    "ElementOf",
     "prime_field",
     "from_integers",
     "to_integers",
@@ -39,6 +43,8 @@ _HOME = {
     "MODULI": "quod.field.moduli",
     "NAMED": "quod.field.moduli",
     "FieldSpec": "quod.field.spec",
+    "Element": "quod.field.element",
+    "ElementOf": "quod.field.parameter",
     "prime_field": "quod.field.strategy",
     "from_integers": "quod.field.array",
     "to_integers": "quod.field.array",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import ClassVar, NamedTuple, NoReturn, Protocol
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, cast
 
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.kernel.errors import TraceError, an
 from quod.kernel.structure import Rebuild, Unknown
 from quod.kernel.value import Value
+
+_MOST_ADDED = 16
+"""Up to which factor a product by a constant is sums of the element."""
 
 
 class FieldIdentity(NamedTuple):
@@ -64,18 +67,46 @@ class AnyElement(Unknown):
             f"{an(type(other).__name__)} cannot stand beside {self._kind()}; write {self.beside}"
         )
 
-    # A number on the left is none the more an element.
-    def __radd__(self, other: object) -> NoReturn:
-        self._refuse_beside(other)
+    @abstractmethod
+    def _arithmetic(self) -> Any:
+        """The field that it is of; see `FieldArithmetic`."""
 
-    __rsub__ = __rmul__ = __radd__
+    @abstractmethod
+    def _beside(self, other: Any) -> Self:
+        """The other operand of a sum, an int as an element; TraceError if it is neither."""
 
-    def __truediv__(self, other: object) -> NoReturn:
-        raise TraceError(
-            f"{self._kind()} is not divided with /; write a * field.inverse(b), which is 0 for 0"
-        )
+    def _times(self, factor: Any) -> Self:
+        """The product; a small int is additions."""
+        field = self._arithmetic()
+        if type(factor) is not int:
+            factor = self._beside(factor)
+        elif abs(factor) <= _MOST_ADDED:
+            return cast("Self", field.times(self, factor))
+        else:
+            factor = field.constant(factor)
+        return cast("Self", field.multiply(self, factor))
 
-    __rtruediv__ = __truediv__
+    def __radd__(self, other: int) -> Self:
+        return cast("Self", self._arithmetic().add(self, self._beside(other)))
+
+    def __rsub__(self, other: int) -> Self:
+        return cast("Self", self._arithmetic().subtract(self._beside(other), self))
+
+    def __rmul__(self, other: int) -> Self:
+        return self._times(other)
+
+    def __truediv__(self, other: Self | int) -> Self:
+        """Times the inverse, which is 0 for 0."""
+        field = self._arithmetic()
+        if type(other) is not int:
+            return self._times(field.inverse(self._beside(other)))
+        if other % field.modulus.value == 0:
+            raise TraceError(f"{self._kind()} is divided by {other}, which is 0 there")
+        return self._times(pow(other, -1, field.modulus.value))
+
+    def __rtruediv__(self, other: int) -> Self:
+        """Times the inverse, which is 0 for 0."""
+        return cast("Self", self._arithmetic().inverse(self)._times(other))
 
     def __pow__(self, exponent: object) -> NoReturn:
         raise TraceError(
@@ -88,6 +119,9 @@ class ElementField(Protocol):
 
     modulus: Modulus
     identity: FieldIdentity
+    p: int
+
+    def raw_constant(self, integer: int, exponent: int | None = None) -> Element: ...
 
     def add(self, a: Element, b: Element) -> Element: ...
 
@@ -112,7 +146,7 @@ class Element(AnyElement):
         "write field.equal(a, b) or field.is_zero(a), with `with k.if_(...)` or field.select(...)"
     )
 
-    beside: ClassVar[str] = "field.constant(number), or field.times(a, number) for a small factor"
+    beside: ClassVar[str] = "an int, or field.load(pointer, index)"
 
     field: ElementField
     limbs: tuple[Value, ...]
@@ -132,20 +166,25 @@ class Element(AnyElement):
 
         return list(self.limbs), ElementKey(field.identity, bound, maxima, exponent), rebuild
 
-    def _beside(self, other: Element) -> Element:
-        """The other operand; TraceError if it is no element."""
+    def _arithmetic(self) -> ElementField:
+        return self.field
+
+    def _beside(self, other: Element | int) -> Element:
+        if type(other) is int:
+            field = self.field
+            return field.raw_constant((other << self.exponent) % field.p, self.exponent)
         if not isinstance(other, Element):
             self._refuse_beside(other)
         return other
 
-    def __add__(self, other: Element) -> Element:
+    def __add__(self, other: Element | int) -> Element:
         return self.field.add(self, self._beside(other))
 
-    def __sub__(self, other: Element) -> Element:
+    def __sub__(self, other: Element | int) -> Element:
         return self.field.subtract(self, self._beside(other))
 
-    def __mul__(self, other: Element) -> Element:
-        return self.field.multiply(self, self._beside(other))
+    def __mul__(self, other: Element | int) -> Element:
+        return self._times(other)
 
     def __neg__(self) -> Element:
         return self.field.negate(self)

@@ -48,20 +48,29 @@ class QuadraticElement(AnyElement):
 
         return [*values0, *values1], (QuadraticElement, (key0, key1), field.non_residue), rebuild
 
-    def _beside(self, other: QuadraticElement) -> QuadraticElement:
-        """The other operand; TraceError if it is no element of such a field."""
+    def _arithmetic(self) -> QuadraticField:
+        return self.field
+
+    def _beside(self, other: QuadraticElement | int) -> QuadraticElement:
+        if type(other) is int:
+            return self.field.embed(self.c0._beside(other))
         if not isinstance(other, QuadraticElement):
             self._refuse_beside(other)
         return other
 
-    def __add__(self, other: QuadraticElement) -> QuadraticElement:
+    def __add__(self, other: QuadraticElement | int) -> QuadraticElement:
         return self.field.add(self, self._beside(other))
 
-    def __sub__(self, other: QuadraticElement) -> QuadraticElement:
+    def __sub__(self, other: QuadraticElement | int) -> QuadraticElement:
         return self.field.subtract(self, self._beside(other))
 
-    def __mul__(self, other: QuadraticElement) -> QuadraticElement:
-        return self.field.multiply(self, self._beside(other))
+    def __mul__(self, other: QuadraticElement | int) -> QuadraticElement:
+        return self._times(other)
+
+    def _times(self, factor: QuadraticElement | int) -> QuadraticElement:
+        if type(factor) is int:
+            return self.field.made(self.c0 * factor, self.c1 * factor)
+        return super()._times(factor)
 
     def __neg__(self) -> QuadraticElement:
         return self.field.negate(self)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from quod.kernel import semantics, types
-from quod.kernel.builder_memory import MemoryBuilder
+from quod.kernel import types
+from quod.kernel.builder_values import ValueBuilder
 from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
 from quod.kernel.errors import TraceError, an, current_location
 from quod.kernel.ir import Block, Function, Location, Op
@@ -18,7 +18,7 @@ from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.simplify import fold
 from quod.kernel.structure import Rebuild, flatten
-from quod.kernel.types import PointerType, Space, Type
+from quod.kernel.types import Space, Type
 from quod.kernel.value import Operand, Value
 
 FunctionBody = Callable[..., Any]
@@ -60,7 +60,7 @@ def _location_of(body: FunctionBody) -> Location:
     return Location(code.co_filename, code.co_firstlineno)
 
 
-class Builder(MemoryBuilder):
+class Builder(ValueBuilder):
     """What a kernel's Python function writes its ops to; `k` by convention."""
 
     def __init__(
@@ -231,91 +231,6 @@ class Builder(MemoryBuilder):
             raise TraceError(f"at least one workgroup is resident, not {count}")
         self.resident = count
 
-    # --- values of other instances
-
-    def shuffle(self, value: Value, lane: Operand) -> Value:
-        """What `value` is in instance `lane` (modulo the subgroup's size) of the same subgroup.
-
-        A number of 32 or 64 bits. Legal where all instances of the workgroup come.
-        """
-        _ = self.subgroup_size
-        return self.emit("shuffle", (value, self.operand(lane, types.u32)))
-
-    def ballot(self, condition: Value) -> Value:
-        """A u32 whose bit i is set where the condition holds in instance i of the subgroup.
-
-        Legal where all instances of the workgroup come.
-        """
-        _ = self.subgroup_size
-        self.check_condition(condition)
-        return self.emit("ballot", (condition,))
-
-    def any_lane(self, condition: Value) -> Value:
-        """Whether the condition holds in an instance of the subgroup."""
-        return self.ballot(condition) != 0
-
-    def all_lanes(self, condition: Value) -> Value:
-        """Whether the condition holds in all instances of the subgroup."""
-        self.check_condition(condition)
-        return self.ballot(~condition) == 0
-
-    def uniform(self, value: Value) -> Value:
-        """The same value, with the promise that every instance of the workgroup has it.
-
-        Barriers may then stand in branches and loops that depend on it, a count loaded from memory
-        for example. Legal where all instances of the workgroup come.
-        """
-        return self.emit("uniform", (value,))
-
-    # --- values
-
-    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
-        """`a` where the condition holds, else `b`; both are computed."""
-        if not isinstance(a, Value):
-            if not isinstance(b, Value):
-                raise TraceError(
-                    "select needs at least one kernel value to know its type; of field elements "
-                    "and points write field.select(...) or points.select(...)"
-                )
-            a = self.constant(a, b.type)
-        return self.emit("select", (condition, a, self.operand(b, a.type)))
-
-    def minimum(self, a: Value, b: Operand) -> Value:
-        """The smaller of two values."""
-        return self.emit("min", (a, self.operand(b, a.type)))
-
-    def maximum(self, a: Value, b: Operand) -> Value:
-        """The larger of two values."""
-        return self.emit("max", (a, self.operand(b, a.type)))
-
-    def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, rounded once."""
-        return self.emit("fma", (a, b, c))
-
-    def cast(self, value: Value, target: Type) -> Value:
-        """A number as another scalar type, or a pointer with another element type."""
-        if value.type is target:
-            return value
-        if isinstance(value.type, PointerType):
-            if target.kind == "pointer":
-                raise TraceError("cast a pointer to the type of its elements, not to a pointer")
-            result = types.pointer(target, value.type.space)
-            return self.record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
-        if target not in types.SCALARS or value.type not in types.SCALARS:
-            raise TraceError(f"cannot convert {value.type} to {target}")
-        if value.constant is not None:
-            array = np.array([value.constant], NUMPY_TYPES[value.type])
-            return self.constant(semantics.convert(array, target)[0].item(), target)
-        return self.record_pure("convert", (value,), (target,), {"type": target})[0]
-
-    def bitcast(self, value: Value, target: Type) -> Value:
-        """The same bits as another type of the same width."""
-        if value.type not in types.NUMBERS or target not in types.NUMBERS:
-            raise TraceError(f"cannot take the bits of {value.type} as {target}")
-        if value.type.bits != target.bits:
-            raise TraceError(f"{value.type} and {target} differ in width")
-        return self.record_pure("bitcast", (value,), (target,), {"type": target})[0]
-
     # --- memory of the workgroup
 
     def shared(self, element: Type, count: int) -> Value:
@@ -360,16 +275,6 @@ class Builder(MemoryBuilder):
         """`with k.if_(c) as branch:` runs a region where the condition holds."""
         self.check_condition(condition)
         return Branch(self, condition)
-
-    @staticmethod
-    def check_condition(condition: Value) -> None:
-        """Raises unless the condition is a kernel value of type bool."""
-        if not isinstance(condition, Value):
-            raise TraceError(
-                "this condition is known while the kernel is traced; use Python's own `if`"
-            )
-        if condition.type is not types.bool_:
-            raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
 
     def range(
         self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None

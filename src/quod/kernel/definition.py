@@ -35,7 +35,7 @@ from quod.kernel.ir import Kernel, Location
 from quod.kernel.machine import Machine
 from quod.kernel.structure import exact
 from quod.kernel.types import Type
-from quod.kernel.value import Pointer, Value
+from quod.kernel.value import Composite, ParameterType, Pointer, Value
 
 if TYPE_CHECKING:
     from quod.kernel.launcher import K, Launcher, Launches
@@ -49,7 +49,7 @@ R = TypeVar("R")
 _MOST_QUOTES = 8
 
 # What devices ask of a kernel that is launched.
-_OF_COMPILED = ("pack", "signature", "stored", "digest", "lanes", "static")
+_OF_COMPILED = ("pack", "slots", "signature", "stored", "digest", "lanes", "static")
 
 
 @frozen(eq=False)
@@ -64,7 +64,7 @@ class KernelDefinition:
 
     name: str
     function: Callable[..., None]
-    parameters: dict[str, Type]
+    parameters: dict[str, ParameterType]
     location: Location
     workgroup: int | None = None
     instances: str | None = None
@@ -119,6 +119,26 @@ class KernelDefinition:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def parameters_for(
+        self, static: Mapping[str, Any]
+    ) -> tuple[dict[str, ParameterType], dict[str, Type]]:
+        """The parameters for some static arguments, and the numbers and pointers they are made of.
+
+        The two are one object where each parameter is one of these. TraceError if a parameter
+        depends on a static argument that is not there.
+        """
+        if self._is_simple:
+            return self.parameters, self.parameters  # type: ignore[return-value]
+        from quod.kernel.composites import resolved, slots
+
+        found = resolved(self, static)
+        return found, slots(found)
+
+    @functools.cached_property
+    def _is_simple(self) -> bool:
+        """Whether each parameter is one number or pointer."""
+        return not any(isinstance(type_, Composite) for type_ in self.parameters.values())
+
     def check_outside(self) -> None:
         """TraceError if what was read outside when the kernel was traced has changed since."""
         if "outside" in vars(self):
@@ -160,20 +180,25 @@ class KernelDefinition:
         from quod.kernel.passes import eliminate_dead_code
 
         builder = Builder(machine, locate=locate)
-        arguments = tuple(Value(type_, builder) for type_ in self.parameters.values())
+        parameters, slots = self.parameters_for(static)
+        arguments: tuple[Any, ...] = tuple(Value(type_, builder) for type_ in slots.values())
         builder.block.arguments = arguments
+        if parameters is not slots:
+            from quod.kernel.composites import joined
+
+            arguments = joined(builder, parameters, arguments, self.location)
         self.outside.watch(lambda: self._run(builder, *arguments, **static))
         builder.check_entries()
         builder.close_region((), self.location)
         kernel = Kernel(
-            self.name, tuple(self.parameters), builder.block, machine.workgroup_size,
+            self.name, tuple(slots), builder.block, machine.workgroup_size,
             builder.functions, self.location, builder.shared_bytes, machine.subgroup_size,
             builder.resident,
         )  # fmt: skip
         eliminate_dead_code(kernel)
         return kernel
 
-    def _run(self, builder: Builder, *arguments: Value, **static: Any) -> None:
+    def _run(self, builder: Builder, *arguments: Any, **static: Any) -> None:
         function: Callable[..., object] = self.function
         if function(builder, *arguments, **static) is not None:
             raise TraceError(
@@ -183,7 +208,7 @@ class KernelDefinition:
             )
 
 
-def declared(parameters: Mapping[str, Type]) -> str:
+def declared(parameters: Mapping[str, ParameterType]) -> str:
     """Parameters as in ``n: u32, x: ptr<f32, global>``."""
     return ", ".join(f"{name}: {type_}" for name, type_ in parameters.items())
 
@@ -227,7 +252,7 @@ def _define(
     )  # fmt: skip
 
 
-def _parameters(function: Callable[..., None], location: Location) -> dict[str, Type]:
+def _parameters(function: Callable[..., None], location: Location) -> dict[str, ParameterType]:
     """What is given at launch, by name; TraceError if a type is missing or none of a kernel's."""
     names, stars = _names(function)
     if stars:
@@ -235,7 +260,7 @@ def _parameters(function: Callable[..., None], location: Location) -> dict[str, 
             f"a kernel names each of its parameters; it cannot take {stars[0]}", location
         )
     own = inspect.unwrap(function)
-    found: dict[str, Type] = {}
+    found: dict[str, ParameterType] = {}
     for name in names[1:]:
         if name not in own.__annotations__:
             raise TraceError(
@@ -288,7 +313,9 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-def _counting(parameters: dict[str, Type], name: str | None, location: Location) -> str | None:
+def _counting(
+    parameters: dict[str, ParameterType], name: str | None, location: Location
+) -> str | None:
     """The parameter that is the number of instances: the one of that name, else ``n``."""
     type_ = parameters.get(name or "n")
     if type_ in types.UNSIGNED:
@@ -322,12 +349,16 @@ def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
             )
 
 
-def _annotated_type(hint: Any, names: dict[str, Any], name: str, location: Location) -> Type:
+def _annotated_type(
+    hint: Any, names: dict[str, Any], name: str, location: Location
+) -> ParameterType:
     if get_origin(hint) is Pointer:
         element = _evaluated(get_args(hint)[0], names, name, location)
-        return types.pointer(_annotated_type(element, names, name, location))
+        of = _annotated_type(element, names, name, location)
+        if isinstance(of, Type):
+            return types.pointer(of)
     for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Type):
+        if isinstance(extra, (Type, Composite)):
             return extra
     raise TraceError(
         f"parameter {name} is annotated with {hint!r}, which is no kernel type; use U32, U64, "

@@ -13,6 +13,7 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
+from quod.kernel.ops import OPS, distances
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -250,6 +251,29 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
             )
         source = np.minimum(source, run.width - 1) + np.arange(run.lanes) - local
         frame[results[0]] = array(frame[value])[source]
+
+    return step
+
+
+def combined(op: Op, operands: list[int], results: list[int]) -> Step:
+    """One value of the subgroup's, by pairs."""
+    (value,) = operands
+    evaluate = OPS[op.definition.combines].evaluate
+    assert evaluate is not None
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        lanes = array(frame[value])
+        width = min(run.subgroup_size, run.width)
+        rows = lanes.reshape(-1, width)
+        own = np.arange(width)
+        for distance in distances(width):
+            other = own ^ distance
+            both = evaluate(rows, rows[:, np.minimum(other, width - 1)])
+            assert not isinstance(both, tuple)
+            rows = np.where(other < width, both, rows)
+        # Others may have had no partner.
+        frame[results[0]] = np.repeat(rows[:, 0], width)
 
     return step
 

@@ -10,15 +10,21 @@ from quod.errors import DeviceError, KernelError
 
 if TYPE_CHECKING:
     from quod.kernel.types import Type
+    from quod.kernel.value import ParameterType
 
 
 class Compiled(Protocol):
-    """What a device makes of a kernel; `lanes` is how many instances a workgroup has."""
+    """What a device makes of a kernel; `lanes` is how many instances a workgroup has.
+
+    `slots` are the numbers and pointers that its parameters are made of.
+    """
 
     @property
     def name(self) -> str: ...
     @property
-    def parameters(self) -> Mapping[str, Type]: ...
+    def parameters(self) -> Mapping[str, ParameterType]: ...
+    @property
+    def slots(self) -> Mapping[str, Type]: ...
     @property
     def lanes(self) -> int: ...
 
@@ -49,7 +55,7 @@ class Launcher(Generic[K]):
 
     def groups(self, instances: int) -> int:
         """Workgroups that have so many instances; DeviceError for what is no such number."""
-        type_ = self.kernel.parameters[self._instances]
+        type_ = self.kernel.slots[self._instances]
         try:
             number = operator.index(instances)
         except TypeError:

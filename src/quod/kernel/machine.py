@@ -39,6 +39,9 @@ class Capability(StrEnum):
     SLOW_SUBGROUPS = "slow_subgroup"
     """They do so through shared memory and barriers: what avoids it is faster."""
 
+    EXP2 = "exp2"
+    """An instruction gives powers of two of floats."""
+
     PRIVATE_ARRAYS = "private"
     """An instance has arrays of its own, which an index picks from."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from quod.kernel import types
+from quod.kernel.float_functions import FUNCTIONS
 from quod.kernel.ops import OPS, OpDefinition
 
 _INTRODUCTION = """# The ops of the kernel language
@@ -22,6 +23,19 @@ Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to near
 op, with subnormal numbers; which bits a NaN has is not specified. An op can be *pure* (it may be
 folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an exchange within a
 *subgroup*, a *barrier* or *control*.
+"""
+
+_TARGETS = {"llvm": "CPU", "ptx": "PTX", "wgsl": "WGSL"}
+
+_FUNCTIONS = """
+## Functions of f32
+
+Made of ops (`src/quod/kernel/float_functions.py`), so that devices with IEEE 754 agree on each
+bit; but for `k.exp2`, which is the op where there is that instruction. The errors are the greatest
+ones in ULP, in WGSL of normal operands and results, for it may take subnormal numbers for zero.
+
+| function | meaning | error | error in WGSL |
+|---|---|---|---|
 """
 
 _SETS: dict[tuple[types.Type, ...], str] = {
@@ -42,6 +56,11 @@ def render() -> str:
             parts.append(f"\n## {group}\n\n| op | signature | effect | meaning |\n")
             parts.append("|---|---|---|---|\n")
         parts.append(_row(definition))
+    parts.append(_FUNCTIONS)
+    parts += [
+        f"| `k.{name}(a)` | {row.doc} | {row.ulps:g} | {row.ulps_in_wgsl:g} |\n"
+        for name, row in FUNCTIONS.items()
+    ]
     return "".join(parts)
 
 
@@ -53,7 +72,11 @@ def _row(definition: OpDefinition) -> str:
     )
     signature = f"`{operands} -> {results}`" + (f"<br>{where}" if where else "")
     effect = "pure" if definition.effect == "none" else definition.effect
-    return f"| `{definition.name}` | {signature} | {effect} | {definition.doc} |\n"
+    doc = definition.doc
+    if definition.ulps:
+        errors = ", ".join(f"{_TARGETS[at]} {ulps:g}" for at, ulps in definition.ulps.items())
+        doc += f" Greatest error in ULP: {errors}."
+    return f"| `{definition.name}` | {signature} | {effect} | {doc} |\n"
 
 
 def _describe(choices: tuple[types.Type, ...]) -> str:

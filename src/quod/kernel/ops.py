@@ -8,8 +8,9 @@ each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,10 @@ from quod.kernel.machine import Capability
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Space, Type
 
-__all__ = ["ATOMICS", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind", "OpDefinition"]
+__all__ = [
+    "ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "AccessKind",
+    "OpDefinition",
+]  # fmt: skip
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
 AccessKind = Literal["load", "store", "atomic", "copy"]
@@ -63,6 +67,8 @@ class OpDefinition:
     """The meaning of a shift by less than the width."""
     update: Evaluate | None = None
     """What an atomic op leaves in memory: takes what it found and the other operands."""
+    combines: str = ""
+    """The op that it makes one value of a subgroup's with."""
     commutative: bool = False
     """Whether its two operands may change places."""
     identity: int | None = None
@@ -98,6 +104,8 @@ class OpDefinition:
     """Attributes that the results tell too, which the text form leaves out."""
     between: str = ""
     """The word of the text form before the second region."""
+    ulps: Mapping[str, float] = MappingProxyType({})
+    """Its greatest error by target, in units of the last place, where that is above a half."""
     kept_for: str = ""
     """Why it stays although no kernel of this library uses it."""
 
@@ -205,12 +213,14 @@ _row(
     cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
 )  # fmt: skip
 _row(
-    "div", "T T -> T", "Quotient; unsigned division by zero gives all ones.", semantics.divide,
-    T=(*_U, *types.FLOATS), identity=1, lanes="quotient",
+    "div", "T T -> T",
+    "Quotient; of integers rounded down, as Python's //. An integer by zero gives all ones.",
+    semantics.divide, T=_N, identity=1, lanes="quotient",
 )  # fmt: skip
 _row(
-    "rem", "T T -> T", "Remainder; by zero it gives the first operand.", semantics.remainder,
-    T=_U, identity=0, lanes="remainder",
+    "rem", "T T -> T",
+    "Remainder, with the sign of the second operand, as Python's %; by zero the first operand.",
+    semantics.remainder, T=_I, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(
     "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
@@ -224,10 +234,24 @@ _row(
     "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
     lanes="negation",
 )  # fmt: skip
+_row(
+    "abs", "T -> T", "The absolute value; of the least integer that integer.", np.abs,
+    T=(types.i32, types.i64, *types.FLOATS),
+)  # fmt: skip
 _row("fma", "T T T -> T", "a * b + c, rounded once.", semantics.fused_multiply_add, T=types.FLOATS)
 _row(
     "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS,
-    kept_for="kernels of others that compute in floats",
+    ulps={"wgsl": 3},
+)  # fmt: skip
+_row(
+    "rsqrt", "T -> T", "One by the square root.", semantics.inverse_square_root, T=(types.f32,),
+    ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
+)  # fmt: skip
+_row("floor", "T -> T", "The whole number at or below it.", np.floor, T=types.FLOATS)
+_row("ceil", "T -> T", "The whole number at or above it.", np.ceil, T=types.FLOATS)
+_row(
+    "exp2", "T -> T", "Two to the power of it.", semantics.power_of_two, T=(types.f32,),
+    capability=Capability.EXP2, ulps={"ptx": 2},
 )  # fmt: skip
 
 _row = partial(_define, "Bits")
@@ -355,6 +379,21 @@ _row(
     "ballot", "bool -> u32",
     "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
     varies_in_subgroup=(),
+)  # fmt: skip
+_row = partial(_row, varies_in_subgroup=(), step="combined", T=_N)
+_row(
+    "subgroup_sum", "T -> T",
+    "The sum over the instances of the subgroup. Floats are added in pairs that lie half the "
+    "subgroup apart, the sums in pairs a quarter apart, and so on; one whose partner is beyond the "
+    "workgroup stays as it is, and what the first instance gets is the sum.", combines="add",
+)  # fmt: skip
+_row(
+    "subgroup_min", "T -> T", "The least of the instances of the subgroup, as `min` has it.",
+    combines="min",
+)  # fmt: skip
+_row(
+    "subgroup_max", "T -> T", "The greatest of the instances of the subgroup, as `max` has it.",
+    combines="max",
 )  # fmt: skip
 
 _row = partial(_define, "Constants and conversions")
@@ -488,11 +527,20 @@ _row(
 )  # fmt: skip
 _row("yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end")
 
+
+def distances(width: int) -> list[int]:
+    """How far apart the pairs of instances are that a subgroup of `width` is combined by."""
+    return [1 << bit for bit in reversed(range((width - 1).bit_length()))]
+
+
 ATOMICS = tuple(name for name, row in OPS.items() if row.access == "atomic")
 """The ops that read and change one place of memory at once."""
 
 SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capability.SUBGROUPS)
 """The ops that need subgroups."""
+
+COMBINING = tuple(name for name, row in OPS.items() if row.combines)
+"""The ops that make one value of a subgroup's."""
 
 TOGETHER = tuple(name for name, row in OPS.items() if row.together)
 """The ops that stand only where every instance of the workgroup comes."""

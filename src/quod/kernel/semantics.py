@@ -199,6 +199,17 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     return np.array([_fused_one(*row) for row in rows], np.float64)
 
 
+def inverse_square_root(a: Array) -> Array:
+    result: Array = a.dtype.type(1) / np.sqrt(a)
+    return result
+
+
+def power_of_two(a: Array) -> Array:
+    """Rounded once."""
+    result: Array = np.exp2(a.astype(np.float64)).astype(a.dtype)
+    return result
+
+
 # --- conversions
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 from quod.kernel import types
@@ -108,9 +109,6 @@ class Value:
 
     __rdivmod__ = __divmod__
 
-    def __abs__(self) -> NoReturn:
-        raise TraceError("there is no abs of kernel values; write k.select(x < 0, -x, x)")
-
     # --- arithmetic
 
     def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
@@ -204,6 +202,9 @@ class Value:
 
     def __neg__(self) -> Value:
         return self.builder.emit("neg", (self,))
+
+    def __abs__(self) -> Value:
+        return self if self.type.kind == "unsigned" else self.builder.emit("abs", (self,))
 
     def __invert__(self) -> Value:
         return self.builder.emit("not", (self,))
@@ -305,6 +306,34 @@ ElementType = TypeVar("ElementType")
 
 class Pointer(Value, Generic[ElementType]):
     """Annotation of a kernel parameter that points to elements in device memory."""
+
+
+class Composite(ABC):
+    """Annotation of a kernel parameter that is several numbers, as a field element is."""
+
+    @abstractmethod
+    def resolved(self, static: Mapping[str, Any]) -> Composite:
+        """The same with what it depends on, given the kernel's static arguments.
+
+        ValueError, whose text goes behind the parameter's name, if they do not say it.
+        """
+
+    @property
+    @abstractmethod
+    def slots(self) -> tuple[Type, ...]:
+        """The types of the numbers; asked of what `resolved` gives."""
+
+    @abstractmethod
+    def split(self, argument: object) -> tuple[int | float, ...]:
+        """The numbers of an argument; ValueError, as above, if it does not fit."""
+
+    @abstractmethod
+    def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
+        """What the kernel of a builder `k` gets, of the numbers as values."""
+
+
+ParameterType = Type | Composite
+"""What a kernel's parameter may be."""
 
 
 Bool = Annotated[Value, types.bool_]

@@ -155,6 +155,65 @@ def _division(text: str) -> Rule:
     return rule
 
 
+def _signed_division(quotient: bool) -> Rule:
+    """Rounded down; hardware rounds toward zero and has no result by zero and beyond the range."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,) = op.results
+        varying = body.is_varying(result)
+        kind = body.type_of(result)
+        vector = kind.startswith("<")
+        a, b = (body.get(operand, varying=varying) for operand in op.operands)
+        boolean = body.vector("i1") if vector else "i1"
+
+        def number(value: int) -> str:
+            return f"splat (i{result.type.bits} {value})" if vector else str(value)
+
+        is_zero = body.fresh(f"icmp eq {kind} {b}, {number(0)}")
+        least = body.fresh(f"icmp eq {kind} {a}, {number(-(1 << (result.type.bits - 1)))}")
+        is_minus = body.fresh(f"icmp eq {kind} {b}, {number(-1)}")
+        beyond = body.fresh(f"and {boolean} {least}, {is_minus}")
+        unsafe = body.fresh(f"or {boolean} {is_zero}, {beyond}")
+        safe = body.fresh(f"select {boolean} {unsafe}, {kind} {number(1)}, {kind} {b}")
+        rest = body.fresh(f"srem {kind} {a}, {safe}")
+        differ = body.fresh(f"xor {kind} {rest}, {safe}")
+        negative = body.fresh(f"icmp slt {kind} {differ}, {number(0)}")
+        inexact = body.fresh(f"icmp ne {kind} {rest}, {number(0)}")
+        down = body.fresh(f"and {boolean} {inexact}, {negative}")
+        if quotient:
+            found = body.fresh(f"sdiv {kind} {a}, {safe}")
+            by, otherwise = body.fresh(f"sext {boolean} {down} to {kind}"), number(-1)
+        else:
+            found, otherwise = rest, a
+            by = body.fresh(f"select {boolean} {down}, {kind} {safe}, {kind} {number(0)}")
+        floored = body.fresh(f"add {kind} {found}, {by}")
+        chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {floored}"
+        body.names[result] = body.fresh(chosen)
+
+    return rule
+
+
+def _by_sign(unsigned: Rule, signed: Rule) -> Rule:
+    return lambda body, op: (signed if _kind(op) == "signed" else unsigned)(body, op)
+
+
+def _absolute(body: BodyEmitter, op: Op) -> None:
+    rule = _intrinsic({"float": "llvm.fabs"})
+    if _kind(op) == "signed":
+        rule = _intrinsic({"signed": "llvm.abs"}, "i1 false")
+    rule(body, op)
+
+
+def _inverse_square_root(body: BodyEmitter, op: Op) -> None:
+    _intrinsic({"float": "llvm.sqrt"})(body, op)
+    (result,) = op.results
+    kind = body.type_of(result)
+    one = constant_text(1.0, result.type)
+    if kind.startswith("<"):
+        one = f"splat (float {one})"
+    body.names[result] = body.fresh(f"fdiv {kind} {one}, {body.names[result]}")
+
+
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
     """Bits `shift` and up of a full product, truncated to `bits`."""
     narrow = body.vector(f"i{bits}") if vector else f"i{bits}"
@@ -317,13 +376,17 @@ RULES: dict[str, Rule] = {
     "add": _same("add", "fadd"),
     "sub": _same("sub", "fsub"),
     "mul": _same("mul", "fmul"),
-    "div": _division("udiv"),
-    "rem": _division("urem"),
+    "div": _by_sign(_division("udiv"), _signed_division(quotient=True)),
+    "rem": _by_sign(_division("urem"), _signed_division(quotient=False)),
     "min": _intrinsic({"unsigned": "llvm.umin", "signed": "llvm.smin", "float": "llvm.minimum"}),
     "max": _intrinsic({"unsigned": "llvm.umax", "signed": "llvm.smax", "float": "llvm.maximum"}),
     "neg": _neg,
     "fma": _intrinsic({"float": "llvm.fma"}),
     "sqrt": _intrinsic({"float": "llvm.sqrt"}),
+    "rsqrt": _inverse_square_root,
+    "abs": _absolute,
+    "floor": _intrinsic({"float": "llvm.floor"}),
+    "ceil": _intrinsic({"float": "llvm.ceil"}),
     "and": _same("and"),
     "or": _same("or"),
     "xor": _same("xor"),

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quod.codegen.llvm.memory import gather, memory_name
+from quod.codegen.llvm.rules import RULES as ELEMENTWISE
 from quod.kernel.ir import Op
+from quod.kernel.ops import COMBINING, distances
+from quod.kernel.value import Value
 
 if TYPE_CHECKING:
     from quod.codegen.llvm.emitter import BodyEmitter
@@ -74,8 +77,51 @@ def _as_32_bits(body: BodyEmitter, bits: str, count: int) -> str:
     return body.fresh(f"{'zext' if count < 32 else 'trunc'} i{count} {bits} to i32")
 
 
+def _combined(body: BodyEmitter, op: Op) -> None:
+    """By pairs: each time the lanes are combined with themselves in another order."""
+    (value,), (result,) = op.operands, op.results
+    size, lanes = min(body.module.kernel.subgroup_size, body.lanes), body.lanes
+    kind = body.vector(memory_name(value.type))
+    text = body.get(value, varying=True)
+    for distance in distances(size):
+        others = [lane ^ distance for lane in range(lanes)]
+        there = [other < lanes for other in others]
+        indices = ", ".join(
+            f"i32 {other if known else lane}"
+            for lane, (other, known) in enumerate(zip(others, there, strict=True))
+        )
+        order = f"<{lanes} x i32> <{indices}>"
+        other = body.fresh(f"shufflevector {kind} {text}, {kind} poison, {order}")
+        both = _of_vectors(body, op, [text, other])
+        if not all(there):
+            bits = ", ".join(f"i1 {'true' if known else 'false'}" for known in there)
+            choice = f"select <{lanes} x i1> <{bits}>, {kind} {both}, {kind} {text}"
+            both = body.fresh(choice)
+        text = both
+    if size & (size - 1):
+        text = body.fresh(
+            f"shufflevector {kind} {text}, {kind} poison, <{lanes} x i32> zeroinitializer"
+        )
+    if not body.is_varying(result) and lanes > 1:
+        text = body.fresh(f"extractelement {kind} {text}, i64 0")
+    body.names[result] = text
+
+
+def _of_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
+    """Vectors combined by what an op combines with."""
+    type_, builder = op.operands[0].type, op.results[0].builder
+    values = [Value(type_, builder) for _ in operands]
+    result = Value(type_, builder)
+    body.names.update(zip(values, operands, strict=True))
+    body.uniformity.varying.update((*values, result))
+    name = op.definition.combines
+    ELEMENTWISE[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
+    return body.names[result]
+
+
 RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
     "uniform": _uniform,
     "shuffle": _shuffle,
     "ballot": _ballot,
+    **dict.fromkeys(COMBINING, _combined),
 }

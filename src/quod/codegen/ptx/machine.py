@@ -13,9 +13,10 @@ DEFAULT_WORKGROUP_SIZE = 128
 SUBGROUP_SIZE = 32
 """Instances a warp, on every architecture so far."""
 
-FEATURES = frozenset(
-    {Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS}
-)
+FEATURES = frozenset((
+    Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
+    Capability.EXP2,
+))  # fmt: skip
 
 
 @frozen

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Op
+from quod.kernel.ops import COMBINING, distances
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
@@ -117,6 +118,9 @@ def _division(name: str) -> Rule:
         if result.type.kind == "float":
             body.define(result, f"div.rn.{kind}", f"{body.get(a)}, {body.get(b)}")
             return
+        if result.type.kind == "signed":
+            _signed_division(body, op)
+            return
         text = f"{body.get(a)}, {body.get(b)}"
         if b.constant:
             body.define(result, f"{name}.{kind}", text)
@@ -126,6 +130,51 @@ def _division(name: str) -> Rule:
         otherwise = "-1" if name == "div" else body.get(a)
         chosen = f"selp.b{result.type.bits}"
         body.define(result, chosen, f"{otherwise}, {value}, {zero}")
+
+    return rule
+
+
+def _signed_division(body: BodyEmitter, op: Op) -> None:
+    """Rounded down, where the instructions round toward zero."""
+    (result,), (a, b) = op.results, op.operands
+    bits, kind, register = result.type.bits, suffix(result.type), register_kind(result.type)
+    x, y = body.register(a), body.register(b)
+    safe, is_zero = y, ""
+    if b.constant in (None, 0, -1):
+        is_zero = body.fresh("p", f"setp.eq.{kind}", f"{y}, 0")
+        least = body.fresh("p", f"setp.eq.{kind}", f"{x}, {-(1 << (bits - 1))}")
+        beyond = body.fresh("p", f"setp.eq.{kind}", f"{y}, -1")
+        unsafe = body.fresh("p", "and.pred", f"{least}, {beyond}")
+        unsafe = body.fresh("p", "or.pred", f"{unsafe}, {is_zero}")
+        safe = body.fresh(register, f"selp.b{bits}", f"1, {y}, {unsafe}")
+    quotient = body.fresh(register, f"div.{kind}", f"{x}, {safe}")
+    product = body.fresh(register, f"mul.lo.{kind}", f"{quotient}, {safe}")
+    rest = body.fresh(register, f"sub.{kind}", f"{x}, {product}")
+    differ = body.fresh(register, f"xor.b{bits}", f"{rest}, {safe}")
+    negative = body.fresh("p", f"setp.lt.{kind}", f"{differ}, 0")
+    inexact = body.fresh("p", f"setp.ne.{kind}", f"{rest}, 0")
+    down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
+    if op.name == "div":
+        by, found, otherwise = "-1", quotient, "-1"
+    else:
+        by, found, otherwise = safe, rest, x
+    step = body.fresh(register, f"selp.b{bits}", f"{by}, 0, {down}")
+    if is_zero:
+        floored = body.fresh(register, f"add.{kind}", f"{found}, {step}")
+        body.define(result, f"selp.b{bits}", f"{otherwise}, {floored}, {is_zero}")
+    else:
+        body.define(result, f"add.{kind}", f"{found}, {step}")
+
+
+def _of_register(name: str, *, twice: bool = False) -> Rule:
+    """An instruction on one register; `twice` names its type twice."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (a,) = op.results, op.operands
+        kind = suffix(result.type)
+        body.define(
+            result, f"{name}.{kind}.{kind}" if twice else f"{name}.{kind}", body.register(a)
+        )
 
     return rule
 
@@ -426,6 +475,64 @@ def _ballot(body: BodyEmitter, op: Op) -> None:
     body.define(op.results[0], "vote.sync.ballot.b32", f"{condition}, {_members(body, op)}")
 
 
+def _combined(body: BodyEmitter, op: Op) -> None:
+    """One instruction for words from sm_80 on, else by pairs."""
+    (result,), (value,) = op.results, op.operands
+    name, type_ = op.definition.combines, result.type
+    members, source = _members(body, op), body.register(value)
+    if type_.bits == 32 and type_.is_integer and body.module.architecture.capability >= 80:
+        body.require(op, (7, 0), 80)
+        body.define(result, f"redux.sync.{name}.{suffix(type_)}", f"{source}, {members}")
+        return
+    width = min(32, body.module.kernel.workgroup_size)
+    own = ""
+    for distance in distances(width):
+        place, there = "", ""
+        if width & (width - 1):
+            own = own or body.fresh("r", "mov.u32", "%tid.x")
+            place = body.fresh("r", "xor.b32", f"{own}, {distance}")
+            there = body.fresh("p", "setp.lt.u32", f"{place}, {width}")
+            place = body.fresh("r", "selp.b32", f"{place}, {own}, {there}")
+        other = _from_lane(body, type_, source, place or distance, members)
+        both = _of_registers(body, op, [source, other])
+        if there:
+            both = body.fresh(
+                register_kind(type_), f"selp.{bits_or_float(type_)}", f"{both}, {source}, {there}"
+            )
+        source = both
+    if own:
+        source = _from_lane(body, type_, source, "0", members)
+    body.names[result] = source
+
+
+def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, members: str) -> str:
+    """A register of the lane that another register numbers, or of the one a distance away."""
+    mode = "bfly" if isinstance(lane, int) else "idx"
+    kind, bits = register_kind(type_), type_.bits
+    words = [source]
+    if bits == 64:
+        words = [body.new("r"), body.new("r")]
+        body.line(f"mov.b64 {{{words[0]}, {words[1]}}}, {source};")
+    moved = [
+        body.fresh(
+            kind if bits == 32 else "r", f"shfl.sync.{mode}.b32", f"{w}, {lane}, 31, {members}"
+        )
+        for w in words
+    ]
+    return moved[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(moved)}}}")
+
+
+def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
+    """Registers combined by what an op combines with."""
+    type_, builder = op.operands[0].type, op.results[0].builder
+    values = [Value(type_, builder) for _ in operands]
+    result = Value(type_, builder)
+    body.names.update(zip(values, operands, strict=True))
+    name = op.definition.combines
+    RULES[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
+    return body.names[result]
+
+
 RULES: dict[str, Rule] = {
     "add": _simple("add", "add.rn"),
     "sub": _simple("sub", "sub.rn"),
@@ -437,6 +544,11 @@ RULES: dict[str, Rule] = {
     "neg": _neg,
     "fma": _simple("", "fma.rn"),
     "sqrt": _simple("", "sqrt.rn"),
+    "rsqrt": _of_register("rsqrt.approx"),
+    "exp2": _of_register("ex2.approx"),
+    "abs": _of_register("abs"),
+    "floor": _of_register("cvt.rmi", twice=True),
+    "ceil": _of_register("cvt.rpi", twice=True),
     "and": _bits("and"),
     "or": _bits("or"),
     "xor": _bits("xor"),
@@ -474,5 +586,6 @@ RULES: dict[str, Rule] = {
     "uniform": _uniform,
     "shuffle": _shuffle,
     "ballot": _ballot,
+    **dict.fromkeys(COMBINING, _combined),
     "barrier": _barrier,
 }

@@ -18,6 +18,7 @@ from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Function, Kernel, Op, walk
 from quod.kernel.machine import Capability, Machine
+from quod.kernel.ops import SUBGROUP
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -167,7 +168,7 @@ class Emitter:
             for op in walk(block)
         }
         lines.add(f"// Kernel {self.source.name}, written by Quod.")
-        if used & {"shuffle", "ballot"} and self.dialect == "tint":
+        if used & set(SUBGROUP) and self.dialect == "tint":
             lines.add("enable subgroups;")
         lines.add(f"struct Parameters {{ words: array<vec4<u32>, {self._parameter_words // 4}> }}")
         lines.add("@group(0) @binding(0) var<uniform> parameters: Parameters;")

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from quod.codegen.int64_pairs import Wide, WideArithmetic
+from quod.codegen.int64_pairs import Number, Wide, WideArithmetic
 from quod.errors import KernelError
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.ops import ATOMICS, SUBGROUP
+from quod.kernel.ops import ATOMICS, COMBINING, SUBGROUP, distances
 from quod.kernel.passes import eliminate_dead_code
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -136,7 +136,7 @@ class _Lowering:
         blocks = (self._source.block, *(function.block for function in self._source.functions))
         used = {op.name for block in blocks for op in walk(block)}
         size = self._source.workgroup_size
-        if "shuffle" in used:
+        if used & {"shuffle", *COMBINING}:
             self._exchange = self._k.shared(types.u32, size)
         if "ballot" in used:
             self._votes = self._k.shared(types.u32, -(-size // self._source.subgroup_size))
@@ -517,21 +517,21 @@ class _Lowering:
 
     # --- values of other instances
 
-    def _each_word(self, op: Op, exchange: Callable[[Value], Value]) -> None:
-        """Applies to each 32-bit word of a value what moves words between instances."""
-        type_ = op.operands[0].type
-        words = self._wide.to_words(self._values[op.operands[0]])
-        self._values[op.results[0]] = self._wide.from_words(type_, [exchange(w) for w in words])
-
     def _uniform(self, op: Op) -> None:
-        self._each_word(op, lambda word: self._k.emit("uniform", (word,)))
+        words = self._wide.to_words(self._values[op.operands[0]])
+        same = [self._k.emit("uniform", (word,)) for word in words]
+        self._values[op.results[0]] = self._wide.from_words(op.operands[0].type, same)
 
     def _shuffle(self, op: Op) -> None:
-        k, lane = self._k, self._value(op.operands[1])
-        exchange = self._exchange
+        number, lane = self._values[op.operands[0]], self._value(op.operands[1])
+        self._values[op.results[0]] = self._moved(op.operands[0].type, number, lane)
+
+    def _moved(self, type_: Type, number: Lowered, lane: Value) -> Number:
+        """A number of the lane of the same subgroup, which counts modulo the subgroup's size."""
+        k, exchange = self._k, self._exchange
+        words = self._wide.to_words(number)
         if exchange is None:
-            self._each_word(op, lambda word: k.emit("shuffle", (word, lane)))
-            return
+            return self._wide.from_words(type_, [k.emit("shuffle", (w, lane)) for w in words])
         own = k.local_id()
         size = k.workgroup_size
         # As many lanes as there are, where the subgroup is larger than the workgroup.
@@ -544,7 +544,31 @@ class _Lowering:
             k.barrier()
             return found
 
-        self._each_word(op, through_memory)
+        return self._wide.from_words(type_, [through_memory(word) for word in words])
+
+    def _combined(self, op: Op) -> None:
+        """Words by WGSL's own function, where there are subgroups; all else by pairs."""
+        k, type_ = self._k, op.results[0].type
+        number = self._values[op.operands[0]]
+        if self._exchange is None and type_ in (types.u32, types.i32):
+            assert isinstance(number, Value)
+            self._values[op.results[0]] = k.emit(op.name, (number,))
+            return
+        name = op.definition.combines
+        width = min(k.workgroup_size, k.subgroup_size)
+        for distance in distances(width):
+            lane = k.lane_id() ^ distance
+            there = lane < width
+            if width & (width - 1):
+                lane = k.select(there, lane, k.lane_id())
+            pair = Op(name, op.operands * 2, op.results, {}, (), op.location)
+            (both,) = self._wide.compute(pair, [number, self._moved(type_, number, lane)])
+            if width & (width - 1):
+                both = self._wide.select(there, both, number)
+            number = both
+        if width & (width - 1):
+            number = self._moved(type_, number, self._zero())
+        self._values[op.results[0]] = number
 
     def _ballot(self, op: Op) -> None:
         k, votes, condition = self._k, self._votes, self._value(op.operands[0])
@@ -583,4 +607,5 @@ _SPECIAL: dict[str, Callable[[_Lowering, Op], None]] = {
     "uniform": _Lowering._uniform,
     "shuffle": _Lowering._shuffle,
     "ballot": _Lowering._ballot,
+    **dict.fromkeys(COMBINING, _Lowering._combined),
 }

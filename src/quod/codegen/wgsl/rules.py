@@ -126,6 +126,8 @@ def _divide(sign: str) -> Rule:
         a, b = op.operands
         if a.type.kind == "float" or b.constant:
             return _infix(sign, _PRODUCT, _PRODUCT, _ATOM)(body, op)
+        if a.type.kind == "signed":
+            return _signed_division(body, op)
         kind = type_text(a.type)
         one, zero = constant_text(1, a.type), constant_text(0, a.type)
         otherwise = constant_text((1 << a.type.bits) - 1, a.type) if sign == "/" else "a"
@@ -138,6 +140,27 @@ def _divide(sign: str) -> Rule:
         return f"{name}({body.text_of(a)}, {body.text_of(b)})", _ATOM
 
     return rule
+
+
+def _signed_division(body: Body, op: Op) -> tuple[str, int]:
+    """Rounded down, where WGSL rounds toward zero."""
+    type_ = op.operands[0].type
+    kind = type_text(type_)
+    least, minus, zero, one = (constant_text(n, type_) for n in (-1 << type_.bits - 1, -1, 0, 1))
+    name, result = (
+        ("divide", f"select(q - select({zero}, {one}, down), {minus}, b == {zero})")
+        if op.name == "div"
+        else ("remainder", f"select(r + select({zero}, s, down), a, b == {zero})")
+    )
+    helper = body.module.helper(
+        f"{name}_{kind}",
+        f"fn {name}_{kind}(a: {kind}, b: {kind}) -> {kind} {{\n"
+        f"  let s = select(b, {one}, b == {zero} || (a == {least} && b == {minus}));\n"
+        "  let q = a / s;\n  let r = a - q * s;\n"
+        f"  let down = r != {zero} && (r ^ s) < {zero};\n"
+        f"  return {result};\n}}",
+    )
+    return f"{helper}({body.text_of(op.operands[0])}, {body.text_of(op.operands[1])})", _ATOM
 
 
 def _extreme(name: str) -> Rule:
@@ -245,6 +268,11 @@ RULES: dict[str, Rule] = {
     "neg": _negation,
     "fma": _function("fma"),
     "sqrt": _function("sqrt"),
+    "rsqrt": _function("inverseSqrt"),
+    "exp2": _function("exp2"),
+    "abs": _function("abs"),
+    "floor": _function("floor"),
+    "ceil": _function("ceil"),
     "and": _infix("&", LEVELS["bits"], _ATOM, _ATOM),
     "or": _infix("|", LEVELS["bits"], _ATOM, _ATOM),
     "xor": _exclusive_or,
@@ -264,6 +292,9 @@ RULES: dict[str, Rule] = {
     "num_workgroups": _text("parameters.words[0].x"),
     "shuffle": _shuffle,
     "ballot": _ballot,
+    "subgroup_sum": _function("subgroupAdd"),
+    "subgroup_min": _function("subgroupMin"),
+    "subgroup_max": _function("subgroupMax"),
     "convert": _convert,
     "bitcast": _bitcast,
 }

@@ -46,7 +46,7 @@ class CpuKernel(ShownKernel):
         compiled: CompiledCode, code: llvm_jit.LoadedCode,
     ) -> None:  # fmt: skip
         self.name = definition.name
-        self.parameters = definition.parameters
+        self.parameters, self.slots = definition.parameters_for(static)
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(compiled.facts.uses.stored)
@@ -55,15 +55,20 @@ class CpuKernel(ShownKernel):
         self._seconds: dict[SizeClass, float] = {}
         self.entry = code.entry
         self._code = code
-        self._signature = Signature(self.name, self.parameters, compiled.facts.uses)
+        self._signature = Signature(self.name, self.slots, compiled.facts.uses)
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
         return self._signature.pack(arguments)
 
-    @staticmethod
-    def size_class(groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
-        """Launches that take about as long: their numbers have as many bits."""
+    def size_class(self, groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
+        """Launches that take about as long: their numbers have as many bits.
+
+        Those that a parameter of several numbers is made of say nothing.
+        """
+        if self.parameters is not self.slots:
+            pairs = zip(self.slots, arguments, strict=True)
+            arguments = tuple(argument for name, argument in pairs if name in self.parameters)
         lengths = [argument.bit_length() for argument in arguments if isinstance(argument, int)]
         return (groups.bit_length(), *lengths)
 

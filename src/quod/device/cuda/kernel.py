@@ -70,7 +70,7 @@ class CudaKernel(ShownKernel):
     ) -> None:  # fmt: skip
         self.name = definition.name
         self.location = definition.location
-        self.parameters = definition.parameters
+        self.parameters, self.slots = definition.parameters_for(static)
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(facts.uses.stored)
@@ -78,7 +78,7 @@ class CudaKernel(ShownKernel):
         self.dynamic_shared_bytes = facts.dynamic_shared_bytes
         self.digest = facts.digest
         self.signature = Signature(
-            self.name, self.parameters, facts.uses, space=space, alignment=ADDRESS_ALIGNMENT
+            self.name, self.slots, facts.uses, space=space, alignment=ADDRESS_ALIGNMENT
         )
         self._loading = loading
         self._lock = threading.Lock()

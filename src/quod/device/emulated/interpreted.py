@@ -37,16 +37,14 @@ class InterpretedKernel(ShownKernel):
     ) -> None:  # fmt: skip
         uses = pointer_uses(traced)
         self.name = definition.name
-        self.parameters = definition.parameters
+        self.parameters, self.slots = definition.parameters_for(static)
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(uses.stored)
         self.traced = traced
         self.machine = machine
         self.groups_at_once = _groups_at_once(traced)
-        self.signature = Signature(
-            self.name, self.parameters, uses, space=space, alignment=alignment
-        )
+        self.signature = Signature(self.name, self.slots, uses, space=space, alignment=alignment)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -68,7 +66,7 @@ class InterpretedKernel(ShownKernel):
             bytes_of(argument).view(NUMPY_TYPES[type_.element])  # type: ignore[arg-type]
             if isinstance(type_, PointerType)
             else argument
-            for type_, argument in zip(self.parameters.values(), arguments, strict=True)
+            for type_, argument in zip(self.slots.values(), arguments, strict=True)
         ]
 
     def run(self, groups: int, arrays: list[Any]) -> None:

@@ -66,13 +66,13 @@ class WebGpuKernel(ShownKernel):
         definition = source.definition
         self.name = definition.name
         self.location = definition.location
-        self.parameters = definition.parameters
+        self.parameters, self.slots = definition.parameters_for(source.static)
         self.lanes = source.machine.workgroup_size
         self.static = dict(source.static)
         self.limbs = source.machine.limbs
         self._pointers = [
             index
-            for index, type_ in enumerate(self.parameters.values())
+            for index, type_ in enumerate(self.slots.values())
             if isinstance(type_, PointerType)
         ]
         self._source = source
@@ -89,7 +89,7 @@ class WebGpuKernel(ShownKernel):
         if fits:
             self._add(None, text.module)
         self.signature = Signature(
-            self.name, self.parameters, text.uses, space=space, alignment=WORD_BYTES
+            self.name, self.slots, text.uses, space=space, alignment=WORD_BYTES
         )
 
     def _add(self, bindings: tuple[Binding, ...] | None, module: WgslModule) -> Variant:

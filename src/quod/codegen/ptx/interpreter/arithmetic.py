@@ -350,7 +350,10 @@ def convert(to: str, source: str, rounding: str | None) -> Evaluate:
             return np.where(np.isnan(x), missing, taken.view(made))
 
         return to_integer
-    return lambda a: a.view(seen).astype(target).view(made)
+    whole: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(
+        rounding or "", np.array
+    )
+    return lambda a: whole(a.view(seen)).astype(target).view(made)
 
 
 # --- comparison

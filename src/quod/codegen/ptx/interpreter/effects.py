@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -349,6 +349,30 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
     return effect(act)
 
 
+def reduce(instruction: Instruction, operands: Operands) -> Code:
+    """redux.sync: the sum, least or greatest word of the warp."""
+    match instruction.opcode[1:]:
+        case ("sync", "add" | "min" | "max" as name, "u32" | "s32" as type_):
+            operands.count(3)
+        case _:
+            raise instruction.error("is no reduction that is known here")
+    target, source, mask_text = instruction.operands
+    to, given = operands.target(target, type_), operands.source(source, type_)
+    members, seen = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
+    combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
+    ends = np.iinfo(seen)
+    nothing = {"add": 0, "min": ends.max, "max": ends.min}[name]
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, frame[members], mask)
+        found = np.full((int(run.warps[-1]) + 1, 32), nothing, seen)
+        found[run.warps[mask], run.lanes[mask]] = frame[given][mask].view(seen)
+        answer = combine.reduce(found, axis=1, dtype=seen).view(np.uint32)
+        frame[to] = where(mask, answer[run.warps], frame[to])
+
+    return effect(act)
+
+
 EFFECTS: dict[str, Decoder] = {
     "ld": load,
     "st": store,
@@ -362,8 +386,9 @@ EFFECTS: dict[str, Decoder] = {
     "barrier": barrier,
     "shfl": shuffle,
     "vote": vote,
+    "redux": reduce,
 }
 """The decoders of the instructions that reach beyond the registers of a lane."""
 
-TOGETHER = ("bar", "barrier", "shfl", "vote")
+TOGETHER = ("bar", "barrier", "shfl", "vote", "redux")
 """Instructions that lanes execute together."""

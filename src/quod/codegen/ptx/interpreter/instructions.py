@@ -18,6 +18,7 @@ from quod.codegen.ptx.interpreter.decode import (
     where,
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel.semantics import inverse_square_root, power_of_two
 
 Decoder = Callable[[Instruction, Operands], Code]
 
@@ -148,6 +149,17 @@ def _float_only(instruction: Instruction, operands: Operands) -> Code:
     return _rounded(instruction, operands, type_, modifiers)
 
 
+def _approximate(instruction: Instruction, operands: Operands) -> Code:
+    """ex2 and rsqrt, which there are only as approximations: here they are rounded."""
+    name = instruction.opcode[0]
+    if instruction.opcode[1:] != ("approx", "f32"):
+        raise instruction.error("is no approximation that is known here")
+    operands.count(2)
+    target, source = instruction.operands
+    evaluate = arithmetic.typed({"ex2": power_of_two, "rsqrt": inverse_square_root}[name], "f32")
+    return assignment(operands.target(target, "f32"), evaluate, [operands.source(source, "f32")])
+
+
 def _extreme(instruction: Instruction, operands: Operands) -> Code:
     type_, modifiers = _type_of(instruction, (*_INTEGERS, "f32", "f64"))
     propagate = modifiers == ["NaN"]
@@ -204,6 +216,8 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
     wanted: tuple[str | None, ...] = (None,)
     if source[0] == "f" and to[0] != "f":
         wanted = ("rzi", "rni")
+    elif source == to and source[0] == "f":
+        wanted = ("rmi", "rpi")
     elif to[0] == "f" and (source[0] != "f" or bits_of(to) < bits_of(source)):
         wanted = ("rn",)
     if rounding not in wanted:
@@ -353,6 +367,7 @@ COMPUTING: dict[str, Decoder] = {
     **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
     **dict.fromkeys(("mul", "mad", "madc"), _multiply),
     **dict.fromkeys(("fma", "sqrt"), _float_only),
+    **dict.fromkeys(("ex2", "rsqrt"), _approximate),
     "div": _divide,
     "min": _extreme,
     "max": _extreme,

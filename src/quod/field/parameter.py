@@ -1,0 +1,95 @@
+"""Field elements as parameters of kernels: given by value, at each launch."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quod.field.extension import coordinate_field
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.kernel import types
+from quod.kernel.types import Type
+from quod.kernel.value import Composite, Value
+
+
+@frozen
+class ElementOf(Composite):
+    """Annotation of a kernel parameter that is an element of a field.
+
+        Challenge = Annotated[Element, ElementOf(FR)]
+
+        @kernel
+        def scale(k: Builder, n: U32, r: Challenge, x: Pointer[U64]) -> None: ...
+
+    A launch takes an int from 0 to p - 1 for it, or, of an extension, one for each coefficient. The
+    kernel gets the element. A text names the static parameter that is the field, a `Modulus` or a
+    `FieldSpec`: ``ElementOf("spec")``.
+    """
+
+    field: Modulus | FieldSpec | str
+
+    def __str__(self) -> str:
+        if not isinstance(self.field, FieldSpec):
+            return self.field if isinstance(self.field, str) else self.field.name
+        degree = self.field.degree
+        return self.field.modulus.name + (f" of degree {degree}" if degree > 1 else "")
+
+    @property
+    def _spec(self) -> FieldSpec:
+        assert not isinstance(self.field, str)
+        return FieldSpec(self.field) if isinstance(self.field, Modulus) else self.field
+
+    def resolved(self, static: Mapping[str, Any]) -> ElementOf:
+        field = static.get(self.field) if isinstance(self.field, str) else self.field
+        if not isinstance(field, (Modulus, FieldSpec)):
+            wanted = f"the static parameter {self.field}" if isinstance(self.field, str) else "what"
+            raise ValueError(
+                f"is an element of the field that {wanted} is, and that is {field!r}; give a "
+                "Modulus or a FieldSpec"
+            )
+        return self if field is self.field else ElementOf(field)
+
+    @property
+    def slots(self) -> tuple[Type, ...]:
+        """As an element lies in memory."""
+        spec = self._spec
+        words = spec.modulus.words
+        each = (types.u32,) if words == 1 else (types.u64,) * (words // 2)
+        return each * spec.degree
+
+    def split(self, argument: object) -> tuple[int, ...]:
+        spec = self._spec
+        modulus = spec.modulus
+        if spec.degree == 1:
+            coefficients: Sequence[object] = (argument,)
+        elif isinstance(argument, Sequence) and len(argument) == spec.degree:
+            coefficients = argument
+        else:
+            raise ValueError(
+                f"is an element of {self}: {spec.degree} ints, one a coefficient, not {argument!r}"
+            )
+        bits = 32 if modulus.words == 1 else 64
+        words = []
+        for coefficient in coefficients:
+            stored = modulus.to_montgomery(self._checked(coefficient))
+            count = 32 * modulus.words // bits
+            words += [stored >> (bits * at) & ((1 << bits) - 1) for at in range(count)]
+        return tuple(words)
+
+    def _checked(self, number: object) -> int:
+        modulus = self._spec.modulus
+        try:
+            value = -1 if isinstance(number, bool) else operator.index(number)  # type: ignore[arg-type]
+        except TypeError:
+            value = -1
+        if not 0 <= value < modulus.value:
+            raise ValueError(
+                f"is an element of {self}, an int from 0 to the modulus less one, not {number!r}"
+            )
+        return value
+
+    def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
+        return coordinate_field(k, self._spec).from_words(numbers)

@@ -1,0 +1,205 @@
+"""The ops of a builder that give values of values: of one instance, and of those of a subgroup."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.kernel import semantics, types
+from quod.kernel.builder_memory import MemoryBuilder
+from quod.kernel.errors import TraceError, an
+from quod.kernel.machine import Capability, Machine
+from quod.kernel.ops import NUMPY_TYPES
+from quod.kernel.types import PointerType, Type
+from quod.kernel.value import Operand, Value
+
+
+class ValueBuilder(MemoryBuilder):
+    """What a kernel's Python function computes with beside operators."""
+
+    machine: Machine
+
+    @abstractmethod
+    def emit(self, name: str, operands: Sequence[Value]) -> Value:
+        """Records an op of the table that has one result, folded and shared where it is pure."""
+
+    @abstractmethod
+    def constant(self, number: int | float | bool, type_: Type) -> Value:
+        """A constant; a number that the type does not hold is an error."""
+
+    @abstractmethod
+    def call(self, name: str, body: Callable[..., Any], *arguments: Any, inline: bool) -> Any:
+        """Calls a device function."""
+
+    @property
+    @abstractmethod
+    def subgroup_size(self) -> int:
+        """Instances a subgroup; TraceError where there are no subgroups."""
+
+    @staticmethod
+    def check_condition(condition: Value) -> None:
+        """Raises unless the condition is a kernel value of type bool."""
+        if not isinstance(condition, Value):
+            raise TraceError(
+                "this condition is known while the kernel is traced; use Python's own `if`"
+            )
+        if condition.type is not types.bool_:
+            raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
+
+    # --- values
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        """`a` where the condition holds, else `b`; both are computed."""
+        if not isinstance(a, Value):
+            if not isinstance(b, Value):
+                raise TraceError(
+                    "select needs at least one kernel value to know its type; of field elements "
+                    "and points write field.select(...) or points.select(...)"
+                )
+            a = self.constant(a, b.type)
+        return self.emit("select", (condition, a, self.operand(b, a.type)))
+
+    def minimum(self, a: Value, b: Operand) -> Value:
+        """The smaller of two values."""
+        return self.emit("min", (a, self.operand(b, a.type)))
+
+    def maximum(self, a: Value, b: Operand) -> Value:
+        """The larger of two values."""
+        return self.emit("max", (a, self.operand(b, a.type)))
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once."""
+        return self.emit("fma", (a, b, c))
+
+    def cast(self, value: Value, target: Type) -> Value:
+        """A number as another scalar type, or a pointer with another element type."""
+        if value.type is target:
+            return value
+        if isinstance(value.type, PointerType):
+            if target.kind == "pointer":
+                raise TraceError("cast a pointer to the type of its elements, not to a pointer")
+            result = types.pointer(target, value.type.space)
+            return self.record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
+        if target not in types.SCALARS or value.type not in types.SCALARS:
+            raise TraceError(f"cannot convert {value.type} to {target}")
+        if value.constant is not None:
+            array = np.array([value.constant], NUMPY_TYPES[value.type])
+            return self.constant(semantics.convert(array, target)[0].item(), target)
+        return self.record_pure("convert", (value,), (target,), {"type": target})[0]
+
+    def bitcast(self, value: Value, target: Type) -> Value:
+        """The same bits as another type of the same width."""
+        if value.type not in types.NUMBERS or target not in types.NUMBERS:
+            raise TraceError(f"cannot take the bits of {value.type} as {target}")
+        if value.type.bits != target.bits:
+            raise TraceError(f"{value.type} and {target} differ in width")
+        return self.record_pure("bitcast", (value,), (target,), {"type": target})[0]
+
+    # --- floats
+
+    def sqrt(self, value: Value) -> Value:
+        """The square root."""
+        return self.emit("sqrt", (value,))
+
+    def rsqrt(self, value: Value) -> Value:
+        """1 / sqrt(value) of an f32."""
+        return self.emit("rsqrt", (value,))
+
+    def floor(self, value: Value) -> Value:
+        """The whole number of a float at or below it."""
+        return self.emit("floor", (value,))
+
+    def ceil(self, value: Value) -> Value:
+        """The whole number of a float at or above it."""
+        return self.emit("ceil", (value,))
+
+    def exp2(self, value: Value) -> Value:
+        """2**value of an f32."""
+        if self.machine.has(Capability.EXP2):
+            return self.emit("exp2", (value,))
+        return self._function("exp2", value)
+
+    def exp(self, value: Value) -> Value:
+        """e**value of an f32."""
+        return self._function("exp", value)
+
+    def log2(self, value: Value) -> Value:
+        """The logarithm of an f32 to base 2."""
+        return self._function("log2", value)
+
+    def log(self, value: Value) -> Value:
+        """The natural logarithm of an f32."""
+        return self._function("log", value)
+
+    def tanh(self, value: Value) -> Value:
+        """The hyperbolic tangent of an f32."""
+        return self._function("tanh", value)
+
+    def _function(self, name: str, value: Value) -> Value:
+        from quod.kernel.float_functions import FUNCTIONS
+
+        given: object = value
+        found = given.type if isinstance(given, Value) else type(given).__name__
+        if found is not types.f32:
+            raise TraceError(f"k.{name} is for f32, not {an(found)}; write value.cast(f32)")
+        result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
+        return result
+
+    # --- values of other instances
+
+    def shuffle(self, value: Value, lane: Operand) -> Value:
+        """What `value` is in instance `lane` (modulo the subgroup's size) of the same subgroup.
+
+        A number of 32 or 64 bits. Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        return self.emit("shuffle", (value, self.operand(lane, types.u32)))
+
+    def ballot(self, condition: Value) -> Value:
+        """A u32 whose bit i is set where the condition holds in instance i of the subgroup.
+
+        Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        self.check_condition(condition)
+        return self.emit("ballot", (condition,))
+
+    def any_lane(self, condition: Value) -> Value:
+        """Whether the condition holds in an instance of the subgroup."""
+        return self.ballot(condition) != 0
+
+    def all_lanes(self, condition: Value) -> Value:
+        """Whether the condition holds in all instances of the subgroup."""
+        self.check_condition(condition)
+        return self.ballot(~condition) == 0
+
+    def subgroup_sum(self, value: Value) -> Value:
+        """The sum of a number over the instances of the subgroup, in each of them.
+
+        Floats are added pair by pair, in the order that the op says. Legal where all instances of
+        the workgroup come.
+        """
+        return self._combined("subgroup_sum", value)
+
+    def subgroup_minimum(self, value: Value) -> Value:
+        """The least over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_min", value)
+
+    def subgroup_maximum(self, value: Value) -> Value:
+        """The greatest over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_max", value)
+
+    def _combined(self, name: str, value: Value) -> Value:
+        _ = self.subgroup_size
+        return self.emit(name, (value,))
+
+    def uniform(self, value: Value) -> Value:
+        """The same value, with the promise that every instance of the workgroup has it.
+
+        Barriers may then stand in branches and loops that depend on it, a count loaded from memory
+        for example. Legal where all instances of the workgroup come.
+        """
+        return self.emit("uniform", (value,))

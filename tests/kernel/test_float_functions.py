@@ -1,0 +1,211 @@
+"""Functions of floats: within the errors that are stated, and the same bits on CPUs and in PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.wgsl.machine import PORTABLE
+from quod.device.protocol import AnyDevice
+from quod.kernel import F32, Builder, KernelDefinition, TraceError, Value, f32, f64
+from quod.kernel.float_functions import FUNCTIONS
+from quod.kernel.interpreter import interpret
+from quod.kernel.ops import OPS
+from tests.conftest import need
+from tests.executors import run_everywhere
+from tests.kernel.machines import EIGHT
+from tests.kernel.op_kernels import elementwise
+from tests.kernel.refusals import refuses
+from tests.ptx_assembler import assemble
+from tests.wgsl_runner import DRIVERS, DriverError, runner
+
+Array = np.ndarray[Any, Any]
+
+EXACT: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
+    "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt,
+}  # fmt: skip
+NORMAL = np.float32(np.finfo(np.float32).tiny)
+
+
+def inputs(*, subnormal: bool = True) -> Array:
+    """Numbers of all sizes, those around which results change their nature, the special ones."""
+    random = np.random.default_rng(11)
+    every = np.arange(0, 1 << 32, 524287, np.uint64).astype(np.uint32).view(np.float32)
+    near_one = (1 + random.normal(0, 1e-3, 2000)).astype(np.float32)
+    usual = random.normal(0, 30, 6000).astype(np.float32)
+    ends = [
+        88.7,
+        88.73,
+        89,
+        -87.3,
+        -103.9,
+        -104,
+        127.5,
+        128,
+        -126,
+        -149,
+        -149.5,
+        -150.1,
+        0.625,
+        9.1,
+    ]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1.0,
+        -1.0,
+        2.0,
+        1e-45,
+        -1e-45,
+        1e-40,
+        1e38,
+        *ends,
+    ]
+    found = np.concatenate([every, near_one, usual, np.array(special, np.float32)])
+    if not subnormal:
+        found = found[(np.abs(found) >= NORMAL) | (found == 0)]
+    return np.resize(found, -(-len(found) // 32) * 32)
+
+
+def ulps(found: Array, exact: Array) -> Array:
+    """How far results are from exact ones, in units of the last place of those."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)
+        away = np.abs(found.astype(np.float64) - exact) / unit
+        # Beyond the range infinity is right, and the greatest number half a unit from it.
+        edge = np.isinf(rounded) | np.isinf(found)
+        away = np.where(edge, np.where(rounded == found, 0, np.inf), away)
+    return np.where(np.isnan(exact), np.where(np.isnan(found), 0, np.inf), away)
+
+
+def function(name: str) -> KernelDefinition:
+    def compute(k: Builder, given: list[Value]) -> list[Value]:
+        value: Value = getattr(k, name)(given[0])
+        return [value]
+
+    return elementwise(f"test_{name}", [f32], [f32], compute)
+
+
+def worst(name: str, x: Array, found: Array) -> tuple[float, float]:
+    with np.errstate(all="ignore"):
+        away = ulps(found, EXACT[name](x.astype(np.float64)))
+    at = int(np.argmax(away))
+    return float(away[at]), float(x[at])
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_errors_are_within_what_is_stated(name: str) -> None:
+    x = inputs()
+    # What the interpreter means by rsqrt, and CPUs compute, is rounded twice.
+    bound = FUNCTIONS[name].ulps if name in FUNCTIONS else OPS[name].ulps.get("llvm", 0.5)
+    if name == "exp2":
+        # The op, in PTX, is another thing than the function: neither is compared with the other.
+        interpret(function(name).trace(EIGHT), len(x) // 8, [x, found := np.empty_like(x)])
+    else:
+        (_, found) = run_everywhere(function(name), len(x) // 8, [x, np.zeros_like(x)])
+    away, where = worst(name, x, found)
+    assert away <= bound, f"{name}({where!r}) is {away} ULP away"
+
+
+def _every_function(k: Builder, given: list[Value]) -> list[Value]:
+    return [getattr(k, name)(given[0]) for name in EXACT]
+
+
+EVERY = elementwise("test_floats", [f32], [f32] * len(EXACT), _every_function)
+
+
+def check(target: str, x: Array, results: list[Array]) -> None:
+    for name, result in zip(EXACT, results, strict=True):
+        row, made = OPS[name].ulps if name in OPS else {}, FUNCTIONS.get(name)
+        bound = row.get(target, 0.5)
+        if made is not None and target not in row:
+            bound = made.ulps_in_wgsl if target == "wgsl" else made.ulps
+        with np.errstate(all="ignore"):
+            exact = EXACT[name](x.astype(np.float64))
+        kept = ~(np.abs(exact) < NORMAL) if target == "wgsl" else slice(None)
+        away, where = worst(name, x[kept], result[kept])
+        assert away <= bound, f"{name}({where!r}) is {away} ULP away in {target}"
+
+
+def test_errors_on_a_device(device: AnyDevice) -> None:
+    """Of the instructions of a GPU, too, which the interpreter of PTX does not have."""
+    target = device.machine(32).target
+    x = inputs(subnormal=target != "wgsl")
+    results = [np.zeros_like(x) for _ in EXACT]
+    device.launch(device.compile(EVERY, lanes=32), len(x) // 32, x, *results)
+    check(target, x, results)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_errors_in_wgsl(driver: str) -> None:
+    try:
+        found = runner(driver)
+    except DriverError as error:
+        need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
+        raise
+    x = inputs(subnormal=False)
+    for target in found.strengths.values():
+        machine = target.machine(32)
+        results = [np.zeros_like(x) for _ in EXACT]
+        found.run(EVERY.trace(machine), machine, len(x) // 32, [x, *results])
+        check("wgsl", x, results)
+
+
+def test_results_that_are_exact() -> None:
+    powers = np.arange(-149, 128).astype(np.float32)
+    powers = np.resize(powers, 280)
+    (_, found) = run_everywhere(function("log2"), 35, [np.exp2(powers), np.zeros(280, np.float32)])
+    assert found.tolist() == powers.tolist()
+    interpret(function("exp2").trace(EIGHT), 35, [powers, found := np.zeros(280, np.float32)])
+    assert found.tolist() == np.exp2(powers).tolist()
+    for name, given, expected in (
+        ("exp", [0.0, -0.0, np.inf, -np.inf], [1.0, 1.0, np.inf, 0.0]),
+        ("log", [1.0, 0.0, -0.0, np.inf], [0.0, -np.inf, -np.inf, np.inf]),
+        ("tanh", [0.0, -0.0, np.inf, -np.inf], [0.0, -0.0, 1.0, -1.0]),
+    ):
+        x = np.resize(np.array(given, np.float32), 8)
+        interpret(function(name).trace(EIGHT), 1, [x, out := np.zeros_like(x)])
+        assert [repr(float(v)) for v in out[:4]] == [repr(v) for v in expected]
+
+
+def test_ptx_has_an_instruction_for_powers_of_two() -> None:
+    machine = ptx_machine(32)
+    text = ptx.emit(function("exp2").trace(machine), machine)
+    assert "ex2.approx.f32" in text
+    for name in EXACT:
+        assert assemble(ptx.emit(function(name).trace(machine), machine), "sm_90a")
+
+
+def test_a_portable_machine_has_none() -> None:
+    assert "exp2" not in {op.name for op in function("exp2").trace(PORTABLE.machine()).block.ops}
+
+
+def test_other_types_are_refused() -> None:
+    def of_a_double(k: Builder, x: F32) -> None:
+        k.exp(x.cast(f64))  # here
+
+    def of_a_number(k: Builder, x: F32) -> None:
+        k.tanh(1.0)  # type: ignore[arg-type]  # here
+
+    def by_an_op(k: Builder, x: F32) -> None:
+        k.rsqrt(x.cast(f64))  # here
+
+    for body, message in (
+        (of_a_double, "k.exp is for f32, not an f64; write value.cast(f32)"),
+        (of_a_number, "k.tanh is for f32, not a float; write value.cast(f32)"),
+        (
+            by_an_op,
+            "operand 1 of rsqrt must be one of f32, not f64; convert one with value.cast(type)",
+        ),
+    ):
+        refuses(body, TraceError, message)
