@@ -40,7 +40,7 @@ PROVE = {
     "cli": "progress",
     "device": "background",
     # How elements are held decides how long tables are.
-    "field": "ifma52 inversion limbs64 saturated",
+    "field": "ifma52 inversion limbs64 roots saturated",
     "formats": "wtns",
     "groth16": "checks_ahead host keys prover resident sparse",
     "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",
