@@ -41,6 +41,7 @@ PROVE = {
     "cli": "progress",
     "device": "background together",
     # How elements are held decides how long tables are.
+    "field": "roots",
     "field.strategies": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",
     "groth16": "checks_ahead host keys prover resident sparse",

@@ -29,6 +29,7 @@ QUICK = (
     r"tests/msm/gpu/test_edwards_bls12\.py::test_\w+\[webgpu:portable\]",
     r"tests/msm/gpu/test_msm\.py::test_(?!hostile)\w+\[webgpu:portable\b.*",
     r"tests/msm/gpu/test_sort\.py::test_\w+\[webgpu:portable\b.*",
+    r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-(goldilocks|baby_bear)\]",
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu-10-NR\]",
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu:portable-11-NN\]",
 )

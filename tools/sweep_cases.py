@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.groups import GROUPS, Group
-from quod.curve.parameters import CURVES, root_of_unity
+from quod.curve.parameters import CURVES
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import (
@@ -27,6 +27,7 @@ from quod.field.array import (
     words_to_integers,
 )
 from quod.field.moduli import Modulus
+from quod.field.roots import root_of_unity
 from quod.groth16 import ProvingKey
 from quod.groth16.chain import ChainCircuit
 from quod.groth16.lagrange import scaled
@@ -424,7 +425,7 @@ class _Sparse:
             self._rng.randrange(size): self._rng.randrange(fr.value) for _ in range(_COEFFICIENTS)
         }
         curve = GROUPS[case.group].curve
-        self._root = root_of_unity(curve, own["family"], self._log_size)
+        self._root = root_of_unity(curve.fr, own["family"], self._log_size)
         self._order = bit_reversal(self._log_size)
 
     def _place(self, index: int, order: str) -> int:

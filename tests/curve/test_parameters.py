@@ -18,18 +18,13 @@ from quod.curve.parameters import (
     EDWARDS_BLS12,
     Family,
     PairingCurve,
-    RootFamily,
     Twist,
-    quotient_coset_shift,
-    root_generator,
-    root_of_unity,
 )
 from tests.reference.curve import edwards_of, g1_of, g2_of
 from tests.reference.field import PrimeField, fields_of
 from tests.reference.pairing import frobenius, psi
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
-each_family = pytest.mark.parametrize("family", ["snarkjs", "arkworks"])
 
 
 @each_curve
@@ -189,75 +184,6 @@ def test_psi_tests_membership_in_g2(curve: PairingCurve) -> None:
     outside = next(p for i in range(1, 100) if (p := group.lift_x((i, 1))) is not None)
     assert group.mul(curve.fr.value, outside) is not None
     assert psi(curve, outside) != group.mul(curve.psi_eigenvalue, outside)
-
-
-@each_curve
-def test_multiplicative_generator(curve: PairingCurve) -> None:
-    """A non-residue for 2 and for the small primes of r - 1; its large cofactor is not factored."""
-    r = curve.fr.value
-    g = curve.multiplicative_generator
-    for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61):
-        if (r - 1) % prime == 0:
-            assert pow(g, (r - 1) // prime, r) != 1
-
-
-@pytest.mark.parametrize(
-    ("curve", "adicity", "snarkjs", "arkworks"),
-    [(BN254, 28, 5, 5), (BLS12_381, 32, 5, 7), (BLS12_377, 47, 11, 22)],
-    ids=lambda value: getattr(value, "name", ""),
-)
-def test_generators_of_roots(
-    curve: PairingCurve, adicity: int, snarkjs: int, arkworks: int
-) -> None:
-    assert curve.two_adicity == adicity
-    assert (curve.fr.value - 1) % 2**adicity == 0
-    assert root_generator(curve, "snarkjs") == snarkjs == curve.smallest_non_residue
-    assert root_generator(curve, "arkworks") == arkworks
-
-
-def test_published_roots_of_unity() -> None:
-    # halo2curves and arkworks for the generator 7 (the root of bellman), ffjavascript for 5.
-    assert root_of_unity(BLS12_381, "arkworks") == int(
-        "16a2a19edfe81f20d09b681922c813b4b63683508c2280b93829971f439f0d2b", 16
-    )
-    assert f"{root_of_unity(BLS12_381, 'snarkjs'):x}".startswith("212d79e5")
-    assert root_of_unity(BN254, "snarkjs") == root_of_unity(BN254, "arkworks")
-    assert root_of_unity(BN254, "arkworks") == (
-        19103219067921713944291392827692070036145651957329286315305642004821462161904
-    )
-    assert root_of_unity(BLS12_377, "arkworks") == (
-        8065159656716812877374967518403273466521432693661810619979959746626482506078
-    )
-
-
-@each_curve
-@each_family
-def test_roots_of_unity(curve: PairingCurve, family: RootFamily) -> None:
-    r, s = curve.fr.value, curve.two_adicity
-    assert root_of_unity(curve, family, 0) == 1
-    assert root_of_unity(curve, family, 1) == r - 1
-    for log_size in range(1, s + 1):
-        root = root_of_unity(curve, family, log_size)
-        assert root * root % r == root_of_unity(curve, family, log_size - 1)
-    for wrong in (-1, s + 1):
-        with pytest.raises(ValueError, match="roots of unity of order"):
-            root_of_unity(curve, family, wrong)
-
-
-def test_unknown_family() -> None:
-    with pytest.raises(ValueError, match="snarkjs or arkworks"):
-        root_of_unity(BN254, "gnark")  # type: ignore[arg-type]
-
-
-@each_curve
-@each_family
-def test_quotient_coset_avoids_the_domain(curve: PairingCurve, family: RootFamily) -> None:
-    r, s = curve.fr.value, curve.two_adicity
-    for log_size in (0, 1, 5, s - 1, s):
-        shift = quotient_coset_shift(curve, family, log_size)
-        assert pow(shift, 1 << log_size, r) != 1
-    odd = quotient_coset_shift(curve, "snarkjs", 4)
-    assert pow(odd, 16, r) == r - 1
 
 
 def test_edwards_bls12() -> None:

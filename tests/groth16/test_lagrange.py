@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
+from quod.curve.parameters import CURVES
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, integers_to_words, to_integers, words_to_integers
+from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 
 
@@ -17,8 +18,8 @@ from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 def test_lagrange_values(device: AnyDevice, curve: str, log_size: int) -> None:
     parameters = CURVES[curve]
     fr, r, n = parameters.fr, parameters.fr.value, 1 << log_size
-    root = root_of_unity(parameters, "snarkjs", log_size)
-    for shift in (1, quotient_coset_shift(parameters, "snarkjs", log_size)):
+    root = root_of_unity(parameters.fr, "snarkjs", log_size)
+    for shift in (1, quotient_coset_shift(parameters.fr, "snarkjs", log_size)):
         point, scale = random.Random(curve).randrange(r), 12345
         found = lagrange_at(device, fr, count=n, root=root, shift=shift, point=point, scale=scale)
         nodes = [shift * pow(root, i, r) % r for i in range(n)]
@@ -30,7 +31,7 @@ def test_lagrange_polynomials_add_up_to_one(device: AnyDevice) -> None:
     parameters = CURVES["bls12_381"]
     r, n, tau = parameters.fr.value, 256, 987654321
     scale = (pow(tau, n, r) - 1) * pow(n, -1, r) % r
-    root = root_of_unity(parameters, "snarkjs", 8)
+    root = root_of_unity(parameters.fr, "snarkjs", 8)
     found = lagrange_at(device, parameters.fr, count=n, root=root, shift=1, point=tau, scale=scale)
     assert sum(words_to_integers(parameters.fr, found)) % r == 1
 

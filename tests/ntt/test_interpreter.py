@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.curve.parameters import BN254, root_of_unity
+from quod.curve.parameters import BN254
 from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
+from quod.field.roots import root_of_unity
 from quod.kernel.interpreter import Argument, interpret
 from quod.ntt.memory import memory_of
 from quod.ntt.passes import PassShape, transform_pass
@@ -33,7 +34,7 @@ def processor(request: pytest.FixtureRequest) -> CpuDevice:
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 def test_a_transform_of_two_passes(processor: CpuDevice, direction: Direction) -> None:
     log_rows = [3, 3]
-    domain = Domain(FR, 6, root_of_unity(BN254, "snarkjs", 6), 1)
+    domain = Domain(FR, 6, root_of_unity(BN254.fr, "snarkjs", 6), 1)
     tables = memory_of(processor).tables(processor, domain, log_rows, 1)
     values = random_elements(FR, 64, seed=1)
     data = values.view(np.uint64).reshape(-1).copy()
@@ -49,7 +50,7 @@ def test_a_transform_of_two_passes(processor: CpuDevice, direction: Direction) -
         interpret(kernel, 1, arguments)
     ordering = "RN" if direction == "ascending" else "NR"
     integers = to_integers(FR, values)
-    expected = reference.ntt(BN254, integers, family="snarkjs", ordering=ordering)
+    expected = reference.ntt(BN254.fr, integers, family="snarkjs", ordering=ordering)
     assert to_integers(FR, data.view(np.uint32).reshape(-1, FR.words)) == expected
 
 
@@ -60,7 +61,7 @@ def test_bit_reversal_and_scaling(processor: CpuDevice) -> None:
     data = values.view(np.uint64).reshape(-1).copy()
     middle = 7 - 2 * tile
     order = bit_reversal(middle - middle // 2)
-    kernel = reverse_bits.trace(machine, words=FR.words // 2)
+    kernel = reverse_bits.trace(machine, words=FR.words)
     interpret(kernel, 2 << middle, [data, order, 7, 1 << middle])
     permuted = values.reshape(2, 128, -1)[:, bit_reversal(7)]
     assert np.array_equal(data.view(np.uint32).reshape(permuted.shape), permuted)

@@ -41,8 +41,8 @@ REFUSED: dict[str, tuple[Callable[[NttPlan], object], str]] = {
         "transforms over bls12_381.fr have 2^0 to 2^32 points, not 2^-1",
     ),
     "another field": (
-        lambda plan: NttPlan(plan.device, BN254_FQ, 1),
-        "transforms are over bn254.fr, bls12_381.fr, bls12_377.fr, not over bn254.fq",
+        lambda plan: NttPlan(plan.device, BN254_FQ, 2),
+        "transforms over bn254.fq have 2^0 to 2^1 points, not 2^2",
     ),
     "another family": (
         lambda plan: NttPlan(plan.device, BN254_FR, 1, "bellman"),  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_values_given_are_not_changed() -> None:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_splits_cover_every_size(wide: bool) -> None:
-    most = max(min(curve.two_adicity, 32) for curve in CURVES.values())
+    most = max(min(curve.fr.two_adicity, 32) for curve in CURVES.values())
     for log2_size in range(most + 1):
         parts = split(log2_size, wide=wide)
         assert sum(parts) == log2_size

@@ -8,16 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from quod.curve.parameters import (
-    BN254,
-    CURVES,
-    PairingCurve,
-    RootFamily,
-    quotient_coset_shift,
-    root_of_unity,
-)
+from quod.curve.parameters import BN254, CURVES, PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, words_to_integers
+from quod.field.roots import RootFamily, quotient_coset_shift, root_of_unity
 from quod.ntt import NttPlan, coset_quotient
 from tests.ntt.test_transforms import FAMILIES
 from tests.reference import ntt as reference
@@ -43,13 +37,13 @@ def test_values_on_the_coset(
     out = np.zeros((size, curve.fr.words), np.uint32)
     coset_quotient(NttPlan(device, curve.fr, log2_size, family), evaluations, out)
 
-    polynomials = [reference.ntt(curve, row, family=family, inverse=True) for row in rows]
-    x = quotient_coset_shift(curve, family, log2_size)
+    polynomials = [reference.ntt(curve.fr, row, family=family, inverse=True) for row in rows]
+    x = quotient_coset_shift(curve.fr, family, log2_size)
     expected = []
     for _ in range(size):
         a, b, c = (evaluate(polynomial, x, p) for polynomial in polynomials)
         expected.append((a * b - c) % p)
-        x = x * root_of_unity(curve, family, log2_size) % p
+        x = x * root_of_unity(curve.fr, family, log2_size) % p
     assert words_to_integers(curve.fr, out) == expected
 
 
@@ -74,9 +68,9 @@ def test_a_satisfied_circuit_leaves_no_remainder(device: AnyDevice) -> None:
     evaluations = from_integers(fr, [*a, *b, *c])
     out = np.zeros((size, fr.words), np.uint32)
     coset_quotient(NttPlan(device, fr, log2_size), evaluations, out)
-    shift = quotient_coset_shift(BN254, "snarkjs", log2_size)
+    shift = quotient_coset_shift(BN254.fr, "snarkjs", log2_size)
     vanishing = pow(pow(shift, size, p) - 1, -1, p)
     values = [value * vanishing % p for value in words_to_integers(fr, out)]
-    coefficients = reference.ntt(BN254, values, family="snarkjs", inverse=True, shift=shift)
+    coefficients = reference.ntt(BN254.fr, values, family="snarkjs", inverse=True, shift=shift)
     assert coefficients[-1] == 0
     assert any(coefficients)

@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve, RootFamily
+from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
 from quod.device.protocol import AnyDevice
+from quod.field.roots import RootFamily
 from quod.ntt import Ordering, ntt, plan
 from tests.reference import ntt as reference
 
@@ -38,7 +39,7 @@ def check(
     expected: list[int] = []
     for start in range(0, len(values), size):
         expected += reference.ntt(
-            curve, values[start : start + size], family=family, inverse=inverse,
+            curve.fr, values[start : start + size], family=family, inverse=inverse,
             shift=1 if coset is None else coset, ordering=ordering,
         )  # fmt: skip
     assert found == expected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve.parameters import RootFamily, quotient_coset_shift
+from quod.field.roots import RootFamily, quotient_coset_shift
 from tests.reference.circom import Key, Proof, VerifyingKey
 from tests.reference.curve import g1_of, g2_of
 from tests.reference.msm import msm
@@ -27,12 +27,12 @@ def evaluations(key: Key, witness: Sequence[int]) -> tuple[list[int], list[int]]
 
 def quotient_scalars(key: Key, witness: Sequence[int], family: RootFamily = "snarkjs") -> list[int]:
     """The scalars of the H points: (A*w)(B*w) - C*w on the odd coset."""
-    curve, r = key.curve, key.curve.fr.value
+    fr, r = key.curve.fr, key.curve.fr.value
     a, b = evaluations(key, witness)
     c = [left * right % r for left, right in zip(a, b)]
-    shift = quotient_coset_shift(curve, family, key.domain.bit_length() - 1)
+    shift = quotient_coset_shift(fr, family, key.domain.bit_length() - 1)
     on_coset = [
-        ntt(curve, ntt(curve, values, family=family, inverse=True), family=family, shift=shift)
+        ntt(fr, ntt(fr, values, family=family, inverse=True), family=family, shift=shift)
         for values in (a, b, c)
     ]
     return [(left * right - product) % r for left, right, product in zip(*on_coset)]

@@ -1,4 +1,4 @@
-"""The discrete Fourier transform over Fr on plain integers.
+"""The discrete Fourier transform over prime fields on plain integers.
 
 Forward: X_k = sum of x_i * (shift * root^k)^i. Orderings name input and output, N for natural and R
 for bit-reversed: NN, NR, RN, RR.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve.parameters import PairingCurve, RootFamily, root_of_unity
+from quod.field.moduli import Modulus
+from quod.field.roots import RootFamily, root_of_unity
 
 
 def dft(values: Sequence[int], root: int, p: int) -> list[int]:
@@ -47,23 +48,26 @@ def bit_reversed(values: Sequence[int]) -> list[int]:
 
 
 def ntt(
-    curve: PairingCurve,
+    modulus: Modulus,
     values: Sequence[int],
     *,
-    family: RootFamily,
+    family: RootFamily = "snarkjs",
+    root: int | None = None,
     inverse: bool = False,
     shift: int = 1,
     ordering: str = "NN",
 ) -> list[int]:
-    """Transform a power of two of integers over the curve's Fr, on the coset shift * <root>.
+    """Transform a power of two of integers modulo p, on the coset shift * <root>.
 
-    The inverse undoes the forward transform with the same family and shift; `ordering` always
+    The root is that of the family, if none is given. The inverse undoes the forward transform with
+    the same root and shift; `ordering` always
     names first the order of what comes in.
     """
-    p, size = curve.fr.value, len(values)
+    p, size = modulus.value, len(values)
     if size == 0 or size & (size - 1):
         raise ValueError(f"the length must be a power of two, not {size}")
-    root = root_of_unity(curve, family, size.bit_length() - 1)
+    if root is None:
+        root = root_of_unity(modulus, family, size.bit_length() - 1)
     work = bit_reversed(values) if ordering[0] == "R" else list(values)
     if inverse:
         work = fft(work, pow(root, -1, p), p)

@@ -1,8 +1,8 @@
-"""The named curves as plain integers: equations, generators, endomorphisms, roots of unity.
+"""The named curves as plain integers: equations, generators, endomorphisms.
 
 Only what defines a curve is typed here; what follows from it (cofactors, Frobenius and twist
-coefficients, lattice bases, roots of unity) is computed on first use. Nothing here is in
-Montgomery form and nothing touches a device.
+coefficients, lattice bases) is computed on first use. Nothing here is in Montgomery form and
+nothing touches a device.
 
 Elements of Fq2 = Fq[u]/(u^2 - fq2_non_residue) are pairs ``(c0, c1)`` for ``c0 + c1*u``; affine
 points are pairs ``(x, y)``; the point at infinity is None wherever points are plain integers.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache, cached_property
-from typing import Literal
 
 from quod.field.moduli import (
     BLS12_377_FQ,
@@ -32,7 +31,6 @@ from quod.frozen import frozen
 Fq2Element = tuple[int, int]
 G1Point = tuple[int, int] | None
 G2Point = tuple[Fq2Element, Fq2Element] | None
-RootFamily = Literal["snarkjs", "arkworks"]
 
 
 class Family(Enum):
@@ -185,8 +183,7 @@ def _rounded(numerator: int, denominator: int) -> int:
 class PairingCurve:
     """A pairing-friendly curve of embedding degree 12 with a sextic twist.
 
-    `x` is the (signed) parameter of the family, `multiplicative_generator` the generator of Fr*
-    that arkworks and bellman use.
+    `x` is the (signed) parameter of the family.
     """
 
     name: str
@@ -199,7 +196,6 @@ class PairingCurve:
     g1: G1Parameters
     g2: G2Parameters
     phi: Endomorphism
-    multiplicative_generator: int
 
     @cached_property
     def trace(self) -> int:
@@ -228,57 +224,6 @@ class PairingCurve:
         """t - 1, congruent to q modulo r. A point P of E'(Fq2) has order r exactly when
         psi(P) = (t - 1)*P (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard, 2022/352)."""
         return self.trace - 1
-
-    @cached_property
-    def two_adicity(self) -> int:
-        """The largest s such that Fr holds a root of unity of order 2**s."""
-        return self.fr.two_adicity
-
-    @cached_property
-    def smallest_non_residue(self) -> int:
-        """The smallest positive integer that is not a square in Fr."""
-        r = self.fr.value
-        candidate = 2
-        while pow(candidate, (r - 1) // 2, r) == 1:
-            candidate += 1
-        return candidate
-
-
-def root_generator(curve: PairingCurve, family: RootFamily) -> int:
-    """The non-residue of Fr from which a family of roots of unity comes."""
-    if family == "snarkjs":
-        return curve.smallest_non_residue
-    if family == "arkworks":
-        return curve.multiplicative_generator
-    raise ValueError(f"no family of roots of unity is called {family!r}: snarkjs or arkworks")
-
-
-def root_of_unity(curve: PairingCurve, family: RootFamily, log_size: int | None = None) -> int:
-    """The primitive root of unity of order 2**log_size in Fr that `family` uses.
-
-    Without `log_size`, the one of the greatest order, 2**two_adicity. Each root is the square of
-    the next. ValueError if Fr has no root of that order.
-    """
-    s = curve.two_adicity
-    log_size = s if log_size is None else log_size
-    if not 0 <= log_size <= s:
-        raise ValueError(f"{curve.name} has roots of unity of order 2^0 to 2^{s}, not 2^{log_size}")
-    r = curve.fr.value
-    return pow(root_generator(curve, family), (r - 1) >> log_size, r)
-
-
-def quotient_coset_shift(curve: PairingCurve, family: RootFamily, log_size: int) -> int:
-    """The shift of the coset on which a Groth16 prover evaluates the quotient polynomial.
-
-    snarkjs takes the root of order 2**(log_size + 1), so that the coset holds the odd powers of it;
-    at the two-adicity, where there is none, the square of the non-residue. arkworks and bellman
-    take the generator of Fr*.
-    """
-    if family == "arkworks":
-        return root_generator(curve, family)
-    if log_size == curve.two_adicity:
-        return pow(root_generator(curve, family), 2, curve.fr.value)
-    return root_of_unity(curve, family, log_size + 1)
 
 
 @frozen
@@ -339,7 +284,6 @@ BN254 = PairingCurve(
         eigenvalue=36 * _BN254_X**3 + 18 * _BN254_X**2 + 6 * _BN254_X + 1,
         order=BN254_FR.value,
     ),
-    multiplicative_generator=5,
 )
 
 BLS12_381 = PairingCurve(
@@ -377,7 +321,6 @@ BLS12_381 = PairingCurve(
         eigenvalue=_BLS12_381_X**2 - 1,
         order=BLS12_381_FR.value,
     ),
-    multiplicative_generator=7,
 )
 
 BLS12_377 = PairingCurve(
@@ -415,7 +358,6 @@ BLS12_377 = PairingCurve(
         eigenvalue=_BLS12_377_X**2 - 1,
         order=BLS12_377_FR.value,
     ),
-    multiplicative_generator=22,
 )
 
 CURVES: dict[str, PairingCurve] = {curve.name: curve for curve in (BN254, BLS12_381, BLS12_377)}

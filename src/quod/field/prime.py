@@ -162,6 +162,14 @@ class PrimeField(FieldArithmetic[Element]):
         self._check_own(a, b)
         return self._product(self.fit(a), self.fit(b))
 
+    def multiply_constant(self, a: Element, value: int) -> Element:
+        """a * value for an integer that is known now, the shortest way."""
+        return self.multiply(a, self.constant(value))
+
+    def is_shorter_negated(self, value: int) -> bool:
+        """Whether `multiply_constant` by -value is shorter than by value."""
+        return False
+
     def square(self, a: Element) -> Element:
         """a * a."""
         self._check_own(a)

@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.groups import GROUPS
-from quod.curve.parameters import CURVES, quotient_coset_shift, root_of_unity
+from quod.curve.parameters import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words, check_seed, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
+from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.zkey import POINTS
 from quod.frozen import frozen
@@ -233,8 +234,8 @@ def _scalars(
     fr = curve.fr
     r, n, wires = fr.value, domain_size, system.wires
     log_size = n.bit_length() - 1
-    root = root_of_unity(curve, "snarkjs", log_size)
-    shift = quotient_coset_shift(curve, "snarkjs", log_size)
+    root = root_of_unity(curve.fr, "snarkjs", log_size)
+    shift = quotient_coset_shift(curve.fr, "snarkjs", log_size)
 
     def lagrange(shift: int, scale: int) -> Words:
         """scale times the Lagrange polynomials of the coset, at tau."""

@@ -7,11 +7,11 @@ from typing import overload
 
 import numpy as np
 
-from quod.curve.parameters import RootFamily
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.array import Words, from_integers, to_integers
 from quod.field.moduli import BN254_FR, Modulus
+from quod.field.roots import RootFamily
 from quod.ntt.ordering import Ordering
 from quod.ntt.plan import NttPlan
 from quod.ntt.sums import check_transform, known
@@ -24,6 +24,7 @@ def ntt(
     *,
     inverse: bool = ...,
     family: RootFamily = ...,
+    root: int | None = ...,
     ordering: Ordering = ...,
     coset: int | None = ...,
     batch: int = ...,
@@ -38,6 +39,7 @@ def ntt(
     *,
     inverse: bool = ...,
     family: RootFamily = ...,
+    root: int | None = ...,
     ordering: Ordering = ...,
     coset: int | None = ...,
     batch: int = ...,
@@ -51,20 +53,21 @@ def ntt(
     *,
     inverse: bool = False,
     family: RootFamily = "snarkjs",
+    root: int | None = None,
     ordering: Ordering = "NN",
     coset: int | None = None,
     batch: int = 1,
     device: DeviceChoice = "cpu",
 ) -> Words | list[int]:
-    """The number-theoretic transform of `batch` equally long runs of values over a scalar field.
+    """The number-theoretic transform of `batch` equally long runs of values over a prime field.
 
     `values` are integers, of which the result is a list of integers below p, or a uint32 array of
     shape (n, words) in Montgomery form, of which it is a new one. n / batch is a power of two.
     See `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
 
-    InputError if the length is no power of two, is beyond the field's roots of unity, or if an
-    option is not known; DeviceError if what the device gives back is not the transform's, as two
-    sums tell.
+    InputError if the length is no power of two, is beyond the field's roots of unity or not the
+    order of `root`, or if an option is not known; DeviceError if what the device gives back is not
+    the transform's, as two sums tell.
     """
     count = len(values)
     if batch < 1 or count % batch or not _is_power_of_two(count // batch):
@@ -74,7 +77,7 @@ def ntt(
         )
     array = _as_array(values, modulus)
     log2_size = (count // batch).bit_length() - 1
-    plan = NttPlan(resolve_device(device), modulus, log2_size, family)
+    plan = NttPlan(resolve_device(device), modulus, log2_size, family, root=root)
     transform = plan.inverse if inverse else plan.forward
     runs = array.reshape(batch, plan.size, modulus.words)
     before = known(modulus, runs, spectrum=inverse, reversed_order=ordering[0] == "R")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from quod.curve.parameters import BN254, root_of_unity
 from quod.field.moduli import BN254_FR
+from quod.field.roots import root_of_unity
 from quod.kernel.registry import register
 from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.quotient import product_less
@@ -27,7 +27,7 @@ for _direction, _shape in _SHAPES.items():
     register(
         f"ntt_{_direction}_pass.{_FIELD.name}", transform_pass, modulus=_FIELD, shape=_shape
     )  # fmt: skip
-register("ntt_reverse_bits", reverse_bits, words=_FIELD.words // 2)
+register("ntt_reverse_bits", reverse_bits, words=_FIELD.words)
 for _definition in (scale_by_powers, fill_column_table, to_limbs, quotient_scalars):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)
 
@@ -38,7 +38,11 @@ for _direction in get_args(Direction):
         transform_tiles,
         modulus=_FIELD,
         shape=TileShape(
-            _direction, DEFAULT_TUNING.tile(8), "upper", root_of_unity(BN254, "snarkjs", 3), "full",
+            _direction,
+            DEFAULT_TUNING.tile(8),
+            "upper",
+            root_of_unity(_FIELD, "snarkjs", DEFAULT_TUNING.log_elements),
+            "full",
             resident=DEFAULT_TUNING.resident,
         ),
     )  # fmt: skip

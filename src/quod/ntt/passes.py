@@ -38,8 +38,8 @@ without a column repeat the last one."""
 MOST_LOG_ROWS = 12
 """Levels that a pass may have."""
 
-_LINE_WORDS = 8
-"""64-bit words of a cache line."""
+_LINE_BYTES = 64
+"""Bytes of a cache line."""
 
 
 @frozen
@@ -116,8 +116,8 @@ class _Pass:
         k, lanes = self.k, self.k.workgroup_size
         lane = k.local_id().cast(types.u64)
         group = k.workgroup_id().cast(types.u64)
-        rows_words = self._number(self._record_words) << self.log_rows
-        self.scratch_start = group * rows_words + lane
+        rows_limbs = self._number(self._record_limbs) << self.log_rows
+        self.scratch_start = group * rows_limbs + lane
         if self.shape.scaled:
             self.scale = self.f.load(self.factors, 0)
         if self.neighbours:
@@ -144,7 +144,7 @@ class _Pass:
         self.start = self.first_element + lane
         records = self._records_before(self.log_rows)
         block = within // self.k.workgroup_size
-        self.twiddle_start = block * records * self._record_words + lane
+        self.twiddle_start = block * records * self._record_limbs + lane
 
     # --- memory
 
@@ -167,16 +167,17 @@ class _Pass:
             return
         row = self.k.minimum(row, (self._number(1) << self.log_rows) - 1)
         first = self.first_element + (row << self.log_stride)
-        for word in range(0, self.f.word_count * self.k.workgroup_size, _LINE_WORDS):
-            self.k.prefetch(self.data, first * self.f.word_count + word)
+        data, step = self.data.cast(self.f.word_type), _LINE_BYTES // self.f.word_type.bytes
+        for word in range(0, self.f.word_count * self.k.workgroup_size, step):
+            self.k.prefetch(data, first * self.f.word_count + word)
 
     @property
-    def _record_words(self) -> int:
-        """Words of one element of every lane, as limbs."""
+    def _record_limbs(self) -> int:
+        """Limbs of one element of every lane."""
         return self.k.workgroup_size * self.f.limb_count
 
     def _scratch_offset(self, row: Value) -> Value:
-        return self.scratch_start + row * self._record_words
+        return self.scratch_start + row * self._record_limbs
 
     def _read_scratch(self, row: Value) -> Element:
         return load_limbs(self.k, self.f, self.scratch, self._scratch_offset(row), self.form)
@@ -214,7 +215,7 @@ class _Pass:
     ) -> dict[tuple[int, int], Element]:
         """All twiddles of a step from the first of its highest level."""
         form = canonical_form(self.f, self.f.native_exponent)
-        offset = self.twiddle_start + (self._records_before(start) + row) * self._record_words
+        offset = self.twiddle_start + (self._records_before(start) + row) * self._record_limbs
         first = load_limbs(self.k, self.f, self.twiddles, offset, form)
         result = {}
         for level in reversed(range(levels)):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.parameters import CURVES, PairingCurve, RootFamily, root_of_unity
 from quod.device.buffer import Buffer, host_bytes
 from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice, HostDevice
-from quod.device.written import check_written, mark
+from quod.device.written import not_written
 from quod.errors import DeviceError, InputError
-from quod.field.array import from_integers
 from quod.field.moduli import Modulus
+from quod.field.roots import RootFamily, check_root, root_of_unity
 from quod.frozen import frozen
 from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
@@ -26,7 +24,7 @@ from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, s
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
-from quod.ntt.twiddles import Domain, bit_reversal
+from quod.ntt.twiddles import Domain, bit_reversal, factor_array
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -45,14 +43,15 @@ _GROUPS_A_THREAD = 8
 
 @frozen
 class NttPlan:
-    """Number-theoretic transforms of 2**log2_size points over the scalar field of a curve.
+    """Number-theoretic transforms of 2**log2_size points over a prime field.
 
-    `modulus` is a curve's Fr; `family` says whose roots of unity are taken: those of snarkjs (from
-    the smallest non-residue) or of arkworks and bellman (from the field's usual generator). The
-    first transform of a kind compiles its kernels and builds its tables, which stay on the device.
-    `tuning` is for GPUs: how passes are cut there, by default as their workgroup memory allows.
+    `family` says whose roots of unity are taken: those of snarkjs (from the smallest non-residue)
+    or of arkworks (from the field's usual generator; see `quod.field.roots`). `root`, of order
+    2**log2_size, is taken in place of theirs. The first transform of a kind compiles its kernels
+    and builds its tables, which stay on the device. `tuning` is for GPUs: how passes are cut there,
+    by default as their workgroup memory allows.
 
-    InputError if the field has no root of that order, or is not the scalar field of a known curve.
+    InputError if the field has no root of that order, or `root` is none.
     """
 
     device: AnyDevice
@@ -60,18 +59,19 @@ class NttPlan:
     log2_size: int
     family: RootFamily = "snarkjs"
     tuning: Tuning | None = None
+    root: int | None = None
 
     def __post_init__(self) -> None:
-        if self.family not in get_args(RootFamily):
-            raise InputError(
-                f"roots of unity are those of snarkjs or arkworks, not {self.family!r}"
-            )
-        most = min(curve_of(self.modulus).two_adicity, MOST_LOG2_SIZE)
+        most = min(self.modulus.two_adicity, MOST_LOG2_SIZE)
         if not 0 <= self.log2_size <= most:
             raise InputError(
                 f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
                 f"not 2^{self.log2_size}"
             )
+        if self.root is None:
+            root_of_unity(self.modulus, self.family, self.log2_size)
+        else:
+            check_root(self.modulus, self.root, self.log2_size)
         if not self.device.host_memory:
             from quod.field.calibration import calibrate
 
@@ -83,9 +83,11 @@ class NttPlan:
         return 1 << self.log2_size
 
     @property
-    def root(self) -> int:
-        """The root of unity w of the forward transform."""
-        return _root(self.modulus, self.family, self.log2_size)
+    def generator(self) -> int:
+        """The root of unity w whose powers are the points of the forward transform."""
+        if self.root is not None:
+            return self.root
+        return root_of_unity(self.modulus, self.family, self.log2_size)
 
     def forward(
         self, data: Data, *, batch: int = 1, ordering: Ordering = "NN", coset: int | None = None
@@ -110,9 +112,9 @@ class NttPlan:
             if ordering == "NR":
                 if shift != 1:
                     self._scale_by_powers(data, batch, 1, shift)
-                self._decimate_in_frequency(data, batch, Domain(*self._domain, self.root, 1))
+                self._decimate_in_frequency(data, batch, Domain(*self._domain, self.generator, 1))
                 return
-            domain = Domain(*self._domain, self.root, shift)
+            domain = Domain(*self._domain, self.generator, shift)
             if ordering == "NN":
                 self._reverse_bits(data, batch)
             self._decimate_in_time(data, batch, domain)
@@ -146,7 +148,7 @@ class NttPlan:
 
     def _inverse(self, data: Data, batch: int, ordering: Ordering, shift: int, scale: int) -> None:
         p = self.modulus.value
-        root, back = pow(self.root, -1, p), pow(shift, -1, p)
+        root, back = pow(self.generator, -1, p), pow(shift, -1, p)
         if ordering == "NR":
             domain = Domain(*self._domain, root, back)
             self._decimate_in_frequency(data, batch, domain, scale)
@@ -189,9 +191,8 @@ class NttPlan:
         from quod.ntt.gpu.execute import record_transform, transform_of
 
         transform, permuted = transform_of(
-            self.modulus, self.log2_size, self.root, way == "inverse", ordering, shift, scaled
+            self.modulus, self.log2_size, self.generator, way == "inverse", ordering, shift, scaled
         )  # fmt: skip
-        corner = _root(self.modulus, self.family, 3)
         each = self.size * self.modulus.bytes
         # As many at once as a kernel reaches.
         together = min(batch, self.device.largest_buffer // each)
@@ -200,7 +201,6 @@ class NttPlan:
             record_transform(
                 recording, self.device, transform,
                 data.slice(first * each, (first + count) * each), batch=count, permuted=permuted,
-                corner=pow(corner, -1, self.modulus.value) if way == "inverse" else corner,
                 tuning=self._cut, label=f"NTT {way} {ordering}",
             )  # fmt: skip
 
@@ -334,26 +334,27 @@ class NttPlan:
         )
         groups = self._groups(place.log_rows, batch)
         scratch = memory_of(self._cpu).scratch(self._scratch_bytes(place.log_rows, batch))
-        # What a pass does in place tells nothing, but rows that it leaves here do: none of their
-        # limbs has all bits set. This is the first of the last workgroup.
-        start, words = ((groups - 1) << place.log_rows) * self._row_words, self._row_words
-        row = scratch.view(np.uint64)[start : start + words]
-        mark(row)
+        # What a pass does in place tells nothing, but rows that it leaves here do: no element has
+        # all bits set. This is the first of the last workgroup.
+        start, each = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
+        row = scratch.view(np.uint8)[start : start + each]
+        row.fill(0xFF)
         self.device.launch(
             self.device.compile(transform_pass, modulus=self.modulus, shape=shape),
             groups, data, tables.twiddles[place.number],
             tables.factors, scratch, columns, place.log_rows, place.log_stride,
         )  # fmt: skip
-        check_written(self.device, "a transform", row)
+        if (row == 0xFF).all():
+            raise not_written(self.device, "a transform")
 
     def _groups(self, log_rows: int, batch: int) -> int:
         columns = (batch * self.size) >> log_rows
         return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self._cpu.threads)
 
     @property
-    def _row_words(self) -> int:
-        """64-bit words of a row of scratch memory: an element of each lane."""
-        return array_bytes(self._cpu, self.modulus, self.device.lanes) // 8
+    def _row_bytes(self) -> int:
+        """Bytes of a row of scratch memory: an element of each lane."""
+        return array_bytes(self._cpu, self.modulus, self.device.lanes)
 
     def _scratch_bytes(self, log_rows: int, batch: int) -> int:
         rows = self._groups(log_rows, batch) * self.device.lanes << log_rows
@@ -372,7 +373,7 @@ class NttPlan:
         compiled = self.device.compile(scale_by_powers, modulus=self.modulus)
         with multiplied(self.device, self.modulus, self._last_run(data)[at], factor):
             self.device.launch(
-                compiled, -(-total // (run * lanes)), data, from_integers(self.modulus, integers),
+                compiled, -(-total // (run * lanes)), data, factor_array(self.modulus, integers),
                 total, self.log2_size, run,
             )  # fmt: skip
 
@@ -381,7 +382,7 @@ class NttPlan:
         if self.log2_size < 2 * (lanes.bit_length() - 1):
             lanes = 1
         middle = self.log2_size - 2 * (lanes.bit_length() - 1)
-        compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words // 2)
+        compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
         groups, halves = batch << middle, _reversed_halves(middle)
         run = self._last_run(data)
         # Of two points neither moves.
@@ -389,25 +390,11 @@ class NttPlan:
         with exchanged(self.device, run[1], run[self.size // 2]) if moves else nullcontext():
             self.device.launch(compiled, groups, data, halves, self.log2_size, 1 << middle)
 
-    def _last_run(self, data: Data) -> NDArray[np.uint64]:
+    def _last_run(self, data: Data) -> NDArray[np.uint32]:
         """The elements of the last transform, in place."""
-        words = host_bytes(data).view(np.uint64)
-        run: NDArray[np.uint64] = words.reshape(-1, self.size, self.modulus.words // 2)[-1]
+        words = host_bytes(data).view(np.uint32)
+        run: NDArray[np.uint32] = words.reshape(-1, self.size, self.modulus.words)[-1]
         return run
-
-
-def curve_of(modulus: Modulus) -> PairingCurve:
-    """The curve whose scalar field a modulus is; InputError if there is none."""
-    for curve in CURVES.values():
-        if curve.fr == modulus:
-            return curve
-    names: Sequence[str] = [curve.fr.name for curve in CURVES.values()]
-    raise InputError(f"transforms are over {', '.join(names)}, not over {modulus.name}")
-
-
-@functools.cache
-def _root(modulus: Modulus, family: RootFamily, log2_size: int) -> int:
-    return root_of_unity(curve_of(modulus), family, log2_size)
 
 
 @functools.cache

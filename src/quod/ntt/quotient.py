@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.curve.parameters import quotient_coset_shift
 from quod.device.buffer import Buffer, host_bytes
 from quod.device.written import not_written
 from quod.field.array import from_integers, to_integers
-from quod.ntt.plan import Data, NttPlan, check_data, curve_of, part_of
+from quod.field.roots import quotient_coset_shift
+from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.reorder import quotient_scalars
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def record_coset_quotient(
 
 
 def _shift(plan: NttPlan) -> int:
-    return quotient_coset_shift(curve_of(plan.modulus), plan.family, plan.log2_size)
+    return quotient_coset_shift(plan.modulus, plan.family, plan.log2_size)
 
 
 def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:

@@ -40,13 +40,17 @@ def reverse_bits(
 ) -> None:
     """Swaps the elements of transforms of 2**log_size points whose indices are bit-reversals.
 
-    With 2**t lanes a workgroup moves a tile of 2**t by 2**t elements, which the top and the lowest
-    t bits of the index tell apart, to where the middle bits are reversed, and that tile to its
-    place, so that it reads and writes whole rows. log_size is at least 2t; `order` reverses half of
-    the middle bits, rounded up; each transform has `groups_each` tiles.
+    Elements have `words` 32-bit words. With 2**t lanes a workgroup moves a tile of 2**t by 2**t
+    elements, which the top and the lowest t bits of the index tell apart, to where the middle bits
+    are reversed, and that tile to its place, so that it reads and writes whole rows. log_size is at
+    least 2t; `order` reverses half of the middle bits, rounded up; each transform has `groups_each`
+    tiles.
     """
     lanes = k.workgroup_size
     bits = lanes.bit_length() - 1
+    # One word, or whole words of 64 bits.
+    array = data.cast(types.u32 if words == 1 else types.u64)
+    count = -(-words // 2)
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
     middle = group % groups_each
     start = (group // groups_each) << log_size
@@ -63,19 +67,19 @@ def reverse_bits(
 
     def row(tile: Value, number: int) -> Value:
         place = (k.constant(number, types.u64) << (log_size - bits)) | (tile << bits)
-        return (start + place + lane) * words
+        return (start + place + lane) * count
 
     def column(tile: Value, number: int) -> Value:
         place = (reversed_lane << (log_size - bits)) | (tile << bits)
         reverse = int(format(number, f"0{bits}b")[::-1], 2) if bits else 0
-        return (start + place + reverse) * words
+        return (start + place + reverse) * count
 
     with k.if_(middle <= reversed_middle):
-        here = [k.load(data, row(middle, number), words) for number in range(lanes)]
-        there = [k.load(data, row(reversed_middle, number), words) for number in range(lanes)]
+        here = [k.load(array, row(middle, number), count) for number in range(lanes)]
+        there = [k.load(array, row(reversed_middle, number), count) for number in range(lanes)]
         for number in range(lanes):
-            k.store(data, column(reversed_middle, number), *here[number])
-            k.store(data, column(middle, number), *there[number])
+            k.store(array, column(reversed_middle, number), *here[number])
+            k.store(array, column(middle, number), *there[number])
 
 
 @kernel

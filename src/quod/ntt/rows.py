@@ -2,7 +2,7 @@
 
 Reading and writing such an element is one vector a limb, with no change of form. Entry e of an
 array stands in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so
-on, each limb a 64-bit word.
+on, each limb a word of the type that the field has for limbs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def settled(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Elem
 
 
 def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
-    """The word at which the lowest limb of an entry stands; `entry` is a u64."""
+    """The limb at which an entry begins; `entry` is a u64."""
     lanes = k.workgroup_size
     if lanes == 1:
         return entry * f.limb_count
@@ -70,30 +70,31 @@ def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
 
 
 def load_limbs(k: Builder, f: PrimeField, array: Value, offset: Value, form: RowForm) -> Element:
-    """The element whose lowest limb stands at word `offset`."""
-    lanes = k.workgroup_size
+    """The element whose lowest limb is the one at `offset`."""
+    lanes, array = k.workgroup_size, array.cast(f.limb_type)
     limbs = tuple(array[offset + j * lanes] for j in range(f.limb_count))
     return Element(f, limbs, form.bound, form.maxima, form.exponent)
 
 
 def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> None:
     """Stores the limbs as they are."""
-    lanes = k.workgroup_size
+    lanes, array = k.workgroup_size, array.cast(element.limbs[0].type)
     for j, limb in enumerate(element.limbs):
         array[offset + j * lanes] = limb
 
 
-def limb_count(device: HostDevice, modulus: Modulus) -> int:
-    """64-bit limbs of an element on this device."""
-    return _limb_count(device.machine(device.lanes), modulus)
+def entry_bytes(device: HostDevice, modulus: Modulus) -> int:
+    """Bytes of an element as limbs on this device."""
+    return _entry_bytes(device.machine(device.lanes), modulus)
 
 
 @functools.cache
-def _limb_count(machine: Machine, modulus: Modulus) -> int:
-    return prime_field(Builder(machine), modulus).limb_count
+def _entry_bytes(machine: Machine, modulus: Modulus) -> int:
+    f = prime_field(Builder(machine), modulus)
+    return f.limb_count * f.limb_type.bytes
 
 
 def array_bytes(device: HostDevice, modulus: Modulus, entries: int) -> int:
     """Bytes of an array of limbs."""
     lanes = device.lanes
-    return -(-entries // lanes) * lanes * limb_count(device, modulus) * 8
+    return -(-entries // lanes) * lanes * entry_bytes(device, modulus)

@@ -8,7 +8,7 @@ import numpy as np
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, not_written, unwritten
+from quod.device.written import UNWRITTEN, not_written, unwritten
 from quod.field.array import Words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.ntt.ordering import Ordering
@@ -65,9 +65,11 @@ def bring_back(
     DeviceError if they are what they were, and sums tell that they should not be. One element tells
     that they are not, unless it is one of those that are the same on both sides.
     """
-    last = unwritten(1, modulus.words)
+    last = np.full((1, modulus.words), UNWRITTEN, np.uint32)
     device.download(buffer.slice(buffer.nbytes - last.nbytes, buffer.nbytes), last)
-    check_written(device, "a transform", last)
+    # A word may be the mark, but no element is all of them.
+    if (last == UNWRITTEN).all():
+        raise not_written(device, "a transform")
     if (last == runs[-1, -1]).all():
         after = unwritten(*runs.shape)
         device.download(buffer, after)

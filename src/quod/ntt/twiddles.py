@@ -12,19 +12,21 @@ only: the others are squares of f times eighth roots of unity.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import HostDevice
-from quod.field.array import from_integers
+from quod.field.array import Words, from_integers
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
-from quod.ntt.rows import array_bytes, entry_offset, limb_count, store_limbs
+from quod.ntt.rows import array_bytes, entry_bytes, entry_offset, store_limbs
 from quod.ntt.steps import records_before, steps_of
 
 _RUN = 32
@@ -106,6 +108,11 @@ def _table_limbs(f: PrimeField, value: Element) -> Element:
     return f.from_words(f.to_words(value), linear=True)
 
 
+def factor_array(modulus: Modulus, integers: Sequence[int]) -> Words:
+    """Factors in Montgomery form as kernels take them: whole 64-bit words of memory."""
+    return from_integers(modulus, [*integers, *[0] * (len(integers) % 2)])
+
+
 def build_row_table(device: HostDevice, domain: Domain, log_rows: int) -> Buffer:
     """The table of a pass over 2**log_rows rows, 1 apart."""
     p = domain.modulus.value
@@ -146,7 +153,7 @@ def build_column_table(
         rows = 1 << start
         groups = -(-rows // _RUN) * (columns // device.lanes)
         device.launch(
-            compiled, groups, table, from_integers(modulus, integers), columns, rows, bits,
+            compiled, groups, table, factor_array(modulus, integers), columns, rows, bits,
             records_before(start), records_before(log_rows),
         )  # fmt: skip
     return table
@@ -156,7 +163,7 @@ def column_table_bytes(
     device: HostDevice, modulus: Modulus, log_rows: int, log_columns: int
 ) -> int:
     """Bytes of a column table."""
-    return (records_before(log_rows) << log_columns) * limb_count(device, modulus) * 8
+    return (records_before(log_rows) << log_columns) * entry_bytes(device, modulus)
 
 
 def bit_reversal(bits: int) -> NDArray[np.uint32]:

@@ -8,9 +8,10 @@ import pytest
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.curve.parameters import CURVES, PairingCurve, root_of_unity
+from quod.curve.parameters import CURVES, PairingCurve
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
+from quod.field.roots import root_of_unity
 from quod.kernel.ir import walk
 from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
@@ -96,7 +97,7 @@ def test_shape_says_how_many_products_there_are(
     curve: PairingCurve, direction: str, log_rows: int, inner: str
 ) -> None:
     tile = DEFAULT_TUNING.tile(log_rows)
-    root = root_of_unity(curve, "arkworks", 3)
+    root = root_of_unity(curve.fr, "arkworks", 3)
     shape = PassShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
     kernel = transform_tiles.trace(ptx_machine(tile.lanes), modulus=curve.fr, shape=shape)
     calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
@@ -106,7 +107,7 @@ def test_shape_says_how_many_products_there_are(
 
 
 def test_only_equal_steps_are_a_loop() -> None:
-    root = root_of_unity(CURVES["bn254"], "arkworks", 3)
+    root = root_of_unity(CURVES["bn254"].fr, "arkworks", 3)
     shape = PassShape("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
     with pytest.raises(KernelError, match="8 levels are no loop of steps of 3 levels"):
         transform_tiles.trace(ptx_machine(128), modulus=CURVES["bn254"].fr, shape=shape)
@@ -127,7 +128,7 @@ def test_tiles_fit_the_workgroup_memory(curve: PairingCurve) -> None:
     device = EmulatedDevice(executor="wgsl")
     tuning = tuning_of(device, curve.fr)
     assert (tuning.log_tile, tuning.log_elements, tuning.lanes) == (8, 2, 64)
-    root = root_of_unity(curve, "snarkjs", 2)
+    root = root_of_unity(curve.fr, "snarkjs", 2)
     for log_rows in (5, 8):
         tile = tuning.tile(log_rows)
         shape = PassShape("descending", tile, "lowest", root, "rows", reversed="writes")
@@ -139,7 +140,7 @@ def test_tiles_fit_the_workgroup_memory(curve: PairingCurve) -> None:
 def test_slow_compilers_get_loops() -> None:
     """As few calls of products as can be: each would be inlined."""
     curve = CURVES["bn254"]
-    root = root_of_unity(curve, "snarkjs", 1)
+    root = root_of_unity(curve.fr, "snarkjs", 1)
     calls = {}
     for limbs in ("13", "13:rolled"):
         device = EmulatedDevice(executor="wgsl", target=WgslTarget(limbs=limbs))

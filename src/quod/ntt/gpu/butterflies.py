@@ -21,8 +21,8 @@ class Butterflies:
         self.direction = direction
         self._root = root
         self._log_order = log_order
-        # The most that both terms of a sum or difference may be.
-        self.half = (1 << self.f.native_exponent) // 2 // f.p * f.p
+        # The most that both terms of a sum or difference may be, if not only elements below p.
+        self.half = max((1 << self.f.native_exponent) // 2 // f.p, 1) * f.p
         self.limit = max(self.half, 2 * f.p)
         """The most that an element may be between steps: what a product leaves, or more."""
 

@@ -1,13 +1,14 @@
 """Elements in workgroup memory, on their way from one instance to another.
 
-Where limbs fill their words, an element's limbs are written as they are, 16 bytes at a time. Lazy
-limbs would take up to three times the memory of the integer that they stand for: there its bits are
-packed into 32-bit words, each of which has a plane of its own, so that neighbouring instances use
-banks of their own.
+Where limbs fill their words, an element's limbs are written as they are, up to 16 bytes at a time.
+Lazy limbs would take up to three times the memory of the integer that they stand for: there its
+bits are packed into 32-bit words, each of which has a plane of its own, so that neighbouring
+instances use banks of their own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -37,7 +38,7 @@ class Exchange(Protocol):
 
 def is_packed(f: PrimeField) -> bool:
     """Whether the words of limbs take more memory than the integer."""
-    return f.limb_type.bytes * f.limb_count > 8 * f.word_count
+    return f.limb_type.bytes * f.limb_count > f.modulus.bytes
 
 
 def exchange(k: Builder, f: PrimeField, log_size: int) -> Exchange:
@@ -57,10 +58,10 @@ class Limbs:
 
     def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
         self._k, self._f = k, f
-        limb = types.u32 if f.limb_bits == 32 else types.u64
-        self._chunk = _CHUNK_BYTES // limb.bytes
+        # As many limbs at a time as leave none over.
+        self._chunk = math.gcd(_CHUNK_BYTES // f.limb_type.bytes, f.limb_count)
         self._plane = places(log_size) * self._chunk
-        self._shared = k.shared(limb, self._plane * (f.limb_count // self._chunk))
+        self._shared = k.shared(f.limb_type, self._plane * (f.limb_count // self._chunk))
 
     def store(self, place: Value, element: Element) -> None:
         place = place * self._chunk
@@ -82,7 +83,7 @@ class Packed:
 
     def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
         self._k, self._f = k, f
-        self._words = 2 * f.word_count
+        self._words = f.modulus.words
         self._plane = places(log_size)
         self._shared = k.shared(types.u32, self._plane * self._words)
 

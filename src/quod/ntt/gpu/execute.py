@@ -13,9 +13,6 @@ from quod.ntt.gpu.tables import store_of, table_bytes
 from quod.ntt.gpu.transform import PassShape, Position, Reversed, transform_tiles
 from quod.ntt.ordering import Ordering
 
-MOST_ORDER = 3
-"""log2 of the most elements that an instance has."""
-
 
 def transform_of(
     modulus: Modulus,
@@ -59,7 +56,6 @@ def record_transform(
     *,
     batch: int,
     permuted: Reversed,
-    corner: int,
     tuning: Tuning,
     label: str,
 ) -> None:
@@ -67,7 +63,7 @@ def record_transform(
 
     Descending passes go from natural to bit-reversed order, ascending ones back. `permuted` puts
     what descending passes read, or write, into the other order; of several passes the first then
-    writes to other memory and the last comes back from there. `corner` is the root of order 8.
+    writes to other memory and the last comes back from there.
     """
     modulus, log_size = transform.modulus, transform.log_size
     split = tuning.split(log_size)
@@ -91,7 +87,7 @@ def record_transform(
             transform.direction,
             tile,
             position,
-            pow(corner, 1 << (MOST_ORDER - tile.log_elements), modulus.value),
+            transform.root_of_order(min(tile.log_elements, log_rows)),
             tables.kind,
             tables.has_outer,
             permuted if turns else "none",

@@ -51,7 +51,8 @@ the low and the high bits of the column."""
 class PassShape:
     """What is fixed in a compiled pass.
 
-    `root` is the root of unity of order 2**log_elements of the transform. `whole` says that the
+    `root` is the root of unity of the transform of order 2**log_elements, or 2**log_rows if that is
+    less. `whole` says that the
     columns fill all tiles. `rolled` makes a loop of the steps, which must be equally long: less
     code, and two more exchanges. `resident` asks for so many workgroups on a multiprocessor at a
     time (0: as the assembler likes).
@@ -141,7 +142,8 @@ class _Pass:
         self.f = prime_field(k, modulus)
         self.shape = shape
         self.tile = shape.tile
-        self.butterflies = Butterflies(self.f, shape.direction, shape.root, shape.tile.log_elements)
+        order = min(self.tile.log_elements, self.tile.log_rows)
+        self.butterflies = Butterflies(self.f, shape.direction, shape.root, order)
         if k.workgroup_size != self.tile.lanes:
             tile = self.tile
             raise TraceError(
@@ -410,14 +412,16 @@ class _Pass:
         return self.first_column + self._column(step, number) < self.columns
 
     def _read(self, step: Step, side: _Side) -> list[Element]:
-        start = self.k.pointer_add(self.source, side.start * self.f.word_count)
+        source = self.source.cast(self.f.word_type)
+        start = self.k.pointer_add(source, side.start * self.f.word_count)
         return [
             self.f.from_words(self.f.load_words_at(start, self._offset(step, side, number)))
             for number in range(1 << self.tile.log_elements)
         ]
 
     def _write(self, step: Step, side: _Side, elements: Sequence[Element]) -> None:
-        start = self.k.pointer_add(self.target, side.start * self.f.word_count)
+        target = self.target.cast(self.f.word_type)
+        start = self.k.pointer_add(target, side.start * self.f.word_count)
         for number, element in enumerate(elements):
             words = self.f.to_words(element)
             offset = self._offset(step, side, number)

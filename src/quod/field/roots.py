@@ -1,0 +1,154 @@
+"""Roots of unity of order 2**k in prime fields, and where those in use come from.
+
+The field with p elements has roots of unity of orders up to 2**two_adicity, the greatest power of
+two that divides p - 1. Each root here is ``g**((p - 1) / 2**k)`` for some g that is no square, so
+that the square of one is the next smaller one. Which g is a convention, a *family*:
+
+    snarkjs    the smallest number that is no square
+    arkworks   the generator of all non-zero elements that programs agree on: what arkworks, bellman
+               and Plonky3 take for their fields, else the smallest one
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal, get_args
+
+from quod.errors import InputError
+from quod.field.moduli import (
+    BLS12_377_FQ,
+    BLS12_377_FR,
+    BLS12_381_FQ,
+    BLS12_381_FR,
+    BN254_FQ,
+    BN254_FR,
+    CURVE25519_FQ,
+    PALLAS_FQ,
+    PALLAS_FR,
+    SECP256K1_FQ,
+    SECP256K1_FR,
+    Modulus,
+)
+
+RootFamily = Literal["snarkjs", "arkworks"]
+
+PUBLISHED_GENERATORS: dict[int, int] = {
+    modulus.value: generator
+    for modulus, generator in (
+        (BN254_FQ, 3), (BN254_FR, 5), (BLS12_381_FQ, 2), (BLS12_381_FR, 7), (BLS12_377_FQ, 15),
+        (BLS12_377_FR, 22), (SECP256K1_FQ, 3), (SECP256K1_FR, 7), (PALLAS_FQ, 5), (PALLAS_FR, 5),
+        (CURVE25519_FQ, 2),
+    )
+}  # fmt: skip
+"""Generators of the multiplicative group of large primes, as arkworks has them.
+
+Of the small fields it is the smallest: 7 for M31 and Goldilocks, 31 for BabyBear, 3 for KoalaBear.
+"""
+
+_TRIED_BELOW = 1 << 16
+"""Prime factors that are found by trial: all but one of p - 1, for any p below 2**32."""
+
+
+@cache
+def smallest_non_residue(modulus: Modulus) -> int:
+    """The smallest positive integer that is no square modulo p."""
+    p, candidate = modulus.value, 2
+    while pow(candidate, (p - 1) // 2, p) == 1:
+        candidate += 1
+    return candidate
+
+
+@cache
+def multiplicative_generator(modulus: Modulus) -> int:
+    """The generator of all non-zero elements that the family arkworks starts from.
+
+    InputError if it is not known, and p - 1 is too hard to factor to find one.
+    """
+    p = modulus.value
+    if p in PUBLISHED_GENERATORS:
+        return PUBLISHED_GENERATORS[p]
+    exponents = [(p - 1) // prime for prime in _prime_factors(modulus)]
+    candidate = 2
+    while any(pow(candidate, exponent, p) == 1 for exponent in exponents):
+        candidate += 1
+    return candidate
+
+
+def _prime_factors(modulus: Modulus) -> list[int]:
+    """The primes that divide p - 1."""
+    from quod.field.primality import is_prime
+
+    found, rest, divisor = [2], (modulus.value - 1) >> modulus.two_adicity, 3
+    while divisor < _TRIED_BELOW and divisor * divisor <= rest:
+        if rest % divisor == 0:
+            found.append(divisor)
+            while rest % divisor == 0:
+                rest //= divisor
+        divisor += 2
+    if rest == 1:
+        return found
+    if not is_prime(rest):
+        raise InputError(
+            f"no generator of {modulus.name} is known, and its p - 1 is not easily factored; "
+            "take the family snarkjs, or give a root"
+        )
+    return [*found, rest]
+
+
+def root_generator(modulus: Modulus, family: RootFamily) -> int:
+    """The number from which a family of roots of unity comes; InputError for another family."""
+    if family not in get_args(RootFamily):
+        families = " or ".join(get_args(RootFamily))
+        raise InputError(f"roots of unity are those of {families}, not {family!r}")
+    of_family = smallest_non_residue if family == "snarkjs" else multiplicative_generator
+    return of_family(modulus)
+
+
+@cache
+def root_of_unity(modulus: Modulus, family: RootFamily, log_size: int | None = None) -> int:
+    """The root of unity of order 2**log_size that `family` uses.
+
+    Without `log_size`, the one of the greatest order, 2**two_adicity. InputError if the field has
+    no root of that order.
+    """
+    log_size = modulus.two_adicity if log_size is None else log_size
+    _check_order(modulus, log_size)
+    p = modulus.value
+    return pow(root_generator(modulus, family), (p - 1) >> log_size, p)
+
+
+def check_root(modulus: Modulus, root: object, log_size: int) -> None:
+    """InputError unless `root` is a root of unity of order 2**log_size, given below p."""
+    _check_order(modulus, log_size)
+    p = modulus.value
+    if type(root) is not int:
+        raise InputError(f"a root of unity is an int, not {type(root).__name__}")
+    is_one = pow(root, 1 << log_size, p) == 1
+    is_one_sooner = log_size > 0 and pow(root, 1 << (log_size - 1), p) == 1
+    if not 0 < root < p or not is_one or is_one_sooner:
+        raise InputError(
+            f"{root} is no root of unity of order 2^{log_size} in {modulus.name}; "
+            "leave it out to have one of a family"
+        )
+
+
+def _check_order(modulus: Modulus, log_size: int) -> None:
+    if not 0 <= log_size <= modulus.two_adicity:
+        raise InputError(
+            f"{modulus.name} has roots of unity of order 2^0 to 2^{modulus.two_adicity}, "
+            f"not 2^{log_size}"
+        )
+
+
+def quotient_coset_shift(modulus: Modulus, family: RootFamily, log_size: int) -> int:
+    """The shift of the coset on which a Groth16 prover evaluates the quotient polynomial.
+
+    snarkjs takes the root of order 2**(log_size + 1), so that the coset holds the odd powers of it;
+    at the two-adicity, where there is none, the square of the non-residue. arkworks and bellman
+    take their generator.
+    """
+    if family == "arkworks":
+        return root_generator(modulus, family)
+    if log_size == modulus.two_adicity:
+        return pow(root_generator(modulus, family), 2, modulus.value)
+    return root_of_unity(modulus, family, log_size + 1)
