@@ -175,21 +175,30 @@ def test_where_no_process_can_be_started_kernels_wait(
         assert multiply_works(*waiting.result(30))
 
 
-def test_a_place_that_nobody_was_told_of_is_found(
+def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
     tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever runs out of memory while it leaves its place keeps no other waiting."""
+    """As one does that has too little memory for it, but enough to say so."""
+    received = []
 
-    def lost(*_: object) -> None:
-        raise MemoryError
+    def nothing_after_the_key(stream: Any) -> Any:
+        received.append(receive(stream))
+        return received[0] if len(received) == 1 else None
 
-    monkeypatch.setattr(compile_helpers, "_MOST_HELPERS", 0)
-    with ThreadPoolExecutor(1) as pool:
-        with pytest.raises(MemoryError), places.one(2):
+    receive = compile_helpers.receive
+    monkeypatch.setattr(compile_helpers, "receive", nothing_after_the_key)
+    assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
+    assert len(received) == 2
+    assert places._helpers == []
+
+
+def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_helpers._Places) -> None:
+    with ThreadPoolExecutor(1) as pool, places.one(2):
+        with places.one(2) as helper:
+            assert helper is not None
             waiting = pool.submit(compile_one, tmp_path)
             time.sleep(0.1)
-            monkeypatch.setattr(places._condition, "notify", lost)
-        monkeypatch.undo()
+            assert not waiting.done()
         assert multiply_works(*waiting.result(30))
 
 

@@ -24,8 +24,11 @@ from quod.kernel.machine import Machine
 _MOST_HELPERS = 7
 """Each takes about 100 MB and, to start, the time of a kernel."""
 
-_RECHECK_SECONDS = 0.2
-"""Whoever runs out of memory while it leaves a place tells nobody that the place is free."""
+_RECHECK_SECONDS = 0.05
+"""How long a kernel waits for this process before it looks for a helper that is free by now.
+
+No condition variable tells: whoever runs out of memory in one keeps its lock.
+"""
 
 # The same modules as here, wherever they come from.
 _START = """import sys; sys.path[:] = sys.argv[1:]
@@ -69,7 +72,11 @@ class _Helper:
             raise EOFError
         found = stored(key)
         send(self._process.stdin, found is None)
-        return key, receive(self._process.stdout) if found is None else found
+        if found is None:
+            found = receive(self._process.stdout)
+            if found is None:
+                raise EOFError
+        return key, found
 
     def end(self) -> None:
         """It is not waited for."""
@@ -85,7 +92,7 @@ class _Places:
 
     def __init__(self) -> None:
         self._process = os.getpid()
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._here = threading.Lock()  # held while a kernel is compiled in this process
         self._helpers: list[_Helper] = []
         self._idle: list[_Helper] = []
@@ -104,29 +111,36 @@ class _Places:
         finally:
             if helper is None:
                 self._here.release()
-            with self._condition:
-                if helper in self._helpers:
-                    self._idle.append(helper)
-                self._condition.notify()
+            else:
+                with self._lock:
+                    if helper in self._helpers:
+                        self._idle.append(helper)
 
     def _take(self, most: int) -> _Helper | None:
-        with self._condition:
-            while not self._here.acquire(blocking=False):
-                while self._idle:
-                    helper = self._idle.pop()
-                    if helper.is_alive:
-                        return helper
-                    self._helpers.remove(helper)
-                if len(self._helpers) < min(most - 1, _MOST_HELPERS):
-                    with contextlib.suppress(OSError):
-                        self._helpers.append(_Helper())
-                        return self._helpers[-1]
-                self._condition.wait(_RECHECK_SECONDS)
-            return None
+        seconds = 0.0
+        while not self._here.acquire(timeout=seconds):
+            helper = self._free_helper(most)
+            if helper is not None:
+                return helper
+            seconds = _RECHECK_SECONDS
+        return None
+
+    def _free_helper(self, most: int) -> _Helper | None:
+        with self._lock:
+            while self._idle:
+                helper = self._idle.pop()
+                if helper.is_alive:
+                    return helper
+                self._helpers.remove(helper)
+            if len(self._helpers) < min(most - 1, _MOST_HELPERS):
+                with contextlib.suppress(OSError):
+                    self._helpers.append(_Helper())
+                    return self._helpers[-1]
+        return None
 
     def end(self, helper: _Helper) -> None:
         """Counts on a helper no more."""
-        with self._condition:
+        with self._lock:
             if helper in self._helpers:
                 self._helpers.remove(helper)
         helper.end()
