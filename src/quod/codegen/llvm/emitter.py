@@ -58,7 +58,8 @@ def scalar_name(type_: Type) -> str:
 
 
 # Of the registers for numbers that the convention has, the first seven are for callees to change.
-_CALLER_SAVED = 7
+# Where results are more than registers hold, one of them has a pointer that no type shows.
+_CALLER_SAVED = 6
 _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
 
