@@ -15,12 +15,18 @@ from quod.field.roots import root_of_unity
 from quod.kernel.ir import walk
 from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
-from quod.ntt.gpu.schedule import DEFAULT_TUNING, MOST_LOG_SIZE, Tuning, tuning_of
+from quod.ntt.gpu.schedule import (
+    DEFAULT_TUNING,
+    MOST_LOG_SIZE,
+    SHORT_TUNINGS,
+    Tuning,
+    tuning_of,
+)
 from quod.ntt.gpu.transform import PassShape, transform_tiles
 
 TUNINGS = [
     DEFAULT_TUNING, Tuning(9, 2, 8), Tuning(11, 3, 10), Tuning(5, 1, 3),
-    Tuning(10, 3, 9, rolled=True), Tuning(10, 2, 9, rolled=True),
+    Tuning(10, 3, 9, rolled=True), Tuning(10, 2, 9, rolled=True), *SHORT_TUNINGS.values(),
 ]  # fmt: skip
 
 
@@ -46,18 +52,22 @@ def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
             assert list(step.registers[: step.levels]) == own
 
 
-@pytest.mark.parametrize("tuning", TUNINGS[:3], ids=str)
-def test_eight_neighbours_use_eight_banks(tuning: Tuning) -> None:
+@pytest.mark.parametrize("tuning", [*TUNINGS[:3], *SHORT_TUNINGS.values()], ids=str)
+def test_neighbours_use_banks_of_their_own(tuning: Tuning) -> None:
     for log_rows in range(1, tuning.most_levels + 1):
         tile = tuning.tile(log_rows)
         for step in arranged(tile):
-            for number, start in itertools.product(range(1 << tile.log_elements), (0, 8, 24)):
+            together = 1 << tile.log_banks
+
+            def weigh(bit: int, log_banks: int = tile.log_banks) -> int:
+                return padded(1 << bit, log_banks)
+
+            for number, start in itertools.product(range(1 << tile.log_elements), (0, 1, 3)):
                 places = [
-                    spread(lane, step.threads, lambda bit: padded(1 << bit))
-                    + spread(number, step.registers, lambda bit: padded(1 << bit))
-                    for lane in range(start, start + 8)
+                    spread(lane, step.threads, weigh) + spread(number, step.registers, weigh)
+                    for lane in range(start * together, (start + 1) * together)
                 ]
-                assert len({place % 8 for place in places}) == 8
+                assert len({place % together for place in places}) == together
 
 
 def test_places_are_distinct_and_add_up() -> None:
@@ -83,7 +93,7 @@ def test_passes_cover_every_size(tuning: Tuning) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [(10, 4, 9), (10, 0, 9), (3, 3, 3), (14, 3, 9), (10, 3, 4), (8, 3, 9)], ids=str
+    "sizes", [(10, 5, 9), (10, 0, 9), (3, 3, 3), (14, 3, 9), (10, 3, 4), (8, 3, 9)], ids=str
 )
 def test_sizes_that_cannot_be(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="tile"):

@@ -54,23 +54,26 @@ class Butterflies:
     def _butterfly(
         self, a: Element, b: Element, level: int, position: int
     ) -> tuple[Element, Element]:
-        factor = self._factor(level, position)
-        if self.direction == "ascending" and factor is not None:
-            b = b * factor
+        factor, ascending = self._factor(level, position), self.direction == "ascending"
+        negated = False
+        if factor is not None and self.f.is_shorter_negated(factor):
+            negated, factor = True, -factor
+        if ascending and factor is not None:
+            b = self.f.multiply_constant(b, factor)
         if max(a.bound + b.bound, a.bound + self._raised(b)) > 1 << self.f.native_exponent:
             a, b = (x if x.bound <= self.half else self.f.reduce(x, self.half) for x in (a, b))
-        low, high = a + b, a - b
-        if self.direction == "descending" and factor is not None:
-            high = high * factor
-        return low, high
+        if ascending:
+            return (a - b, a + b) if negated else (a + b, a - b)
+        low, high = a + b, b - a if negated else a - b
+        return low, high if factor is None else self.f.multiply_constant(high, factor)
 
     def _raised(self, b: Element) -> int:
         """What a difference adds before it subtracts b."""
         return -(-b.bound // self.f.p) * self.f.p
 
-    def _factor(self, level: int, position: int) -> Element | None:
+    def _factor(self, level: int, position: int) -> int | None:
         """The root of order 2**(level + 1) to the power `position`; None stands for 1."""
         if position == 0:
             return None
         exponent = position << (self._log_order - level - 1)
-        return self.f.constant(pow(self._root, exponent, self.f.p))
+        return pow(self._root, exponent, self.f.p)

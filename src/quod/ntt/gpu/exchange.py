@@ -16,7 +16,7 @@ from quod.field.element import Element
 from quod.field.prime import PrimeField
 from quod.kernel import Builder, types
 from quod.kernel.value import Value
-from quod.ntt.gpu.layout import padded
+from quod.ntt.gpu.layout import Tile, padded
 from quod.ntt.rows import RowForm
 
 _CHUNK_BYTES = 16
@@ -41,14 +41,14 @@ def is_packed(f: PrimeField) -> bool:
     return f.limb_type.bytes * f.limb_count > f.modulus.bytes
 
 
-def exchange(k: Builder, f: PrimeField, log_size: int) -> Exchange:
-    """Declares room for 2**log_size elements."""
-    return Packed(k, f, log_size) if is_packed(f) else Limbs(k, f, log_size)
+def exchange(k: Builder, f: PrimeField, tile: Tile) -> Exchange:
+    """Declares room for the elements of a tile."""
+    return Packed(k, f, tile) if is_packed(f) else Limbs(k, f, tile)
 
 
-def places(log_size: int) -> int:
-    """Places that 2**log_size elements take."""
-    return padded((1 << log_size) - 1) + 1
+def places(tile: Tile) -> int:
+    """Places that the elements of a tile take."""
+    return padded((1 << tile.log_size) - 1, tile.log_banks) + 1
 
 
 class Limbs:
@@ -56,11 +56,11 @@ class Limbs:
 
     most = None
 
-    def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
+    def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
         # As many limbs at a time as leave none over.
         self._chunk = math.gcd(_CHUNK_BYTES // f.limb_type.bytes, f.limb_count)
-        self._plane = places(log_size) * self._chunk
+        self._plane = places(tile) * self._chunk
         self._shared = k.shared(f.limb_type, self._plane * (f.limb_count // self._chunk))
 
     def store(self, place: Value, element: Element) -> None:
@@ -81,10 +81,10 @@ class Limbs:
 class Packed:
     """The bits of the integer, in as many words as an element has in memory."""
 
-    def __init__(self, k: Builder, f: PrimeField, log_size: int) -> None:
+    def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
         self._words = f.modulus.words
-        self._plane = places(log_size)
+        self._plane = places(tile)
         self._shared = k.shared(types.u32, self._plane * self._words)
 
     @property

@@ -15,18 +15,20 @@ from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
-_BANK_BITS = 3
-"""Shared memory serves eight instances of 16 bytes each at a time, from banks of their own."""
-
 
 @frozen
 class Tile:
     """The sizes of a tile: 2**log_rows rows in 2**log_columns columns, 2**log_elements of them
-    an instance."""
+    an instance.
+
+    Shared memory serves 2**log_banks instances at a time, from banks of their own: eight of 16
+    bytes each, or more of shorter elements.
+    """
 
     log_rows: int
     log_columns: int
     log_elements: int
+    log_banks: int = 3
 
     @property
     def log_size(self) -> int:
@@ -72,7 +74,7 @@ def steps_of(log_rows: int, most: int) -> list[tuple[int, int]]:
 def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> Step:
     """The step of some levels whose neighbouring instances differ in the `preferred` bits.
 
-    The three lowest bits of the instance's number go to different banks of shared memory.
+    The lowest bits of the instance's number go to different banks of shared memory.
     """
     own = [tile.log_columns + first + level for level in range(levels)]
     others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in own]
@@ -82,28 +84,28 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
     order = [bit for bit in preferred if bit in rest]
     order += [bit for bit in rest if bit not in order]
     threads: list[int] = []
-    while order and len(threads) < _BANK_BITS:
-        taken = {bit % _BANK_BITS for bit in threads}
-        free = [bit for bit in order if bit % _BANK_BITS not in taken]
+    while order and len(threads) < tile.log_banks:
+        taken = {bit % tile.log_banks for bit in threads}
+        free = [bit for bit in order if bit % tile.log_banks not in taken]
         threads.append((free or order)[0])
         order.remove(threads[-1])
     return Step(first, levels, tuple(registers), (*threads, *order))
 
 
-def padded(index: int) -> int:
+def padded(index: int, log_banks: int = 3) -> int:
     """The place in shared memory of an index in the tile.
 
-    A place is left free behind every 8, another behind every 64, ...: two bits of the index lead to
-    the same bank only if they are a multiple of three apart. Of numbers without a bit in common,
-    the sum's place is the sum of the places.
+    Of eight banks, a place is left free behind every 8, another behind every 64, ...: two bits of
+    the index lead to the same bank only if they are a multiple of three apart. Of numbers without a
+    bit in common, the sum's place is the sum of the places.
     """
-    return sum(index >> shift for shift in range(0, index.bit_length(), _BANK_BITS))
+    return sum(index >> shift for shift in range(0, index.bit_length(), log_banks))
 
 
-def padded_value(index: Value, bits: int) -> Value:
-    """`padded` of a u32 of so many bits that is known when the kernel runs."""
+def padded_value(index: Value, tile: Tile) -> Value:
+    """`padded` of an index in a tile, a u32 that is known when the kernel runs."""
     place = index
-    for shift in range(_BANK_BITS, bits, _BANK_BITS):
+    for shift in range(tile.log_banks, tile.log_size, tile.log_banks):
         place = place + (index >> shift)
     return place
 
@@ -147,12 +149,12 @@ class RolledStep:
         above = (rows >> first) << (first + tile.log_elements)
         column = local & ((1 << tile.log_columns) - 1)
         index = ((above + self._position) << tile.log_columns) + column
-        self._place = padded_value(index, tile.log_size)
+        self._place = padded_value(index, tile)
         self._digit = k.constant(1, local.type) << (first + tile.log_columns)
 
     def place(self, number: int) -> Value:
         """The place in shared memory of an element."""
-        return self._place + padded_value(self._digit * number, self._tile.log_size)
+        return self._place + padded_value(self._digit * number, self._tile)
 
     def power(self, digit: int) -> Value:
         """The exponent of the twiddle of the output with that digit, of the pass's own root."""

@@ -6,7 +6,8 @@ from quod.device.protocol import AnyDevice
 from quod.field.moduli import Modulus
 from quod.field.strategies.limb_choice import has_rolled_products
 from quod.frozen import frozen, replace
-from quod.ntt.gpu.layout import Tile, padded
+from quod.ntt.gpu.exchange import places
+from quod.ntt.gpu.layout import Tile
 
 MOST_LOG_SIZE = 32
 
@@ -18,7 +19,8 @@ class Tuning:
     A workgroup has a tile of 2**log_tile elements, an instance 2**log_elements of them; a pass of
     several has at most `most_levels` levels; registers are limited so that `resident` workgroups
     fit one multiprocessor (0: as the assembler likes). With `rolled` the steps of a pass are a loop
-    where they are equally long, and passes are split so that most of them are.
+    where they are equally long, and passes are split so that most of them are. `log_banks` is what
+    shared memory serves at a time (see `Tile`).
     """
 
     log_tile: int = 9
@@ -26,11 +28,12 @@ class Tuning:
     most_levels: int = 8
     resident: int = 5
     rolled: bool = False
+    log_banks: int = 3
 
     def __post_init__(self) -> None:
-        if not 1 <= self.log_elements <= 3 or not self.log_elements < self.log_tile <= 13:
+        if not 1 <= self.log_elements <= 4 or not self.log_elements < self.log_tile <= 13:
             raise ValueError(
-                "an instance has 2, 4 or 8 elements, a tile at most 2^13, and more than that"
+                "an instance has 2, 4, 8 or 16 elements, a tile at most 2^13, and more than that"
             )
         for log_size in range(self.log_tile + 1, MOST_LOG_SIZE + 1):
             levels = self.split(log_size)
@@ -60,7 +63,7 @@ class Tuning:
 
     def tile(self, log_rows: int) -> Tile:
         """The tile of a pass with so many levels."""
-        return Tile(log_rows, self.log_tile - log_rows, self.log_elements)
+        return Tile(log_rows, self.log_tile - log_rows, self.log_elements, self.log_banks)
 
 
 def _even(log_size: int, most: int) -> list[int]:
@@ -81,6 +84,12 @@ def _whole_steps(log_size: int, most: int, levels: int) -> list[int]:
 
 DEFAULT_TUNING = Tuning()
 
+SHORT_TUNINGS = {
+    4: Tuning(log_tile=12, log_elements=4, resident=4, log_banks=5),
+    8: Tuning(log_tile=12, log_elements=4, resident=3, log_banks=4),
+}
+"""By the bytes of an element: rows of 64 or 128 bytes, and steps of four levels in registers."""
+
 
 def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
     """The default sizes, with tiles that fit the workgroup memory of the device.
@@ -88,12 +97,12 @@ def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
     Where products are loops, which is for compilers that take long, the steps of a pass are one
     too: there are as few places as can be from which products are called, all of them inlined.
     """
-    tuning = DEFAULT_TUNING
+    tuning = SHORT_TUNINGS.get(modulus.bytes, DEFAULT_TUNING)
     machine = device.machine(tuning.lanes)
     limit = machine.shared_bytes_limit
     if has_rolled_products(machine):
         tuning = replace(tuning, log_tile=8, log_elements=1, rolled=True)
-    while modulus.bytes * (padded((1 << tuning.log_tile) - 1) + 1) > limit:
+    while modulus.bytes * places(tuning.tile(0)) > limit:
         log_tile = tuning.log_tile - 1
         tuning = replace(tuning, log_tile=log_tile, most_levels=min(log_tile, tuning.most_levels))
     return tuning

@@ -158,7 +158,7 @@ class _Pass:
         self.local = self.k.local_id()
         self.group = self.k.workgroup_id()
         self.first_column = self.group << self.tile.log_columns
-        self.shared = exchange(self.k, self.f, self.tile.log_size)
+        self.shared = exchange(self.k, self.f, self.tile)
         if self.shared.most is not None:
             self.butterflies.restrict(self.shared.most)
         read, write = self._sides()
@@ -437,7 +437,7 @@ class _Pass:
         """Where an element is."""
 
         def weigh(bit: int) -> int:
-            return padded(1 << bit)
+            return padded(1 << bit, self.tile.log_banks)
 
         return self._place(step, number, weigh)
 
