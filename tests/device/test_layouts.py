@@ -20,13 +20,13 @@ from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype
 from quod.groth16.gpu.key import GpuKey
 from quod.msm import FixedBase, MsmOptions
-from quod.msm.gpu import resident
-from quod.msm.gpu.digits import SCALAR_WORDS
-from quod.msm.gpu.execute import GpuBases
-from quod.msm.gpu.plan import plan_gpu_msm, with_batch
-from quod.msm.gpu.processor import Processor
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.processor import Processor
+from quod.msm.run import resident
+from quod.msm.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.sessions import GpuBases
+from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.sort.digits import SCALAR_WORDS
 from quod.ntt import NttPlan
 from quod.ntt.gpu.tables import store_of
 from quod.ntt.ordering import Ordering

@@ -16,10 +16,12 @@ from quod.curve.groups import GROUPS, Group
 from quod.curve.parameters import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.kernel.interpreter import interpret
-from quod.msm import digits, reduce, slices
-from quod.msm.accumulate import accumulate
+from quod.msm.buckets import slices
+from quod.msm.buckets.affine_rounds import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
+from quod.msm.reduce import rows_and_columns
+from quod.msm.sort import counting as digits
 from tests import executors
 from tests.msm.inputs import points, reference, scalar_words, uniform
 
@@ -238,12 +240,14 @@ def test_reduction(name: str) -> None:
     own = wide(from_points(group, [*points(group, 4), None]))
     sums = np.zeros(8 * 4 * group.coordinate_words, np.uint64)
     found = run_everywhere(
-        reduce.weigh, 1, (2 * windows, rows, columns, numbers, own, sums), group=group
+        rows_and_columns.weigh, 1, (2 * windows, rows, columns, numbers, own, sums), group=group
     )
     out = np.zeros(8 * group.point_words, np.uint64)
     # Eight instances of combine want eight results' worth of sums.
     many = np.tile(found[2][: 4 * 4 * group.coordinate_words], 8)
-    results = run_everywhere(reduce.combine, 1, (windows, 4, 1, many, out), group=group)[1]
+    results = run_everywhere(rows_and_columns.combine, 1, (windows, 4, 1, many, out), group=group)[
+        1
+    ]
     assert np.array_equal(results.reshape(8, -1), np.tile(results[: group.point_words], (8, 1)))
 
 
@@ -254,7 +258,7 @@ def test_listing_rows_and_columns() -> None:
     segments = windows * (rows + columns)
     room = 2 * windows * rows * columns
     found = run_everywhere(
-        reduce.list_rows_and_columns, 1,
+        rows_and_columns.list_rows_and_columns, 1,
         (rows, columns, numbers, np.zeros(room + 1, np.uint32), np.zeros(segments, np.uint32),
          np.zeros(segments, np.uint32)),
         per_workgroup=True,

@@ -12,13 +12,13 @@ from quod.curve.operations import is_finite
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark
 from quod.errors import InputError
-from quod.msm.digits import SCALAR_WORDS
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.precompute import double_repeatedly
+from quod.msm.sort.counting import SCALAR_WORDS
 
 if TYPE_CHECKING:
-    from quod.msm.gpu.execute import GpuBases
+    from quod.msm.run.sessions import GpuBases
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ class MsmBases:
         elif self._count:
             # A process that only uses the CPU does not pay for the kernels of GPUs.
             from quod.field.calibration import calibrate
-            from quod.msm.gpu.execute import GpuBases
+            from quod.msm.run.sessions import GpuBases
 
             calibrate(device)
             self.on_gpu = GpuBases(device, group, points, self.options)

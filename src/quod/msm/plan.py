@@ -5,8 +5,8 @@ from __future__ import annotations
 from quod.curve.groups import Group
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.msm.digits import window_count
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
+from quod.msm.sort.counting import window_count
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
 _ADDITIONS_A_BUCKET = 2.6
