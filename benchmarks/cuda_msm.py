@@ -36,7 +36,7 @@ from quod.msm.run.record import Scalars, record_units
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.sessions import Session, first_part
 from quod.msm.run.workspace import Arrays, Carver, Workspace, parts_bytes, workspace_bytes
-from quod.msm.sort.digits import SCALAR_WORDS
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -134,7 +134,7 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
     """An MSM of all bases in two parts, or in one where the first has no scalars."""
     plan = resident.plan()
     count = plan.count
-    room = device.allocate(4 * SCALAR_WORDS * count, zero=False)
+    room = device.allocate(SCALAR_BYTES * count, zero=False)
 
     def whole(recording: RecordingStream, scalars: Array) -> PendingMsm:
         workspace = Workspace(device, resident.workspace_bytes(plan))

@@ -37,7 +37,7 @@ VERIFY = {
     "msm": "bases execute options plan precompute",
     "msm.buckets": "affine_rounds point_sums slices",
     "msm.reduce": "rows_and_columns",
-    "msm.sort": "counting",
+    "msm.sort": "counting scalars",
     "codegen": "pointers",
 }
 PROVE = {

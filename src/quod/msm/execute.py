@@ -24,14 +24,8 @@ from quod.msm.buckets.point_sums import PointSums
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
 from quod.msm.reduce import rows_and_columns
-from quod.msm.sort.counting import (
-    SCALAR_WORDS,
-    count_digits,
-    digits,
-    place_buckets,
-    scatter_digits,
-    too_large,
-)
+from quod.msm.sort.counting import count_digits, digits, place_buckets, scatter_digits
+from quod.msm.sort.scalars import SCALAR_BYTES, check_count, too_large
 
 # Products of an addition in affine coordinates with a shared inversion; one of them is a square.
 _PRODUCTS_OF_ADDITION = 6
@@ -187,7 +181,7 @@ def msm_words(
     if (
         scalars.dtype != np.uint32
         or scalars.ndim not in (2, 3)
-        or scalars.shape[-1] != 2 * SCALAR_WORDS
+        or scalars.shape[-1] != SCALAR_BYTES // 4
     ):
         raise InputError(
             "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
@@ -197,8 +191,7 @@ def msm_words(
         words: Array = msm_words(bases, scalars[None], options, timeline)[0]
         return words
     vectors, count = scalars.shape[:2]
-    if count > len(bases):
-        raise InputError(f"{count} scalars have only {len(bases)} bases")
+    check_count(count, len(bases))
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     if bases.on_gpu is not None:

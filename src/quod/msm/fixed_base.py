@@ -29,7 +29,8 @@ from quod.msm.bases import Array
 from quod.msm.buckets.point_sums import PointSums
 from quod.msm.buckets.slices import NO_POINT
 from quod.msm.precompute import double_repeatedly
-from quod.msm.sort.counting import digits, window_count
+from quod.msm.sort.counting import digits
+from quod.msm.sort.scalars import window_count
 
 if TYPE_CHECKING:
     from quod.msm.run.fixed_base import GpuTable

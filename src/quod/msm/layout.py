@@ -36,31 +36,24 @@ device memory: nothing waits for the host.
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
 from quod.curve.sums import Form
 from quod.device.buffer import Buffer
 from quod.frozen import frozen, replace
+from quod.msm.plan import WindowPlan
 from quod.msm.processor import Processor, SortTuning
 
 
 @frozen
-class GpuMsmPlan:
+class GpuMsmPlan(WindowPlan):
     """The shape of one MSM of `count` scalars, or of `batch` such MSMs over the same bases.
 
-    A scalar's `copies` * `windows` digits of `window_bits` fall into `windows` windows of buckets.
-    `maximum` is the greatest scalar allowed, `longest` the most entries of a unit. `form` says how
-    bases and sums are held: ``weierstrass`` (affine x, y; sums in XYZZ), or ``edwards``
-    (y - x, y + x, 2dxy; sums in extended coordinates X, Y, Z, T). No more than `part` bases lie in
-    one buffer, if that says something: the MSM is then one of each part, with one set of buckets.
+    `longest` is the most entries of a unit. `form` says how bases and sums are held:
+    ``weierstrass`` (affine x, y; sums in XYZZ), or ``edwards`` (y - x, y + x, 2dxy; sums in
+    extended coordinates X, Y, Z, T). No more than `part` bases lie in one buffer, if that says
+    something: the MSM is then one of each part, with one set of buckets.
     `on_device`: the results are made by the device, of fewer points than the host would be left.
     """
 
-    group: Group
-    count: int
-    window_bits: int
-    windows: int
-    copies: int
-    maximum: int
     longest: int
     batch: int = 1
     form: Form = "weierstrass"
@@ -83,16 +76,6 @@ class GpuMsmPlan:
     def slice(self) -> GpuMsmPlan:
         """The plan of the largest part."""
         return replace(self, count=self.part_counts[0], part=None)
-
-    @property
-    def digit_windows(self) -> int:
-        """Digits of a scalar."""
-        return self.windows * self.copies
-
-    @property
-    def buckets(self) -> int:
-        """Buckets of a window."""
-        return 1 << (self.window_bits - 1)
 
     @property
     def all_windows(self) -> int:

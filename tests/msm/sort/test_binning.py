@@ -24,8 +24,8 @@ from quod.msm.processor import Processor
 from quod.msm.run.device_plan import SortShape
 from quod.msm.run.record import Scalars, record_units
 from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
-from quod.msm.sort.counting import window_count
 from quod.msm.sort.digits import position_of_too_large
+from quod.msm.sort.scalars import window_count
 from tests.msm.inputs import scalar_words
 
 GROUP = GROUPS["bls12_381.g1"]

@@ -13,8 +13,7 @@ from quod.msm.buckets.units import MOST_LONGEST
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.processor import Processor
-from quod.msm.sort.counting import window_count
-from quod.msm.sort.digits import SCALAR_WORDS
+from quod.msm.sort.scalars import MOST_BASES, SCALAR_BYTES, window_count
 
 # Adding a unit's or bucket's sum, which is not affine, in terms of adding a base: 14 products
 # against 10.
@@ -31,8 +30,6 @@ _SHORTEST = 8
 
 # Entries that a batch may have together: half of what their numbers could count.
 _MOST_ENTRIES = 1 << 31
-
-_MOST_BASES = 1 << 31
 
 # Bases whose memory, scalars, indices and marks begin where those of another buffer may.
 _PART_STEP = 1024
@@ -99,13 +96,11 @@ def plan_gpu_msm(
     does not reach all are in parts, without multiples. Raises InputError for options that nothing
     fits, DeviceError if not even the bases themselves fit.
     """
-    maximum = group.scalars.value - 1
-    if options.scalar_bits is not None:
-        maximum = min(maximum, (1 << options.scalar_bits) - 1)
+    maximum = options.greatest_scalar(group)
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, processor)
     per_base = probe.base_words * 8
     per_copy = probe.count * per_base
-    most_copies = min(base_budget // per_copy, (_MOST_BASES - 1) // probe.count)
+    most_copies = min(base_budget // per_copy, (MOST_BASES - 1) // probe.count)
     if options.precompute_factor is not None:
         most_copies = min(most_copies, options.precompute_factor)
     if most_copies == 0:
@@ -201,7 +196,7 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
     per_bin = 1 << min(plan.window_bits - 1, plan.sort.most_low_bits)
     by_buckets = plan.sort.bins * per_bin // (plan.windows * plan.buckets)
     by_entries = _MOST_ENTRIES // (plan.digit_windows * plan.count)
-    by_scalars = plan.processor.largest_buffer // (4 * SCALAR_WORDS * plan.count)
+    by_scalars = plan.processor.largest_buffer // (SCALAR_BYTES * plan.count)
     most = max(1, min(batch, by_buckets, by_entries, by_scalars))
     while most > 1 and not fits(with_batch(plan, plan.count, most)):
         most -= -(-most // 8)

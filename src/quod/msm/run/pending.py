@@ -21,8 +21,8 @@ from quod.msm.reduce import rounds, weighted_sums
 from quod.msm.reduce.finish import Finisher
 from quod.msm.run.record import Scalars, record_units
 from quod.msm.run.workspace import Arrays
-from quod.msm.sort.counting import too_large
 from quod.msm.sort.digits import NOT_TOO_LARGE, position_of_too_large
+from quod.msm.sort.scalars import too_large
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,8 @@ from quod.msm.layout import GpuMsmPlan
 from quod.msm.run.device_plan import SortShape
 from quod.msm.run.workspace import Arrays
 from quod.msm.sort import binning
-from quod.msm.sort.digits import SCALAR_WORDS, DigitShape
+from quod.msm.sort.digits import DigitShape
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 # Workgroups that count, by what fills the device: enough that the last of them matter little, but
 # each adds all its counters to those in device memory.
@@ -54,7 +55,7 @@ def record_units(
         plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
         scalars.indices or scalars.words, scalars.marks or scalars.words,
     )  # fmt: skip
-    scalar_bytes = total * 4 * (SCALAR_WORDS + (scalars.indices is not None))
+    scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
     tuning = plan.sort
     tiles = -(-total // tuning.lanes)
     counting = max(1, _WAVES * device.resident_lanes // tuning.lanes)

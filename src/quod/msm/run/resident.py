@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.array import check_points_array
 from quod.curve.edwards_sums import edwards_form
 from quod.curve.groups import Group
 from quod.curve.operations import is_in_subgroup
@@ -27,15 +26,13 @@ from quod.msm.run.parts import Part, record_parts, record_parts_to_lines
 from quod.msm.run.pending import PendingMsm, record_buckets, record_lines, record_result
 from quod.msm.run.record import Scalars
 from quod.msm.run.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
-from quod.msm.sort.digits import SCALAR_WORDS
 from quod.msm.sort.infinity_mask import find_marks
+from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
 
 Array = np.ndarray[Any, Any]
 
 # The share of the memory budget that bases and their multiples take unless told otherwise.
 _BASE_SHARE = 4
-
-_SCALAR_BYTES = 4 * SCALAR_WORDS
 
 
 def _form(
@@ -58,7 +55,7 @@ def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -
     All that there are may be more than a kernel reaches.
     """
     stop = (batch - 1) * stride + start + count
-    return scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+    return scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
 
 
 @frozen
@@ -98,9 +95,7 @@ class ResidentMsm:
         *,
         base_budget: int | None = None,
     ) -> None:
-        check_points_array(group, points, "bases")
-        if len(points) >= 1 << 31:
-            raise InputError("an MSM takes fewer than 2**31 bases")
+        check_bases(group, points)
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
@@ -140,8 +135,7 @@ class ResidentMsm:
         multiples. InputError for more scalars than bases, or options that do not fit the bases.
         """
         count = self._count if count is None else count
-        if count > self._count:
-            raise InputError(f"{count} scalars have only {self._count} bases")
+        check_count(count, self._count)
         if options is None or options == self.options:
             plan = with_batch(self._plan, count, 1)
             size = self.options.batch_size
@@ -241,7 +235,7 @@ class ResidentMsm:
         plan = plan or self.plan()
         count = plan.count
         stride = count if stride is None else stride
-        needed = _SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
+        needed = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
         if scalars.nbytes < needed:
             raise DeviceError(
                 f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
@@ -297,7 +291,7 @@ class ResidentMsm:
             start = 0
             for plan in plans:
                 size, stop = plan.count, start + plan.count
-                words = room.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+                words = room.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 recording.upload(scalars[start:stop], words, label="upload scalars")
                 own = Scalars(words, size, self._count, start, None, bases.marks)
                 yield Part(plan, start, own, bases.memory)

@@ -24,7 +24,7 @@ from quod.msm.run.pending import PendingMsm
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.run.workspace import Workspace, parts_bytes
-from quod.msm.sort.digits import SCALAR_WORDS
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -66,8 +66,8 @@ class Session:
         self, device: AnyDevice, vectors: int, count: int,
         record: Callable[[RecordingStream, Array], PendingMsm],
     ) -> None:  # fmt: skip
-        memory = device.pinned(4 * SCALAR_WORDS * vectors * count)
-        self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_WORDS)
+        memory = device.pinned(SCALAR_BYTES * vectors * count)
+        self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_BYTES // 4)
         self._device = device
         recording = device.stream("msm").record()
         self._pending = record(recording, self.scalars)
@@ -182,7 +182,7 @@ class GpuBases:
         assert self.resident is not None
         resident = self.resident
         plan = resident.plan(count, vectors, options)
-        scalar_bytes = 4 * SCALAR_WORDS * vectors * count
+        scalar_bytes = SCALAR_BYTES * vectors * count
         if vectors == 1 and count >= _IN_PARTS and len(resident.parts) == 1:
             return self._session_in_parts(resident, plan)
         self._check(count, resident.workspace_bytes(plan) + scalar_bytes)
@@ -199,7 +199,7 @@ class GpuBases:
         device, count = self.device, plan.count
         first = first_part(plan)
         plans = [with_batch(plan, part, 1) for part in (first, count - first)]
-        scalar_bytes, work_bytes = 4 * SCALAR_WORDS * count, parts_bytes(device, plans)
+        scalar_bytes, work_bytes = SCALAR_BYTES * count, parts_bytes(device, plans)
         self._check(count, work_bytes + scalar_bytes)
 
         def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
@@ -216,7 +216,7 @@ class GpuBases:
         plan = self._stream_plan(count, options or self.options)
 
         def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
-            room = device.allocate(4 * SCALAR_WORDS * count, zero=False)
+            room = device.allocate(SCALAR_BYTES * count, zero=False)
             recording.upload(scalars, room, label="upload scalars")
             return streamed.record(recording, room, plan)
 

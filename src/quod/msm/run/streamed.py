@@ -26,12 +26,11 @@ from quod.msm.run.parts import Part, record_parts
 from quod.msm.run.pending import PendingMsm
 from quod.msm.run.record import Scalars
 from quod.msm.run.workspace import Workspace, parts_bytes
-from quod.msm.sort.digits import SCALAR_WORDS
 from quod.msm.sort.infinity_mask import mark_bytes, record_marks
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
 
-_SCALAR_BYTES = 4 * SCALAR_WORDS
 
 # A slice that takes much longer to work on than to begin gains nothing from being larger.
 _LARGEST_SLICE = 1 << 23
@@ -70,7 +69,7 @@ class StreamPlan:
     def peak_bytes(self, device: AnyDevice) -> int:
         """Device memory of the whole MSM."""
         slots = self.base_bytes + mark_bytes(self.slice.count) + 16
-        return _SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
+        return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
 
     def workspace_bytes(self, device: AnyDevice) -> int:
         """What the slices are worked on in."""
@@ -164,7 +163,7 @@ class StreamedMsm:
                 record_marks(
                     recording, device, count, full.base_words, bases, marks[which], some[which]
                 )  # fmt: skip
-                own = scalars.slice(_SCALAR_BYTES * start, _SCALAR_BYTES * stop)
+                own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 source = Scalars(own, count, count, 0, None, marks[which])
                 yield Part(single, start, source, bases)
 

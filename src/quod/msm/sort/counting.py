@@ -1,37 +1,18 @@
-"""Signed digits of scalars, and their sorting into buckets.
+"""Digits of scalars and their sorting into buckets on a processor.
 
-A scalar is written in base 2**c with digits from -2**(c-1) to 2**(c-1) - 1, which halves the
-buckets: a negative digit adds the negated point. Entries are counting-sorted by the size of their
-digit, window by window.
+Entries are counting-sorted by the size of their digit, window by window.
 """
 
 from __future__ import annotations
 
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import Group
-from quod.errors import InputError
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U8, U16, U32, U64, Pointer, Value
+from quod.msm.sort.scalars import SCALAR_BYTES, bits_of, is_above
 
-SCALAR_WORDS = 4
-"""64-bit words of a scalar in memory."""
-
-
-def window_count(maximum: int, window_bits: int) -> int:
-    """Windows that hold every scalar up to `maximum`: the top digit never carries."""
-    windows = 1
-    while (maximum >> (window_bits * (windows - 1))) + 1 >= 1 << (window_bits - 1):
-        windows += 1
-    return windows
-
-
-def too_large(group: Group, maximum: int, position: int) -> InputError:
-    """The error of a scalar that is above the greatest allowed."""
-    if maximum == group.scalars.value - 1:
-        return InputError(f"scalar {position} is not below the order of {group.name}")
-    return InputError(f"scalar {position} is not below the promised 2**{maximum.bit_length()}")
+_SCALAR_WORDS = SCALAR_BYTES // 8
 
 
 @kernel
@@ -55,9 +36,9 @@ def digits(
     """
     i = k.global_id()
     with k.if_(i < count):
-        place = i.cast(types.u64) * SCALAR_WORDS
-        words = list(k.load(scalars, place, SCALAR_WORDS))
-        with k.if_(_is_above(k, words, maximum)):
+        place = i.cast(types.u64) * _SCALAR_WORDS
+        words = list(k.load(scalars, place, _SCALAR_WORDS))
+        with k.if_(is_above(k, words, maximum)):
             overflow[0] = 1
         if masked:
             skip = infinite[i] != 0
@@ -65,32 +46,12 @@ def digits(
         half, full = 1 << (window_bits - 1), 1 << window_bits
         carry: Value = k.constant(0, types.u32)
         for window in range(windows):
-            raw = _bits(k, words, window * window_bits, window_bits) + carry
+            raw = bits_of(k, words, window * window_bits, window_bits) + carry
             negative = raw >= half
             carry = k.select(negative, k.constant(1, types.u32), 0)
             digit = k.select(negative, raw - full, raw)
             row = k.constant(window, types.u64) * count.cast(types.u64)
             out[row + i.cast(types.u64)] = digit
-
-
-def _is_above(k: Builder, words: list[Value], maximum: int) -> Value:
-    """Whether an integer of words, the lowest first, is above a constant."""
-    above = k.constant(False, types.bool_)
-    for place, word in enumerate(words):
-        limit = maximum >> (64 * place) & (1 << 64) - 1
-        above = (word > limit) | ((word == limit) & above)
-    return above
-
-
-def _bits(k: Builder, words: list[Value], low: int, count: int) -> Value:
-    """`count` bits of a scalar from bit `low` on."""
-    if low >= 64 * len(words):
-        return k.constant(0, types.u32)
-    index, shift = divmod(low, 64)
-    value = words[index] >> shift
-    if shift + count > 64 and index + 1 < len(words):
-        value = value | (words[index + 1] << (64 - shift))
-    return (value & ((1 << count) - 1)).cast(types.u32)
 
 
 class _Digit:

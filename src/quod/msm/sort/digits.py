@@ -1,7 +1,7 @@
-"""The signed digits of scalars on a GPU: computed from the scalars whenever they are needed.
+"""The digits of scalars on a GPU: computed from the scalars whenever they are needed.
 
-A scalar is written in base 2**c with digits from -2**(c-1) to 2**(c-1) - 1. Digits take more memory
-than their scalar, so the two steps of sorting that need them both read the scalars.
+They take more memory than their scalar, so the two steps of sorting that need them both read the
+scalars.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 from quod.msm.layout import GpuMsmPlan
+from quod.msm.sort.scalars import SCALAR_BYTES, bits_of, is_above
 
-SCALAR_WORDS = 8
-"""32-bit words of a scalar in memory."""
+_SCALAR_WORDS = SCALAR_BYTES // 4
 
 NOT_TOO_LARGE = 0
 """What the word about scalars that are too large holds if there is none."""
@@ -103,16 +103,13 @@ class Digits:
             self._own = readable
         place = source.indices[self._own] if shape.indexed else self._own
         self._position = place + self._vector * source.scalar_stride
-        start = self._position.cast(types.u64) * SCALAR_WORDS
-        self._words = k.load(source.scalars, start, SCALAR_WORDS)
+        start = self._position.cast(types.u64) * _SCALAR_WORDS
+        self._words = k.load(source.scalars, start, _SCALAR_WORDS)
 
     def check(self, too_large: Value) -> None:
         """Notes the first scalar that is above the maximum: 2**32 - 1 less its position."""
         k = self._k
-        above = k.constant(False, types.bool_)
-        for number, word in enumerate(self._words):
-            limit = self._shape.maximum >> (32 * number) & (1 << 32) - 1
-            above = (word > limit) | ((word == limit) & above)
+        above = is_above(k, self._words, self._shape.maximum)
         with k.if_(above & self._active):
             k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
 
@@ -132,7 +129,7 @@ class Digits:
                 present = present & (((source.marks[base // 32] >> (base % 32)) & 1) == 0)
             for window in range(shape.windows):
                 low = (copy * shape.windows + window) * shape.window_bits
-                raw = _bits(k, self._words, low, shape.window_bits) + carry
+                raw = bits_of(k, self._words, low, shape.window_bits) + carry
                 negative = raw >= half
                 carry = k.select(negative, k.constant(1, types.u32), 0)
                 size = k.select(negative, full - raw, raw)
@@ -140,14 +137,3 @@ class Digits:
                 bucket = (first_window + window) * window_buckets + (size - 1)
                 sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
                 yield Digit(exists, k.select(exists, bucket, 0), base | sign)
-
-
-def _bits(k: Builder, words: tuple[Value, ...], low: int, count: int) -> Value:
-    """`count` bits, at most 32, of a scalar from bit `low` on."""
-    index, shift = divmod(low, 32)
-    if index >= len(words):
-        return k.constant(0, types.u32)
-    value = words[index] >> shift
-    if shift + count > 32 and index + 1 < len(words):
-        value = value | (words[index + 1] << (32 - shift))
-    return value & ((1 << count) - 1)
