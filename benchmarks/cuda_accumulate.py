@@ -26,11 +26,11 @@ from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field.array import random_elements
 from quod.frozen import replace
+from quod.msm.buckets import accumulate
+from quod.msm.buckets.accumulate import Tuning
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.gpu import accumulate
-from quod.msm.gpu.accumulate import Tuning
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Workspace
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.workspace import Workspace
 
 _REPEATS = 5
 

@@ -28,15 +28,15 @@ from quod.field.array import random_elements
 from quod.frozen import replace
 from quod.msm import MsmOptions
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.gpu.digits import SCALAR_WORDS
-from quod.msm.gpu.execute import Session, first_part
-from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.pending import PendingMsm
-from quod.msm.gpu.plan import plan_gpu_msm, with_batch
-from quod.msm.gpu.processor import Processor, SortTuning
-from quod.msm.gpu.record import Scalars, record_units
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, parts_bytes, workspace_bytes
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.processor import Processor, SortTuning
+from quod.msm.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.run.pending import PendingMsm
+from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.sessions import Session, first_part
+from quod.msm.run.workspace import Arrays, Carver, Workspace, parts_bytes, workspace_bytes
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -134,7 +134,7 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
     """An MSM of all bases in two parts, or in one where the first has no scalars."""
     plan = resident.plan()
     count = plan.count
-    room = device.allocate(4 * SCALAR_WORDS * count, zero=False)
+    room = device.allocate(SCALAR_BYTES * count, zero=False)
 
     def whole(recording: RecordingStream, scalars: Array) -> PendingMsm:
         workspace = Workspace(device, resident.workspace_bytes(plan))

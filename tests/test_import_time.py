@@ -18,9 +18,9 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # only some runs need is imported where it is used.
 VERIFY = {
     "cli": "entry groth16 guard outputs parameters quick streams terminal",
-    "curve": "affine array coordinates edwards_model edwards_operations edwards_point groups "
-    "kernels lane_table membership operations pairing pairing_exponent pairing_loop parameters "
-    "point shared_inversion",
+    "curve": "affine array coordinates edwards_model edwards_operations edwards_point entries "
+    "groups kernels lane_table membership operations pairing pairing_exponent pairing_loop "
+    "parameters point shared_inversion",
     "device": "arguments backends buffer cache cancellation compiled_code discovery host "
     "kernel_table launched memory own_folder prologue protocol sources timeline written",
     "device.cpu": "backend compilations compiler device llvm native_code processor workers",
@@ -34,7 +34,10 @@ VERIFY = {
     "kernel": "builder builder_memory builder_values collector control definition errors ir "
     "machine ops registry semantics simplify structure types value",
     "lazy": "",
-    "msm": "accumulate bases digits execute options plan precompute reduce slices sums",
+    "msm": "bases execute options plan precompute",
+    "msm.buckets": "affine_rounds point_sums slices",
+    "msm.reduce": "rows_and_columns",
+    "msm.sort": "counting scalars",
     "codegen": "pointers",
 }
 PROVE = {

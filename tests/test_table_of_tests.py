@@ -9,9 +9,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.msm.gpu.test_sort" name="test_a[1]" time="0.4" />
-<testcase classname="tests.msm.gpu.test_sort" name="test_a[2]" time="0.4" />
-<testcase classname="tests.msm.gpu.test_sort.TestMore" name="test_b" time="0.4">
+<testcase classname="tests.msm.sort.test_binning" name="test_a[1]" time="0.4" />
+<testcase classname="tests.msm.sort.test_binning" name="test_a[2]" time="0.4" />
+<testcase classname="tests.msm.sort.test_binning.TestMore" name="test_b" time="0.4">
   <failure /></testcase>
 <testcase classname="tests.ntt.test_plan" name="test_c" time="0">
   <skipped message="120 bytes | of&#10;memory" /></testcase>
@@ -34,11 +34,11 @@ def test_the_table(tmp_path: Path) -> None:
         "`make x`, commit abc. At night.", "",
         "| folder | passed | skipped | failed | seconds, all workers |",
         "|---|---|---|---|---|",
-        "| tests/msm/gpu | 2 | 0 | 1 | 1 |",
+        "| tests/msm/sort | 2 | 0 | 1 | 1 |",
         "| tests/ntt | 0 | 2 | 0 | 0 |",
         "| tests/web | 0 | 0 | 1 | 0 |",
         "| **all** | 2 | 2 | 2 | 1 |", "",
-        "Failed: tests.msm.gpu.test_sort.TestMore::test_b.",
+        "Failed: tests.msm.sort.test_binning.TestMore::test_b.",
         "Failed: tests.web.test_site.", "",
         "| skipped | why |", "|---|---|", "| 2 | so many bytes / of memory |",
     ]  # fmt: skip

@@ -20,9 +20,9 @@ from quod.device.recording import Recording
 from quod.field.kernels import field_to_montgomery
 from quod.field.spec import FieldSpec
 from quod.frozen import replace
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Workspace
 from quod.msm.options import MsmOptions
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.workspace import Workspace
 from quod.web import GraphFiles, Stage, graph_files
 
 Array = np.ndarray[Any, Any]

@@ -70,7 +70,7 @@ def test_doubles_and_opposites(device: CpuDevice) -> None:
     assert np.array_equal(opposite, arrays([LAW.neg(p) for p in samples()]))
 
 
-def test_multiples(device: CpuDevice) -> None:
+def test_base_multiples(device: CpuDevice) -> None:
     rng = random.Random(1)
     scalars = [0, 1, 2, 3, 4, 15, 16, R - 1, R, R + 1, (1 << 256) - 1, rng.randrange(R)]
     pairs = [(scalar, point) for scalar in scalars for point in samples()]

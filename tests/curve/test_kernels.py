@@ -139,7 +139,7 @@ def test_edwards_points() -> None:
 
 
 @pytest.mark.slow
-def test_multiples_of_edwards_points() -> None:
+def test_base_multiples_of_edwards_points() -> None:
     scalars = np.array([0, 1, 2, 15, 16, 0xF0F0, (1 << 64) - 1, 1 << 63, 7, 8, 9], np.uint64)
     out = np.zeros_like(edwards_points(1))
     run_everywhere(

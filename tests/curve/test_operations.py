@@ -92,7 +92,7 @@ def words(scalars: list[int], count: int) -> np.ndarray[Any, Any]:
 
 
 @ALL
-def test_multiples(device: CpuDevice, group: Group) -> None:
+def test_base_multiples(device: CpuDevice, group: Group) -> None:
     """Each scalar with another point, the scalars not reduced."""
     law = law_of(group)
     scalars = hostile_scalars(group)

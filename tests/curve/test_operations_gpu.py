@@ -41,7 +41,7 @@ def test_points(gpu_device: AnyDevice, name: str) -> None:
 
 
 @SOME
-def test_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
+def test_base_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
     """Seventy points take three rounds of sums."""
     group, law = GROUPS[name], law_of(GROUPS[name])
     scalars = [0, 1, 2, 3, 0xFFFF, 0x8000, 12345, 7]

@@ -20,13 +20,13 @@ from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype
 from quod.groth16.gpu.key import GpuKey
 from quod.msm import FixedBase, MsmOptions
-from quod.msm.gpu import resident
-from quod.msm.gpu.digits import SCALAR_WORDS
-from quod.msm.gpu.execute import GpuBases
-from quod.msm.gpu.plan import plan_gpu_msm, with_batch
-from quod.msm.gpu.processor import Processor
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.processor import Processor
+from quod.msm.run import resident
+from quod.msm.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.sessions import GpuBases
+from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.sort.scalars import SCALAR_BYTES
 from quod.ntt import NttPlan
 from quod.ntt.gpu.tables import store_of
 from quod.ntt.ordering import Ordering
@@ -37,7 +37,6 @@ CASES = int(os.environ.get("QUOD_TEST_LAYOUTS", "100"))
 _SIZES = 8
 """How many sizes of MSMs are tried over the same bases."""
 
-_SCALAR_BYTES = 4 * SCALAR_WORDS
 _ORDERINGS: tuple[Ordering, ...] = ("NN", "NR", "RN", "RR")
 
 # What a plan may say no to before it begins: more than the memory, or options that nothing fits.
@@ -104,8 +103,8 @@ def lay_out_over(rng: random.Random, device: LayoutDevice, bases: ResidentMsm, o
     """
     plan = bases.plan(own, rng.choice((1, 1, rng.randint(1, 8))))
     indices = device.allocate(4 * own) if rng.random() < 0.5 else None
-    skipped, behind = (_SCALAR_BYTES * rng.randint(0, 9) for _ in range(2))
-    taken = _SCALAR_BYTES * plan.batch * own
+    skipped, behind = (SCALAR_BYTES * rng.randint(0, 9) for _ in range(2))
+    taken = SCALAR_BYTES * plan.batch * own
     scalars = device.allocate(skipped + taken + behind)
     words = scalars.slice(skipped, scalars.nbytes)
     if indices is not None:
@@ -156,7 +155,7 @@ def lay_out_table(rng: random.Random, device: LayoutDevice, group: Group) -> str
             ),
         )
         table = FixedBase(device, group, group.parameters.generator, count)
-    table.multiply(np.zeros((count, SCALAR_WORDS), np.uint32))
+    table.multiply(np.zeros((count, SCALAR_BYTES // 4), np.uint32))
     return f"{count} multiples"
 
 

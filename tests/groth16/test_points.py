@@ -22,7 +22,7 @@ def hostile_scalars(group: Group) -> list[int]:
 
 
 @ALL_GROUPS
-def test_multiples(device: AnyDevice, group: Group) -> None:
+def test_base_multiples(device: AnyDevice, group: Group) -> None:
     law, generator = affine_group(group), group.parameters.generator
     scalars = hostile_scalars(group)
     bases: list[Any] = [law.multiply(index + 1, generator) for index in range(len(scalars))]

@@ -31,7 +31,7 @@ def hostile_scalars(group: Group) -> list[int]:
 
 
 @ALL
-def test_multiples_of_the_generator(device: CpuDevice, group: Group) -> None:
+def test_base_multiples_of_the_generator(device: CpuDevice, group: Group) -> None:
     scalars = hostile_scalars(group)
     law, generator = reference(group), group.parameters.generator
     found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
@@ -48,7 +48,7 @@ def test_every_size_of_table(device: CpuDevice, count: int) -> None:
     assert to_points(group, found) == [law.mul(scalar, point) for scalar in scalars]
 
 
-def test_multiples_of_infinity(device: CpuDevice) -> None:
+def test_base_multiples_of_infinity(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     scalars = integers_to_words(group.scalars, [0, 1, 5, group.scalars.value - 1])
     assert not FixedBase(device, group, None, 4).multiply(scalars).any()

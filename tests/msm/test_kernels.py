@@ -16,10 +16,13 @@ from quod.curve.groups import GROUPS, Group
 from quod.curve.parameters import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.kernel.interpreter import interpret
-from quod.msm import digits, reduce, slices
-from quod.msm.accumulate import accumulate
+from quod.msm.buckets import slices
+from quod.msm.buckets.affine_rounds import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
+from quod.msm.reduce import rows_and_columns
+from quod.msm.sort import counting
+from quod.msm.sort.scalars import window_count
 from tests import executors
 from tests.msm.inputs import points, reference, scalar_words, uniform
 
@@ -48,12 +51,12 @@ def test_digits(name: str, window_bits: int) -> None:
         0, 1, order - 1, half - 1, half, half + 1, order // 2,
         *uniform(GROUPS[name], 3), sum(half << s for s in range(0, 250, window_bits)) % order,
     ]  # fmt: skip
-    count, windows = len(scalars), digits.window_count(order - 1, window_bits)
+    count, windows = len(scalars), window_count(order - 1, window_bits)
     infinite = np.zeros(count, np.uint8)
     infinite[7] = 1
     for masked in (False, True):
         found = run_everywhere(
-            digits.digits, 2,
+            counting.digits, 2,
             (count, wide(scalar_words(scalars)), infinite,
              np.zeros(windows * count, np.uint16), u32(0)),
             window_bits=window_bits, windows=windows, maximum=order - 1, masked=masked,
@@ -70,7 +73,7 @@ def test_digits(name: str, window_bits: int) -> None:
 def test_digits_of_too_large_a_scalar(excess: int) -> None:
     order = GROUPS["bn254.g1"].scalars.value
     found = run_everywhere(
-        digits.digits, 1,
+        counting.digits, 1,
         (3, wide(scalar_words([5, order - 1 + excess, 6])), np.zeros(3, np.uint8),
          np.zeros(3 * 20, np.uint16), u32(0)),
         window_bits=13, windows=20, maximum=order - 1, masked=False,
@@ -91,21 +94,21 @@ def test_sorting() -> None:
     padded[: stored_words.size] = stored_words
     counts = np.zeros(8 * groups * buckets, np.uint32)
     shape = (count, parts, windows, copies, buckets)
-    counts = run_everywhere(digits.count_digits, groups, (*shape, padded, counts))[1]
+    counts = run_everywhere(counting.count_digits, groups, (*shape, padded, counts))[1]
     starts, lengths = np.zeros(64, np.uint32), np.zeros(64, np.uint32)
     room = count * copies
     bounds = np.zeros(8 * parts * buckets, np.uint32)
     used = vectors * windows * parts * buckets
     bounds[:used] = counts[:used]
     placed = run_everywhere(
-        digits.place_buckets, 1, (room, parts, buckets, bounds, starts, lengths)
+        counting.place_buckets, 1, (room, parts, buckets, bounds, starts, lengths)
     )
     places, starts, lengths = placed
     entries = np.zeros(8 * groups * room, np.uint32)
     moved = np.zeros(8 * groups * buckets, np.uint32)
     moved[:used] = places[:used]
     entries = run_everywhere(
-        digits.scatter_digits, groups, (*shape, stride, padded, moved, entries)
+        counting.scatter_digits, groups, (*shape, stride, padded, moved, entries)
     )[2]
     for window in range(vectors * windows):
         vector, own = divmod(window, windows)
@@ -238,12 +241,14 @@ def test_reduction(name: str) -> None:
     own = wide(from_points(group, [*points(group, 4), None]))
     sums = np.zeros(8 * 4 * group.coordinate_words, np.uint64)
     found = run_everywhere(
-        reduce.weigh, 1, (2 * windows, rows, columns, numbers, own, sums), group=group
+        rows_and_columns.weigh, 1, (2 * windows, rows, columns, numbers, own, sums), group=group
     )
     out = np.zeros(8 * group.point_words, np.uint64)
     # Eight instances of combine want eight results' worth of sums.
     many = np.tile(found[2][: 4 * 4 * group.coordinate_words], 8)
-    results = run_everywhere(reduce.combine, 1, (windows, 4, 1, many, out), group=group)[1]
+    results = run_everywhere(rows_and_columns.combine, 1, (windows, 4, 1, many, out), group=group)[
+        1
+    ]
     assert np.array_equal(results.reshape(8, -1), np.tile(results[: group.point_words], (8, 1)))
 
 
@@ -254,7 +259,7 @@ def test_listing_rows_and_columns() -> None:
     segments = windows * (rows + columns)
     room = 2 * windows * rows * columns
     found = run_everywhere(
-        reduce.list_rows_and_columns, 1,
+        rows_and_columns.list_rows_and_columns, 1,
         (rows, columns, numbers, np.zeros(room + 1, np.uint32), np.zeros(segments, np.uint32),
          np.zeros(segments, np.uint32)),
         per_workgroup=True,

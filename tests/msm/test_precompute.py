@@ -149,7 +149,7 @@ def test_refused_batches(device: CpuDevice) -> None:
         msm(device, group, own, np.zeros((1, 1, 4, 8), np.uint32))
 
 
-def test_multiples_that_do_not_fit() -> None:
+def test_base_multiples_that_do_not_fit() -> None:
     group, count = GROUPS["bn254.g1"], 40
     own = bases(group, count)
     device = CpuDevice(threads=1, memory_budget=3 * own.nbytes)

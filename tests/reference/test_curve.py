@@ -57,7 +57,7 @@ def test_multiplication_is_a_homomorphism(curve: PairingCurve, which: str, j: in
 @pytest.mark.parametrize(
     ("curve", "ecc"), [(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)], ids=["bn254", "bls12_381"]
 )
-def test_multiples_agree_with_py_ecc(curve: PairingCurve, ecc: Any) -> None:
+def test_base_multiples_agree_with_py_ecc(curve: PairingCurve, ecc: Any) -> None:
     scalar = curve.fr.value // 3
     x, y = ecc.multiply(ecc.G1, scalar)
     assert g1_of(curve).mul(scalar, curve.g1.generator) == (int(x), int(y))

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.curve.array import check_points_array
 from quod.curve.groups import Group
 from quod.curve.operations import is_finite
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark
 from quod.errors import InputError
-from quod.msm.digits import SCALAR_WORDS
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.precompute import double_repeatedly
+from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
 
 if TYPE_CHECKING:
-    from quod.msm.gpu.execute import GpuBases
+    from quod.msm.run.sessions import GpuBases
 
 Array = np.ndarray[Any, Any]
 
@@ -39,9 +38,7 @@ class MsmBases:
     def __init__(
         self, device: AnyDevice, group: Group, points: Array, options: MsmOptions | None = None
     ) -> None:
-        check_points_array(group, points, "bases")
-        if len(points) >= 1 << 31:
-            raise InputError("an MSM takes fewer than 2**31 bases")
+        check_bases(group, points)
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
@@ -53,7 +50,7 @@ class MsmBases:
         elif self._count:
             # A process that only uses the CPU does not pay for the kernels of GPUs.
             from quod.field.calibration import calibrate
-            from quod.msm.gpu.execute import GpuBases
+            from quod.msm.run.sessions import GpuBases
 
             calibrate(device)
             self.on_gpu = GpuBases(device, group, points, self.options)
@@ -69,9 +66,8 @@ class MsmBases:
         an MSM does not fit the device.
         """
         if self.on_gpu is None or not count:
-            return np.zeros((count, 2 * SCALAR_WORDS), np.uint32)
-        if count > self._count:
-            raise InputError(f"{count} scalars have only {self._count} bases")
+            return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
+        check_count(count, self._count)
         room: Array = self.on_gpu.session(count, 1, options).scalars[0]
         return room
 

@@ -19,19 +19,13 @@ from quod.device.written import UNWRITTEN, check_written, mark, not_written
 from quod.errors import InputError
 from quod.field.cost import product_cost, square_cost
 from quod.frozen import replace
-from quod.msm import reduce
 from quod.msm.bases import Array, CpuBases, MsmBases
-from quod.msm.digits import (
-    SCALAR_WORDS,
-    count_digits,
-    digits,
-    place_buckets,
-    scatter_digits,
-    too_large,
-)
+from quod.msm.buckets.point_sums import PointSums
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
-from quod.msm.sums import PointSums
+from quod.msm.reduce import rows_and_columns
+from quod.msm.sort.counting import count_digits, digits, place_buckets, scatter_digits
+from quod.msm.sort.scalars import SCALAR_BYTES, check_count, too_large
 
 # Products of an addition in affine coordinates with a shared inversion; one of them is a square.
 _PRODUCTS_OF_ADDITION = 6
@@ -135,7 +129,7 @@ class _Execution:
         segments = windows * (plan.rows + plan.columns)
         entries = np.empty(windows * plan.buckets * 2 + 1, np.uint32)
         starts, lengths = (np.empty(segments, np.uint32) for _ in range(2))
-        kernel = device.compile(reduce.list_rows_and_columns, lanes=1)
+        kernel = device.compile(rows_and_columns.list_rows_and_columns, lanes=1)
         mark(lengths)
         device.launch(
             kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
@@ -146,7 +140,7 @@ class _Execution:
         count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
         mark(sums)
-        kernel = device.compile(reduce.weigh, group=group)
+        kernel = device.compile(rows_and_columns.weigh, group=group)
         device.launch(
             kernel, -(-count // device.lanes), count, plan.rows, plan.columns, lines.numbers,
             lines.points, sums,
@@ -154,7 +148,7 @@ class _Execution:
         check_written(device, "weighted sums", sums)
         results = np.empty((plan.batch, group.point_words), np.uint64)
         mark(results)
-        kernel = device.compile(reduce.combine, lanes=1, group=group)
+        kernel = device.compile(rows_and_columns.combine, lanes=1, group=group)
         device.launch(
             kernel, plan.batch, plan.windows, plan.window_bits, plan.column_bits, sums, results
         )  # fmt: skip
@@ -187,7 +181,7 @@ def msm_words(
     if (
         scalars.dtype != np.uint32
         or scalars.ndim not in (2, 3)
-        or scalars.shape[-1] != 2 * SCALAR_WORDS
+        or scalars.shape[-1] != SCALAR_BYTES // 4
     ):
         raise InputError(
             "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
@@ -197,8 +191,7 @@ def msm_words(
         words: Array = msm_words(bases, scalars[None], options, timeline)[0]
         return words
     vectors, count = scalars.shape[:2]
-    if count > len(bases):
-        raise InputError(f"{count} scalars have only {len(bases)} bases")
+    check_count(count, len(bases))
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     if bases.on_gpu is not None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from quod.curve import operations
 from quod.curve.array import Point, check_scalars_array, from_points
+from quod.curve.entries import SIGN_BIT
 from quod.curve.groups import Group
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
@@ -24,15 +25,15 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U16, U32, Pointer
-from quod.msm.accumulate import SIGN_BIT
 from quod.msm.bases import Array
-from quod.msm.digits import digits, window_count
+from quod.msm.buckets.point_sums import PointSums
+from quod.msm.buckets.slices import NO_POINT
 from quod.msm.precompute import double_repeatedly
-from quod.msm.slices import NO_POINT
-from quod.msm.sums import PointSums
+from quod.msm.sort.counting import digits
+from quod.msm.sort.scalars import window_count
 
 if TYPE_CHECKING:
-    from quod.msm.gpu.fixed_base import GpuTable
+    from quod.msm.run.fixed_base import GpuTable
 
 # Wider windows would make a table that no cache holds.
 _MAX_WINDOW_BITS = 13
@@ -108,7 +109,7 @@ class FixedBase:
         if in_host_memory(device):
             self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
         else:
-            from quod.msm.gpu.fixed_base import GpuTable
+            from quod.msm.run.fixed_base import GpuTable
 
             # The table is little work beside what comes, and its kernels are many.
             table = _table(resolve_device("cpu"), group, base, shape)

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 from quod.curve.edwards_model import model_of
+from quod.curve.edwards_sums import to_edwards
 from quod.curve.groups import GROUPS
+from quod.curve.normalise import normalise_sums
 from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.sums import Form, resident_workgroups
 from quod.kernel.registry import register
-from quod.msm import digits, reduce, slices
-from quod.msm.accumulate import accumulate
+from quod.msm.buckets import accumulate as gpu_accumulate
+from quod.msm.buckets import affine_trees, merge, slices
+from quod.msm.buckets.affine_rounds import accumulate
 from quod.msm.fixed_base import list_table_entries
-from quod.msm.gpu import accumulate as gpu_accumulate
-from quod.msm.gpu import batch_affine, finish, finish_on_device, levels, merge, precompute
-from quod.msm.gpu import reduce as gpu_reduce
-from quod.msm.gpu.edwards import to_edwards
-from quod.msm.gpu.fixed_base import multiply_from_table
-from quod.msm.gpu.kernels import register_sorting
-from quod.msm.gpu.layout import Form
-from quod.msm.gpu.normalise import normalise_sums
-from quod.msm.gpu.sums import resident_workgroups
 from quod.msm.precompute import double_repeatedly
+from quod.msm.reduce import finish, finish_on_device, rounds, rows_and_columns, weighted_sums
+from quod.msm.run import base_multiples
+from quod.msm.run.fixed_base import multiply_from_table
+from quod.msm.sort import counting
+from quod.msm.sort.registered import register_sorting
 
 # Windows of 13 bits over the 255-bit scalars of BLS12-381, as 2**16 of them have.
 register(
     "msm.digits[bls12_381.fr]",
-    digits.digits,
+    counting.digits,
     window_bits=13,
     windows=20,
     maximum=GROUPS["bls12_381.g1"].scalars.value - 1,
     masked=True,
 )
-register("msm.count_digits", digits.count_digits)
-register("msm.place_buckets", digits.place_buckets)
-register("msm.scatter_digits", digits.scatter_digits)
+register("msm.count_digits", counting.count_digits)
+register("msm.place_buckets", counting.place_buckets)
+register("msm.scatter_digits", counting.scatter_digits)
 register("msm.list_table_entries", list_table_entries)
 register("msm.cut_segments", slices.cut_segments)
-register("msm.list_rows_and_columns", reduce.list_rows_and_columns)
+register("msm.list_rows_and_columns", rows_and_columns.list_rows_and_columns)
 for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
     # As few rows as any machine's shared memory has room for; the CPU takes more.
     register(f"msm.accumulate[{_group.name}]", accumulate, group=_group, max_rows=8)
-    register(f"msm.weigh[{_group.name}]", reduce.weigh, group=_group)
-    register(f"msm.combine[{_group.name}]", reduce.combine, group=_group)
+    register(f"msm.weigh[{_group.name}]", rows_and_columns.weigh, group=_group)
+    register(f"msm.combine[{_group.name}]", rows_and_columns.combine, group=_group)
     register(f"msm.precompute[{_group.name}]", double_repeatedly, group=_group)
 
 
@@ -50,8 +50,8 @@ def _register_sums(name: str, form: Form) -> None:
         ("merge_buckets", merge.merge_buckets, {"lanes_a_bucket": 4}),
         ("merge_runs", merge.merge_runs, {}),
         ("carry_sums", merge.carry_sums, {}),
-        ("sum_lines", gpu_reduce.sum_lines, {"gathered": True}),
-        ("sum_level", levels.sum_level, {}),
+        ("sum_lines", weighted_sums.sum_lines, {"gathered": True}),
+        ("sum_level", rounds.sum_level, {}),
         ("finish_lines", finish_on_device.finish_lines, {}),
         ("weigh_lines", finish.weigh_lines, {}),
         ("combine_lines", finish.combine_lines, {}),
@@ -68,7 +68,7 @@ def _register_accumulation(name: str, form: Form) -> None:
     )  # fmt: skip
     if tuning.slots:
         register(
-            f"msm.gpu.accumulate_affine[{name}]", batch_affine.accumulate_affine, group=group,
+            f"msm.gpu.accumulate_affine[{name}]", affine_trees.accumulate_affine, group=group,
             slots=tuning.slots, resident=tuning.resident, ahead=tuning.ahead,
             inlined=tuning.inlined,
         )  # fmt: skip
@@ -77,7 +77,7 @@ def _register_accumulation(name: str, form: Form) -> None:
 for _name, _group in GROUPS.items():
     _register_accumulation(_name, "weierstrass")
     register(
-        f"msm.gpu.double_points[{_name}]", precompute.double_points, group=_group,
+        f"msm.gpu.double_points[{_name}]", base_multiples.double_points, group=_group,
         resident=resident_workgroups(_group),
     )  # fmt: skip
     register(f"msm.gpu.normalise_sums[{_name}]", normalise_sums, group=_group)

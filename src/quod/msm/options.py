@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quod.errors import InputError
 from quod.frozen import frozen
+
+if TYPE_CHECKING:
+    from quod.curve.groups import Group
 
 MAX_WINDOW_BITS = 16
 """The widest digits on a CPU, where they are kept in 16 bits."""
@@ -44,3 +49,8 @@ class MsmOptions:
             raise InputError(f"precompute_factor must be positive, not {self.precompute_factor}")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be positive, not {self.batch_size}")
+
+    def greatest_scalar(self, group: Group) -> int:
+        """What scalars over a group are allowed to be at most."""
+        most = group.scalars.value - 1
+        return most if self.scalar_bits is None else min(most, (1 << self.scalar_bits) - 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from quod.curve.groups import Group
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.msm.digits import window_count
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
+from quod.msm.sort.scalars import window_count
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
 _ADDITIONS_A_BUCKET = 2.6
@@ -22,12 +22,11 @@ _BATCH_ENTRIES = 1 << 22
 
 
 @frozen
-class MsmPlan:
-    """The shape of one MSM of `count` scalars, or of one batch of `batch` such MSMs.
+class WindowPlan:
+    """How the scalars of an MSM, `count` of them, are cut into digits, on whatever device.
 
-    A scalar's `copies` * `windows` digits fall into `windows` windows of buckets: the bases are
-    there `copies` times, each 2**(windows * window_bits) times the one before. The buckets of a
-    window form `rows` times `columns` for their reduction. No slice is longer than `longest`.
+    A scalar's `copies` * `windows` digits of `window_bits` fall into `windows` windows of buckets:
+    the bases are there `copies` times, each 2**(windows * window_bits) times the one before.
     `maximum` is the greatest scalar allowed.
     """
 
@@ -37,12 +36,27 @@ class MsmPlan:
     windows: int
     copies: int
     maximum: int
-    batch: int = 1
 
     @property
     def digit_windows(self) -> int:
         """Digits of a scalar."""
         return self.windows * self.copies
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of a window."""
+        return 1 << (self.window_bits - 1)
+
+
+@frozen
+class MsmPlan(WindowPlan):
+    """The shape of one MSM on a processor, or of one batch of `batch` such MSMs.
+
+    The buckets of a window form `rows` times `columns` for their reduction. No slice is longer than
+    `longest`.
+    """
+
+    batch: int = 1
 
     @property
     def all_windows(self) -> int:
@@ -53,10 +67,6 @@ class MsmPlan:
     def entries(self) -> int:
         """Digits of all scalars, of which each that is not zero is one addition."""
         return self.digit_windows * self.count * self.batch
-
-    @property
-    def buckets(self) -> int:
-        return 1 << (self.window_bits - 1)
 
     @property
     def column_bits(self) -> int:
@@ -115,11 +125,8 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
         raise InputError(
             f"window_bits must be at most {MAX_WINDOW_BITS} on a CPU, not {options.window_bits}"
         )
-    bits = options.scalar_bits
     factor = options.precompute_factor or 1
-    maximum = group.scalars.value - 1
-    if bits is not None:
-        maximum = min(maximum, (1 << bits) - 1)
+    maximum = options.greatest_scalar(group)
 
     def plan(window_bits: int) -> MsmPlan:
         needed = window_count(maximum, window_bits)

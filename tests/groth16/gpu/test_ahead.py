@@ -13,8 +13,8 @@ from quod.errors import InputError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.ahead import prepare_host
 from quod.groth16.points import multiples
-from quod.msm.gpu import finish
-from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.reduce import finish
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]

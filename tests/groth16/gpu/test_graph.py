@@ -26,11 +26,11 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.ir import Kernel
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType
-from quod.msm.gpu.finish_on_device import finish_lines
+from quod.msm.reduce.finish_on_device import finish_lines
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
-from tests.msm.gpu.sums import bases_of, points_of
 from tests.msm.inputs import reference
+from tests.msm.sums import bases_of, points_of
 
 Make = Callable[[str], Made]
 

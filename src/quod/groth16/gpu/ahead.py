@@ -15,7 +15,7 @@ from quod.device.background import Background
 from quod.errors import QuodError
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
-from quod.msm.gpu.finish import compile_for
+from quod.msm.reduce.finish import compile_for
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey

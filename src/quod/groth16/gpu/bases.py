@@ -17,15 +17,15 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.formats import Zkey
 from quod.frozen import frozen
-from quod.msm.gpu import precompute
-from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.pending import PendingMsm, PendingMsms
-from quod.msm.gpu.plan import plan_gpu_msm
-from quod.msm.gpu.processor import Processor
-from quod.msm.gpu.resident import ResidentMsm
-from quod.msm.gpu.streamed import StreamedMsm, StreamPlan, plan_streamed
-from quod.msm.gpu.workspace import Workspace, workspace_bytes
+from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MsmOptions
+from quod.msm.processor import Processor
+from quod.msm.run import base_multiples
+from quod.msm.run.device_plan import plan_gpu_msm
+from quod.msm.run.pending import PendingMsm, PendingMsms
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
+from quod.msm.run.workspace import Workspace, workspace_bytes
 
 # Bases are kept without their points at infinity where so many are left out.
 _WORTH_GATHERING = 0.1
@@ -142,7 +142,10 @@ class MsmMemory:
             for plan, part in zip(plans, parts)
         )
         passing = max(
-            (precompute.scratch_bytes(plan, len(part.finite)) for plan, part in zip(plans, parts)),
+            (
+                base_multiples.scratch_bytes(plan, len(part.finite))
+                for plan, part in zip(plans, parts)
+            ),
             default=0,
         )
         # MSMs take turns on the workspaces, so that each of few must do for any.

@@ -1,0 +1,23 @@
+"""The arithmetic of a form of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.curve.edwards_sums import EdwardsSums
+from quod.curve.groups import Group
+from quod.curve.packed_sums import PackedEdwardsSums, PackedWeierstrassSums
+from quod.curve.sums import Form, SumArithmetic, WeierstrassSums
+from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
+
+
+def sum_arithmetic(
+    k: Builder, group: Group, form: Form, *, inlined: bool = False
+) -> SumArithmetic[Any]:
+    """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
+    if k.machine.has(Capability.SHORT_KERNELS):
+        return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
+    if form == "edwards":
+        return EdwardsSums(k, group)
+    return WeierstrassSums(k, group, inlined=inlined)

@@ -1,0 +1,1 @@
+"""The second stage of an MSM: the sum of each bucket, chunk by chunk."""

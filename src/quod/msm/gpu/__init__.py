@@ -1,1 +1,0 @@
-"""Multi-scalar multiplication on devices with memory of their own."""

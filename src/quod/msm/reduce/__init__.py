@@ -1,0 +1,1 @@
+"""The third stage of an MSM: the sums of buckets to the result, by weighted sums."""

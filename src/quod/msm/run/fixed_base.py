@@ -1,0 +1,132 @@
+"""Multiples of one point on a GPU: a lane a scalar, one addition from the table a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.curve.normalise import normalise_sums
+from quod.curve.point import PointArithmetic
+from quod.device.protocol import AnyDevice
+from quod.device.written import UNWRITTEN, check_written
+from quod.field.array import Words
+from quod.frozen import replace
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
+
+Array = np.ndarray[Any, Any]
+
+# Scalars at a time: they fill a large GPU some times over, and take a few hundred MiB there.
+_CHUNK = 1 << 20
+
+
+@kernel
+def multiply_from_table(
+    k: Builder,
+    count: U32,
+    table: Pointer[U64],
+    scalars: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    window_bits: int,
+    windows: int,
+) -> None:
+    """out[i] = scalars[i] * P as an extended point.
+
+    `table` has the affine points d * 2**(window_bits * w) * P for w < `windows` and, in each
+    window, d = 1 to 2**(window_bits - 1). Scalars are integers that the windows hold.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    half, full = 1 << (window_bits - 1), 1 << window_bits
+    with k.if_(i < count):
+        start = (curve.carried(curve.infinity()), k.constant(0, types.u32))
+        with k.range(0, windows, carry=start) as loop:
+            total, carry = loop.carried
+            raw = _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
+            negative = raw > half
+            size = k.select(negative, full - raw, raw)
+            entry = curve.load_affine(table, loop.index * half + (k.maximum(size, 1) - 1))
+            f = curve.field
+            y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
+            entry = replace(entry, y=y, infinity=entry.infinity | (size == 0))
+            one = k.constant(1, types.u32)
+            loop.next((curve.carried(curve.add_affine(total, entry)), k.select(negative, one, 0)))
+        curve.store_extended(out, i, loop.results[0])
+
+
+def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
+    """`count` bits of a scalar in memory from bit `low` on; those above its words are zero."""
+    last = group.scalars.words // 2 - 1
+    place, shift = low // 64, (low % 64).cast(types.u64)
+
+    def word(at: Value) -> Value:
+        index = scalar.cast(types.u64) * (last + 1) + k.minimum(at, last).cast(types.u64)
+        return k.select(at <= last, scalars[index], 0)
+
+    # In two shifts, as one by 64 has no meaning.
+    whole = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
+    return (whole & ((1 << count) - 1)).cast(types.u32)
+
+
+class GpuTable:
+    """A table of multiples in the memory of a GPU."""
+
+    def __init__(
+        self, device: AnyDevice, group: Group, table: Array, window_bits: int, windows: int
+    ) -> None:
+        """`table` are the 64-bit words of its points, as `multiply_from_table` takes them."""
+        self._device, self._group = device, group
+        self._table = device.upload(table)
+        self._multiply = device.compile(
+            multiply_from_table, group=group, window_bits=window_bits, windows=windows
+        )
+        self._normalise = device.compile(normalise_sums, group=group)
+
+    def multiply(self, scalars: Words) -> Words:
+        """scalars[i] * P, affine of shape (n, *group.shape)."""
+        group = self._group
+        results = np.empty((len(scalars), *group.shape), np.uint32)
+        if not len(scalars):
+            return results
+        extended_bytes = 32 * group.coordinate_words
+        room = min(_CHUNK, len(scalars), self._device.largest_buffer // extended_bytes)
+        given, extended, prefixes, affine = (
+            self._device.allocate(room * size, zero=False)
+            for size in (
+                group.scalars.bytes, extended_bytes, 8 * group.coordinate_words,
+                8 * group.point_words,
+            )
+        )  # fmt: skip
+        for start in range(0, len(scalars), room):
+            chunk = np.require(scalars[start : start + room], requirements=("C", "A"))
+            self._multiply_chunk(
+                chunk, given, extended, prefixes, affine, results[start : start + room]
+            )
+        return results
+
+    def _multiply_chunk(
+        self, scalars: Words, given: Any, extended: Any, prefixes: Any, affine: Any, out: Words
+    ) -> None:
+        device, count = self._device, len(scalars)
+        device.upload(scalars, into=given.slice(0, scalars.nbytes))
+        marking = device.stream("table").record()
+        marking.fill(affine, UNWRITTEN)
+        marking.finish().submit().wait()
+        groups = -(-count // device.lanes)
+        device.launch(self._multiply, groups, count, self._table, given, extended)
+        # An inversion is worth many products, but a GPU wants all of its lanes.
+        instances = min(count, max(device.resident_lanes, count // 16))
+        device.launch(
+            self._normalise,
+            -(-instances // device.lanes),
+            instances,
+            count,
+            extended,
+            prefixes,
+            affine,
+        )
+        device.download(affine.slice(0, out.nbytes), out)
+        check_written(device, "multiples of a point", out)

@@ -1,0 +1,159 @@
+"""The end of a recorded MSM: bucket sums to lines on the host, and the results from those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.curve.sums import Form
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.device.written import UNWRITTEN, check_written, mark
+from quod.frozen import frozen
+from quod.msm.buckets import accumulate, merge
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.reduce import rounds, weighted_sums
+from quod.msm.reduce.finish import Finisher
+from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.workspace import Arrays
+from quod.msm.sort.digits import NOT_TOO_LARGE, position_of_too_large
+from quod.msm.sort.scalars import too_large
+
+Array = np.ndarray[Any, Any]
+
+
+@frozen
+class Span:
+    """The scalars of an MSM from number `start` on, with the word about those too large.
+
+    Their vectors begin `stride` apart.
+    """
+
+    word: Array
+    start: int
+    stride: int
+
+
+class PendingMsm:
+    """An MSM in a recording. `finish` gives its results after each submission of that.
+
+    `expect` before each submission but the first, so that what an earlier one brought to the host
+    is not taken for its results.
+    """
+
+    def __init__(
+        self, device: AnyDevice, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]
+    ) -> None:
+        """`spans` are one for each part of the MSM, one after the other."""
+        self.plan = plan
+        self._device = device
+        self._lines = lines.view(np.uint64).reshape(-1, plan.sum_words)
+        self._spans = spans
+        self.expect()
+
+    @property
+    def kind(self) -> tuple[Group, Form]:
+        """MSMs of one kind can be finished together."""
+        return self.plan.group, self.plan.form
+
+    def expect(self) -> None:
+        """Marks the lines on the host, which a submission that is to come has to bring anew."""
+        mark(self._lines)
+
+    def finish(self) -> Array:
+        """uint64 words of an affine point a vector, shape (batch, group.point_words).
+
+        Zeros are infinity. Call it when the submission was waited for. InputError for a scalar
+        that was not below the group's order or the promised 2**scalar_bits.
+        """
+        return self._alone.finish()[0]
+
+    @cached_property
+    def _alone(self) -> PendingMsms:
+        return PendingMsms([self])
+
+    def checked_lines(self) -> Array:
+        """What the device left for the host; InputError as for `finish`.
+
+        DeviceError if nothing was left there: no scalar was looked at then either.
+        """
+        plan = self.plan
+        check_written(self._device, "the sums of an MSM", self._lines)
+        for span in self._spans:
+            word = int(span.word.view(np.uint32)[0])
+            if word != NOT_TOO_LARGE:
+                position = span.start + position_of_too_large(word) % span.stride
+                raise too_large(plan.group, plan.maximum, position)
+        return self._lines.reshape(-1)
+
+
+class PendingMsms:
+    """MSMs of one kind that are finished together, which takes little longer than one of them."""
+
+    def __init__(self, pending: Sequence[PendingMsm]) -> None:
+        self.group = pending[0].plan.group
+        self._pending = pending
+        self._finisher = Finisher([own.plan for own in pending])
+
+    def expect(self) -> None:
+        """See `PendingMsm.expect`."""
+        for own in self._pending:
+            own.expect()
+
+    def finish(self) -> list[Array]:
+        """What `PendingMsm.finish` gives, of each."""
+        return self._finisher.finish([own.checked_lines() for own in self._pending])
+
+
+def record_buckets(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    scalars: Scalars,
+    bases: Buffer,
+    arrays: Arrays,
+) -> None:
+    """Records everything from the scalars to the sums of the buckets."""
+    recording.fill(arrays.zeroed, label="digits")
+    record_units(recording, device, plan, scalars, arrays)
+    units, sums, scratch = arrays.units, arrays.sums, arrays.scratch
+    accumulate.record(recording, device, plan, bases, arrays.entries, units, sums, scratch)
+    merge.record(recording, device, plan, units, sums, scratch)
+
+
+def record_result(
+    recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: Arrays, stride: int
+) -> PendingMsm:
+    """Records what follows `record_buckets`."""
+    first_unit, sums = arrays.units.first_unit, arrays.sums
+    record_marked(recording, arrays.lines)
+    record_lines(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
+    host = device.pinned(arrays.result.nbytes)
+    recording.download(arrays.result, host, label="reduce")
+    return PendingMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+
+
+def record_marked(recording: RecordingStream, lines: Buffer) -> None:
+    """Records what tells lines that were not written: see `PendingMsm.checked_lines`."""
+    recording.fill(lines, UNWRITTEN, label="reduce")
+
+
+def record_lines(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    first_unit: Buffer | None,
+    sums: Buffer,
+    lines: Buffer,
+    scratch: Buffer,
+) -> None:
+    """Records the reduction of bucket sums, sums[first_unit[b]] or sums[b], as suits the plan."""
+    if plan.processor.shuffles:
+        weighted_sums.record(recording, device, plan, first_unit, sums, lines, scratch)
+    else:
+        rounds.record(recording, device, plan, first_unit, sums, lines, scratch)

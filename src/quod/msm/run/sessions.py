@@ -1,0 +1,234 @@
+"""MSMs of scalars in host memory: what is recorded for one shape of work is kept and replayed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.curve.sums import PRODUCTS_OF_BASE, addition_cost
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.options import MsmOptions
+from quod.msm.processor import Processor
+from quod.msm.run.device_plan import fits, plan_gpu_msm, with_batch
+from quod.msm.run.pending import PendingMsm
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
+from quod.msm.run.workspace import Workspace, parts_bytes
+from quod.msm.sort.scalars import SCALAR_BYTES
+
+Array = np.ndarray[Any, Any]
+
+# Shapes of MSMs that bases keep recordings, and so memory, for.
+_KEPT = 2
+
+# So many scalars can be sorted at once, in the windows of some width.
+_SURELY_SORTED = 1 << 26
+
+# Scalars from which on their upload takes longer than carrying bucket sums over two parts does.
+_IN_PARTS = 1 << 21
+
+# 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
+# and 8.5 T of them a second in accumulation, less a tenth for sorting.
+_UPLOAD_COST = 4400
+
+# The share of the memory budget that bases which stay may take without multiples, and that a
+# streamed MSM may.
+_SHARE = 2
+
+
+def first_part(plan: GpuMsmPlan) -> int:
+    """How many scalars to upload first, so that the others are there when those are worked off.
+
+    Nothing hides the upload of the first.
+    """
+    addition = addition_cost(plan.group, plan.form, PRODUCTS_OF_BASE[plan.form])
+    work = plan.digit_windows * addition
+    return -(-plan.count * _UPLOAD_COST // (_UPLOAD_COST + work))
+
+
+class Session:
+    """One shape of MSM over some bases: a recording, and the host memory that it reads.
+
+    `scalars` is page-locked, of shape (vectors, n, 8): an MSM of what it holds copies nothing.
+    """
+
+    def __init__(
+        self, device: AnyDevice, vectors: int, count: int,
+        record: Callable[[RecordingStream, Array], PendingMsm],
+    ) -> None:  # fmt: skip
+        memory = device.pinned(SCALAR_BYTES * vectors * count)
+        self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_BYTES // 4)
+        self._device = device
+        recording = device.stream("msm").record()
+        self._pending = record(recording, self.scalars)
+        self._recording: Recording = recording.finish().recording
+        self._lock = threading.Lock()
+
+    def run(self, scalars: Array, timeline: Timeline | None) -> Array:
+        """The results, shape (vectors, group.point_words)."""
+        with self._lock:
+            if scalars.ctypes.data != self.scalars.ctypes.data:
+                np.copyto(self.scalars, scalars)
+            self._pending.expect()
+            stream = self._device.stream("msm").replay(self._recording)
+            stream.submit(timeline).wait()
+            return self._pending.finish()
+
+
+class GpuBases:
+    """Bases of a device with memory of its own, for scalars in host memory.
+
+    They stay on the device if they fit half of its memory budget and an MSM over all of them can be
+    sorted at once; they are streamed there otherwise, or where the options say so.
+    """
+
+    def __init__(
+        self, device: AnyDevice, group: Group, points: Array, options: MsmOptions
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.group = group
+        self.options = options
+        self._count = len(points)
+        self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
+        self._lock = threading.Lock()
+        budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
+        streamed = options.streamed
+        if streamed is None:
+            streamed = not self._can_stay(points.nbytes, budget)
+        self.resident: ResidentMsm | None = None
+        self.streamed: StreamedMsm | None = None
+        if streamed:
+            self._stream_plan(self._count, options)
+            self.streamed = StreamedMsm(device, group, points)
+        else:
+            self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
+
+    def _can_stay(self, nbytes: int, budget: int) -> bool:
+        """Whether bases of so many bytes have room on the device, and a plan."""
+        if nbytes > self.device.memory_budget // _SHARE:
+            return False
+        if self._count <= _SURELY_SORTED:
+            return True
+        try:
+            plan = plan_gpu_msm(
+                self.group, self._count, self.options,
+                processor=Processor.of(self.device), base_budget=budget,
+            )  # fmt: skip
+        except InputError:
+            return False
+        return fits(plan)
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory of the bases and their multiples."""
+        return 0 if self.resident is None else self.resident.nbytes
+
+    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+        """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
+        vectors, count = scalars.shape[:2]
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        batch = self.batch(count, vectors, options)
+        for start in range(0, vectors, batch):
+            own = scalars[start : start + batch]
+            session = self.session(count, len(own), options)
+            results[start : start + len(own)] = session.run(own, timeline)
+        return results
+
+    def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        """How many of so many vectors of `count` scalars are worked on together."""
+        if self.resident is None:
+            return 1
+        return self.resident.plan(count, vectors, options).batch
+
+    def session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        """The session of that shape, from before or made now.
+
+        DeviceError if it does not fit the device's memory budget.
+        """
+        key = (count, vectors, options)
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                while len(self._sessions) >= _KEPT:
+                    self._sessions.popitem(last=False)
+                found = self._sessions[key] = self._made(count, vectors, options)
+            self._sessions.move_to_end(key)
+            return found
+
+    def _made(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        try:
+            return self._new_session(count, vectors, options)
+        except DeviceError:
+            if not self._sessions:
+                raise
+        # Those of other shapes may hold the memory that it needs.
+        self._sessions.clear()
+        return self._new_session(count, vectors, options)
+
+    def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        device = self.device
+        if self.streamed is not None:
+            return self._streamed_session(self.streamed, count, options)
+        assert self.resident is not None
+        resident = self.resident
+        plan = resident.plan(count, vectors, options)
+        scalar_bytes = SCALAR_BYTES * vectors * count
+        if vectors == 1 and count >= _IN_PARTS and len(resident.parts) == 1:
+            return self._session_in_parts(resident, plan)
+        self._check(count, resident.workspace_bytes(plan) + scalar_bytes)
+
+        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+            room = device.allocate(scalar_bytes, zero=False)
+            workspace = Workspace(device, resident.workspace_bytes(plan))
+            recording.upload(scalars, room, label="upload scalars")
+            return resident.record(recording, room, workspace=workspace, plan=plan)
+
+        return Session(device, vectors, count, record)
+
+    def _session_in_parts(self, resident: ResidentMsm, plan: GpuMsmPlan) -> Session:
+        device, count = self.device, plan.count
+        first = first_part(plan)
+        plans = [with_batch(plan, part, 1) for part in (first, count - first)]
+        scalar_bytes, work_bytes = SCALAR_BYTES * count, parts_bytes(device, plans)
+        self._check(count, work_bytes + scalar_bytes)
+
+        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+            room = device.allocate(scalar_bytes, zero=False)
+            workspace = Workspace(device, work_bytes)
+            return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
+
+        return Session(device, 1, count, record)
+
+    def _streamed_session(
+        self, streamed: StreamedMsm, count: int, options: MsmOptions | None
+    ) -> Session:
+        device = self.device
+        plan = self._stream_plan(count, options or self.options)
+
+        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+            room = device.allocate(SCALAR_BYTES * count, zero=False)
+            recording.upload(scalars, room, label="upload scalars")
+            return streamed.record(recording, room, plan)
+
+        return Session(device, 1, count, record)
+
+    def _stream_plan(self, count: int, options: MsmOptions) -> StreamPlan:
+        budget = self.device.memory_budget // _SHARE
+        plan = plan_streamed(self.device, self.group, count, options, budget)
+        self._check(count, plan.peak_bytes(self.device))
+        return plan
+
+    def _check(self, count: int, needed: int) -> None:
+        """DeviceError if an MSM needs more memory than is left beside the bases."""
+        what = f"an MSM of {count} scalars over {self.group.name}"
+        self.device.check_budget(what, needed + self.nbytes)

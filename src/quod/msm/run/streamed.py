@@ -1,0 +1,171 @@
+"""MSMs over bases that stay in host memory and pass through device memory in slices.
+
+Two slices have room on the device: one is uploaded while the other is worked on. What waits for
+what follows from the memory that the recorded steps use, so no slice is overwritten before it was
+read, and the host waits for the end only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from quod.curve.groups import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.errors import InputError
+from quod.frozen import frozen, replace
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
+from quod.msm.processor import Processor
+from quod.msm.run.device_plan import additions, fits, plan_gpu_msm, with_batch
+from quod.msm.run.parts import Part, record_parts
+from quod.msm.run.pending import PendingMsm
+from quod.msm.run.record import Scalars
+from quod.msm.run.workspace import Workspace, parts_bytes
+from quod.msm.sort.infinity_mask import mark_bytes, record_marks
+from quod.msm.sort.scalars import SCALAR_BYTES
+
+Array = np.ndarray[Any, Any]
+
+
+# A slice that takes much longer to work on than to begin gains nothing from being larger.
+_LARGEST_SLICE = 1 << 23
+_SMALLEST_SLICE = 1 << 10
+
+
+@frozen
+class StreamPlan:
+    """How `count` bases are streamed: `slice` is the plan of a full slice.
+
+    Its windows and buckets are those of the whole MSM.
+    """
+
+    count: int
+    slice: GpuMsmPlan
+
+    @property
+    def slice_count(self) -> int:
+        return -(-self.count // self.slice.count)
+
+    @property
+    def part_counts(self) -> tuple[int, ...]:
+        """The sizes of the slices."""
+        return replace(self.slice, count=self.count, part=self.slice.count).part_counts
+
+    @property
+    def plans(self) -> list[GpuMsmPlan]:
+        """The plan of each slice."""
+        return [with_batch(self.slice, count, 1) for count in self.part_counts]
+
+    @property
+    def base_bytes(self) -> int:
+        """Memory of a slice's bases."""
+        return 8 * self.slice.base_words * self.slice.count
+
+    def peak_bytes(self, device: AnyDevice) -> int:
+        """Device memory of the whole MSM."""
+        slots = self.base_bytes + mark_bytes(self.slice.count) + 16
+        return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
+
+    def workspace_bytes(self, device: AnyDevice) -> int:
+        """What the slices are worked on in."""
+        counts = {*self.part_counts}
+        return parts_bytes(device, [with_batch(self.slice, count, 1) for count in counts])
+
+    @property
+    def additions(self) -> float:
+        """The cost of all slices; buckets that are carried cost about what their reduction does."""
+        return self.slice_count * additions(self.slice)
+
+
+def plan_streamed(
+    device: AnyDevice, group: Group, count: int, options: MsmOptions, budget: int
+) -> StreamPlan:
+    """The plan with the largest slices whose memory is within `budget`.
+
+    Where none is, that with the smallest slices; who checks its `peak_bytes` can say what is
+    missing.
+    """
+    if (options.precompute_factor or 1) > 1:
+        raise InputError(
+            f"{count} bases of {group.name} are streamed, because they do not fit the memory of "
+            f"{device.name} or the options say so, and so have no precomputed multiples; leave out "
+            "precompute_factor, or give the device a larger memory_budget"
+        )
+    reach = device.largest_buffer // (8 * group.point_words)
+    size = min(_LARGEST_SLICE, reach, max(_SMALLEST_SLICE, -(-count // 2)))
+    while True:
+        plan = _plan_of_slices(device, group, count, size, options)
+        enough = plan is not None and plan.peak_bytes(device) <= budget
+        if plan is not None and (enough or size <= _SMALLEST_SLICE):
+            return plan
+        if size <= _SMALLEST_SLICE:
+            raise InputError(
+                f"with these options slices of {size} bases of {group.name} do not fit the device"
+            )
+        size = max(_SMALLEST_SLICE, size // 2)
+
+
+def _plan_of_slices(
+    device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
+) -> StreamPlan | None:
+    """The fastest with slices of that size, if there is one that fits."""
+    processor = Processor.of(device)
+
+    def plan(window_bits: int) -> StreamPlan:
+        single = plan_gpu_msm(
+            group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
+            processor=processor, base_budget=1 << 62,
+        )  # fmt: skip
+        return StreamPlan(count, single)
+
+    widths = range(3, MAX_GPU_WINDOW_BITS + 1)
+    if options.window_bits is not None:
+        widths = range(options.window_bits, options.window_bits + 1)
+    plans = (plan(width) for width in widths)
+    fitting = (one for one in plans if len(one.slice.part_counts) == 1 and fits(one.slice))
+    return min(fitting, key=lambda one: one.additions, default=None)
+
+
+class StreamedMsm:
+    """Bases in page-locked host memory, and the recording of MSMs over them.
+
+    `points` is an array of affine points as for `ResidentMsm`, of which this keeps a copy.
+    """
+
+    def __init__(self, device: AnyDevice, group: Group, points: Array) -> None:
+        self.device = device
+        self.group = group
+        self._count = len(points)
+        self._words = device.pinned(points.nbytes)
+        self._words[:] = np.ascontiguousarray(points).reshape(-1).view(np.uint8)
+
+    def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> PendingMsm:
+        """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
+        device, full = self.device, plan.slice
+        size = 8 * full.base_words
+        slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
+        marks = [device.allocate(mark_bytes(full.count), zero=False) for _ in range(2)]
+        some = [device.allocate(16, zero=False) for _ in range(2)]
+
+        def slices() -> Iterator[Part]:
+            for number, single in enumerate(plan.plans):
+                start, count = number * full.count, single.count
+                stop, which = start + count, number % 2
+                bases = slots[which].slice(0, count * size)
+                recording.upload(
+                    self._words[start * size : stop * size], bases, label="upload bases"
+                )  # fmt: skip
+                record_marks(
+                    recording, device, count, full.base_words, bases, marks[which], some[which]
+                )  # fmt: skip
+                own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+                source = Scalars(own, count, count, 0, None, marks[which])
+                yield Part(single, start, source, bases)
+
+        workspace = Workspace(device, plan.workspace_bytes(device))
+        return record_parts(recording, device, slices(), workspace)

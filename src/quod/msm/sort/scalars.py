@@ -1,0 +1,75 @@
+"""Scalars of MSMs: canonical integers of 256 bits in memory, and their digits.
+
+A scalar is written in base 2**c with digits from -2**(c-1) to 2**(c-1) - 1, which halves the
+buckets: a negative digit adds the negated point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.curve.array import check_points_array
+from quod.curve.groups import Group
+from quod.errors import InputError
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+SCALAR_BYTES = 32
+"""Of a scalar in memory, whatever the order of the group."""
+
+MOST_BASES = 1 << 31
+"""There are fewer than that: an entry has a bit beside the number of its base."""
+
+
+def window_count(maximum: int, window_bits: int) -> int:
+    """Windows that hold every scalar up to `maximum`: the top digit never carries."""
+    windows = 1
+    while (maximum >> (window_bits * (windows - 1))) + 1 >= 1 << (window_bits - 1):
+        windows += 1
+    return windows
+
+
+def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
+    """InputError unless points are an array of affine points, and not too many."""
+    check_points_array(group, points, "bases")
+    if len(points) >= MOST_BASES:
+        raise InputError("an MSM takes fewer than 2**31 bases")
+
+
+def check_count(count: int, bases: int) -> None:
+    """InputError for more scalars than bases."""
+    if count > bases:
+        raise InputError(f"{count} scalars have only {bases} bases")
+
+
+def too_large(group: Group, maximum: int, position: int) -> InputError:
+    """The error of a scalar that is above the greatest allowed."""
+    if maximum == group.scalars.value - 1:
+        return InputError(f"scalar {position} is not below the order of {group.name}")
+    return InputError(f"scalar {position} is not below the promised 2**{maximum.bit_length()}")
+
+
+def is_above(k: Builder, words: Sequence[Value], maximum: int) -> Value:
+    """Whether an integer of words, the lowest first, is above a constant."""
+    size = words[0].type.bits
+    above = k.constant(False, types.bool_)
+    for place, word in enumerate(words):
+        limit = maximum >> (size * place) & (1 << size) - 1
+        above = (word > limit) | ((word == limit) & above)
+    return above
+
+
+def bits_of(k: Builder, words: Sequence[Value], low: int, count: int) -> Value:
+    """`count` bits, at most 32, of an integer of words from bit `low` on, as a u32."""
+    size = words[0].type.bits
+    index, shift = divmod(low, size)
+    if index >= len(words):
+        return k.constant(0, types.u32)
+    value = words[index] >> shift
+    if shift + count > size and index + 1 < len(words):
+        value = value | (words[index + 1] << (size - shift))
+    return (value & ((1 << count) - 1)).cast(types.u32)

@@ -1,0 +1,209 @@
+"""Affine sums of units, ordinary and not, by the interpreter against plain integers."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx.emitter import emit
+from quod.codegen.ptx.machine import ptx_machine
+from quod.curve.groups import GROUPS, Group
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.frozen import replace
+from quod.kernel.interpreter import interpret
+from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
+from quod.msm.buckets import accumulate
+from quod.msm.buckets.accumulate import accumulate_again
+from quod.msm.buckets.affine_trees import accumulate_affine
+from tests.msm.inputs import (
+    bases,
+    by_logarithms,
+    logarithms,
+    reference,
+    scalar_words,
+    uniform,
+)
+from tests.msm.sums import bases_of, machine, points_of
+from tests.ptx_assembler import assemble, usage
+
+SIGN = 1 << 31
+
+LANES = 8
+
+INDEPENDENT = 40
+
+
+@cache
+def own_bases(name: str) -> list[Any]:
+    """Bases of which 4 is the sum of 0 and 1, 5 is -1, and 6 is 0; none of the others is a sum."""
+    law, rng = reference(GROUPS[name]), random.Random(name)
+    generator = GROUPS[name].parameters.generator
+    made = [law.mul(rng.randrange(1 << 60), generator) for _ in range(INDEPENDENT)]
+    p, q = made[:2]
+    made[4:7] = [law.add(p, q), law.neg(q), p]
+    return made
+
+
+class Case:
+    """Units over `own_bases`, and the arrays that the kernels have of them."""
+
+    def __init__(self, name: str, units: list[list[int]], slots: int) -> None:
+        self.group: Group = GROUPS[name]
+        self.rng = random.Random(f"{name} {len(units)}")
+        self.law = reference(self.group)
+        self.own = own_bases(name)
+        self.units = sorted(units, key=len, reverse=True)
+        self.slots = slots
+        self.room = len(units) + 5
+        lengths = [len(unit) for unit in self.units]
+        starts = [3 + sum(lengths[:i]) for i in range(len(units))]
+        entries = [9, 9, 9, *(entry for unit in self.units for entry in unit)]
+        self.numbers = self.rng.sample(range(self.room), len(units))
+        self.sums = np.full(self.room * 4 * self.group.coordinate_words, 7, np.uint64)
+        self.retries = np.full(self.room + 1, 99, np.uint32)
+        self.retries[0] = 0
+        self.arrays = (
+            np.array(starts, np.uint32), np.array(lengths, np.uint32),
+            np.array(self.numbers, np.uint32), np.array(entries, np.uint32),
+            bases_of(self.group, self.own), self.sums, self.retries,
+        )  # fmt: skip
+
+    def run(self, groups: int, *, words: int = 64, ahead: bool = False) -> set[int]:
+        """The units that were noted; all others are checked, and all after their second chance."""
+        count = np.array([len(self.units)], np.uint32)
+        scratch = np.full(
+            groups * LANES * self.slots * 3 * self.group.coordinate_words, 11, np.uint64
+        )
+        traced = accumulate_affine.trace(
+            machine(LANES, 4, words=words), group=self.group, slots=self.slots, resident=2,
+            ahead=ahead, inlined=True,
+        )  # fmt: skip
+        interpret(traced, groups, [count, *self.arrays, scratch])
+        noted = [int(i) for i in self.retries[1 : 1 + self.retries[0]]]
+        assert len(set(noted)) == len(noted)
+        words_of = self.sums.reshape(self.room, -1)
+        expected = [self.expected(unit) for unit in self.units]
+        found = points_of(self.group, words_of[self.numbers])
+        assert all(
+            found[i] == point for i, point in enumerate(expected) if i not in noted
+        )  # fmt: skip
+        again = accumulate_again.trace(machine(LANES, 4), group=self.group, form="weierstrass")
+        interpret(again, 1, list(self.arrays))
+        assert points_of(self.group, words_of[self.numbers]) == expected
+        untouched = set(range(self.room)) - set(self.numbers)
+        assert all((words_of[i] == 7).all() for i in untouched)
+        return set(noted)
+
+    def expected(self, unit: list[int]) -> Any:
+        total = None
+        for entry in unit:
+            point = self.own[entry & ~SIGN]
+            total = self.law.add(total, self.law.neg(point) if entry & SIGN else point)
+        return total
+
+
+def ordinary(rng: random.Random, lengths: list[int]) -> list[list[int]]:
+    """Units of different bases, none of them a sum of others, with any signs."""
+    independent = [i for i in range(INDEPENDENT) if i not in (4, 5, 6)]
+    return [
+        [i | rng.choice([0, SIGN]) for i in rng.sample(independent, length)] for length in lengths
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "ahead"),
+    [("bn254.g1", 32, False), ("bls12_381.g1", 32, True), ("bls12_377.g1", 64, True),
+     ("bn254.g2", 64, False), ("bls12_381.g2", 64, True)],
+)  # fmt: skip
+def test_ordinary_units(name: str, words: int, ahead: bool) -> None:
+    """Nothing is noted; more units than instances, which take several at a time, and fewer."""
+    rng = random.Random(name)
+    lengths = [4, 4, 3, 4, 2, 1, 1, 3, 4, 4, 2, 3, 4, 1, 4, 2, 3, 1, 2, 4, 4, 4, 3, 1, 1, 2, 4]
+    case = Case(name, ordinary(rng, lengths), 4)
+    assert case.run(1, words=words, ahead=ahead) == set()
+
+
+@pytest.mark.parametrize("slots", [16, 19, 70])
+def test_long_units(slots: int) -> None:
+    """Sums of sums over five levels, of lengths that are no powers of two."""
+    lengths = [32, 31, 29, 25, 24, 17, 17, 16, 16, 15, 13, 9, 8, 7, 5, 3, 2, 1, 1]
+    case = Case("bn254.g1", ordinary(random.Random(slots), lengths), slots)
+    assert case.run(1) == set()
+
+
+SPECIAL = [
+    [0, 0], [0, 6], [0, 0 | SIGN], [1, 5], [1 | SIGN, 5], [2, 3, 1, 5], [0, 1, 4],
+    [0, 1, 4 | SIGN], [0, 0, 0 | SIGN], [2, 2, 2, 2, 2], [2, 2 | SIGN, 2, 2 | SIGN, 2],
+    [0, 1, 2, 3, 3, 2, 1, 0], [0, 2, 2 | SIGN, 0 | SIGN],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("special", SPECIAL, ids=str)
+def test_unsuitable_pairs(special: list[int]) -> None:
+    """A unit with equal or opposite points is noted, with those of the same instance only."""
+    lengths = [4] * 12 + [2] * 3
+    units = ordinary(random.Random(3), lengths)
+    # The units of the longest first: the special one is in the middle of those of its length.
+    case = Case("bn254.g1", [*units, special], 8)
+    place = case.units.index(special)
+    noted = case.run(1)
+    assert place in noted
+    assert {i % LANES for i in noted} == {place % LANES}
+
+
+def test_all_equal() -> None:
+    """One base in all entries, of units of every length."""
+    case = Case("bls12_381.g1", [[3] * length for length in range(1, 12)] * 2, 6)
+    noted = case.run(2)
+    assert {i for i, unit in enumerate(case.units) if len(unit) > 1} <= noted
+
+
+def test_nothing_to_do() -> None:
+    case = Case("bn254.g1", [], 3)
+    assert case.run(2) == set()
+    assert (case.sums == 7).all()
+
+
+def test_fewer_units_than_instances() -> None:
+    case = Case("bn254.g1", ordinary(random.Random(5), [4, 3, 1]), 9)
+    assert case.run(3) == set()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "equal"])
+def test_whole_msm(
+    gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:  # fmt: skip
+    """Where an MSM's tuning says so, its units are summed this way."""
+    if gpu_device.kind == "webgpu":
+        pytest.skip("kernels for WebGPU are not long (Processor), and have no affine sums")
+    group, count = GROUPS["bn254.g1"], 90
+    chosen = replace(accumulate.tuning(group), slots=5, least_entries=0)
+    monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)
+    scalars = [scalar >> 230 for scalar in uniform(group, count)]
+    if kind == "equal":
+        scalars = scalars[:1] * count
+    options = MsmOptions(scalar_bits=24, window_bits=5, precompute_factor=2)
+    kept = MsmBases(gpu_device, group, bases(group, count), options)
+    timeline = Timeline()
+    found = affine_ints(group, msm_words(kept, scalar_words(scalars), timeline=timeline))
+    assert found == by_logarithms(group, scalars, logarithms(count))
+    stage = next(stage for stage in timeline.rows() if stage.name == "accumulate")
+    assert stage.modmuls % 6 == 0
+
+
+def test_registers() -> None:
+    """Three workgroups fit a multiprocessor; only calls of the inversion keep values in memory."""
+    arch = "sm_90a"
+    own = ptx_machine(128, arch)
+    traced = accumulate_affine.trace(
+        own, group=GROUPS["bls12_381.g1"], slots=256, resident=3, ahead=True, inlined=True
+    )
+    _, log = assemble(emit(traced, own), arch)
+    used = usage(log)
+    assert used.registers <= 65536 // (3 * 128)
+    assert used.spill_store_bytes < 256

@@ -1,0 +1,50 @@
+"""Multiples of bases on a device with memory of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.array import from_points, to_points
+from quod.curve.groups import GROUPS
+from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.run import base_multiples
+from tests.msm.inputs import points, reference
+
+
+@pytest.mark.parametrize("executor", ["ir", "wgsl"])
+@pytest.mark.parametrize(
+    ("name", "copies"), [("bls12_377.g1", 3), ("bn254.g2", 2), ("bn254.g1", 1)]
+)
+def test_base_multiples(
+    name: str, copies: int, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In slices that are no whole number of workgroups, several points to an inversion."""
+    group, law = GROUPS[name], reference(GROUPS[name])
+    device = EmulatedDevice(executor=executor, workgroup=32, resident_lanes=8)
+    own: list[Any] = [*points(group, 3), None, *points(group, 36), None]
+    if name == "bls12_377.g1":
+        own[5] = (group.coordinates.value - 1, 0)  # of order two
+    monkeypatch.setattr(base_multiples, "_SCRATCH_BYTES", 17 * 5 * 8 * group.coordinate_words)
+    monkeypatch.setattr(base_multiples, "_SHARING", 3)
+    plan = GpuMsmPlan(group, len(own), 3, 2, copies, 1, 4)
+    buffer = base_multiples.multiples(device, group, from_points(group, own), plan)
+    found = np.zeros((copies * len(own), *group.shape), np.uint32)
+    device.download(buffer, found)
+    expected: list[Any] = []
+    for copy in range(copies):
+        expected += [law.mul(1 << (6 * copy), point) for point in own]
+    assert to_points(group, found) == expected
+    scratch = base_multiples.scratch_bytes(plan, len(own))
+    # One copy is the points as they are.
+    assert scratch == (0 if copies == 1 else 17 * 5 * 8 * group.coordinate_words)
+
+
+def test_no_points() -> None:
+    group = GROUPS["bn254.g1"]
+    plan = GpuMsmPlan(group, 0, 3, 2, 2, 1, 4)
+    device = EmulatedDevice(workgroup=32)
+    assert base_multiples.multiples(device, group, from_points(group, []), plan).nbytes == 0

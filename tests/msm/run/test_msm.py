@@ -1,0 +1,370 @@
+"""Whole MSMs on a device with memory of its own, against plain integers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+
+from quod.curve.array import Point, from_points
+from quod.curve.groups import GROUPS, Group
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError
+from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
+from quod.msm.processor import Processor
+from quod.msm.run import device_plan, sessions, streamed
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.workspace import Workspace
+from tests.msm.inputs import (
+    bases,
+    by_logarithms,
+    logarithms,
+    points,
+    reference,
+    scalar_words,
+    uniform,
+)
+from tests.reference.msm import msm_naive
+
+BITS = 24
+GROUP = GROUPS["bn254.g1"]
+COUNT = 100
+SHORT = MsmOptions(scalar_bits=BITS, window_bits=5, precompute_factor=2)
+
+
+@cache
+def short(count: int, seed: int = 1) -> tuple[int, ...]:
+    source = random.Random(seed)
+    return tuple(source.getrandbits(BITS) for _ in range(count))
+
+
+@pytest.fixture(scope="module")
+def resident(gpu_device: AnyDevice) -> MsmBases:
+    return MsmBases(gpu_device, GROUP, bases(GROUP, COUNT), SHORT)
+
+
+def kinds(count: int) -> dict[str, Sequence[int]]:
+    own, most = short(count), (1 << BITS) - 1
+    return {
+        "uniform": own,
+        "zeros": [0] * count,
+        "ones": [1] * count,
+        "greatest": [most] * count,
+        "equal": [own[0]] * count,
+        "bits": [scalar & 1 for scalar in own],
+        "giant": [own[0] if i % 16 else own[i] for i in range(count)],
+    }
+
+
+@pytest.mark.parametrize("kind", list(kinds(1)))
+def test_kinds_of_scalars(resident: MsmBases, kind: str) -> None:
+    scalars = kinds(COUNT)[kind]
+    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 33, 99])
+def test_fewer_scalars_than_bases(resident: MsmBases, count: int) -> None:
+    scalars = short(count)
+    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert found == by_logarithms(GROUP, scalars, logarithms(count))
+
+
+def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
+    none = MsmBases(gpu_device, GROUP, bases(GROUP, 1)[:0])
+    assert msm_words(none, scalar_words([])).tolist() == [0] * GROUP.point_words
+    assert none.nbytes == 0
+
+
+@pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2", "bls12_381.g2"])
+def test_groups(gpu_device: AnyDevice, name: str) -> None:
+    group, options = GROUPS[name], MsmOptions(scalar_bits=12, precompute_factor=2, window_bits=5)
+    scalars = [scalar & 0xFFF for scalar in short(7)]
+    kept = MsmBases(gpu_device, group, bases(group, 7), options)
+    found = affine_ints(group, msm_words(kept, scalar_words(scalars)))
+    assert found == by_logarithms(group, scalars, logarithms(7))
+
+
+def test_full_scalars_and_the_plan_s_choice(gpu_device: AnyDevice) -> None:
+    order = GROUP.scalars.value
+    scalars = [order - 1, 0, 1, order - 2, *uniform(GROUP, 5)]
+    count = len(scalars)
+    found = msm(gpu_device, GROUP, bases(GROUP, count), scalar_words(scalars))
+    assert found == by_logarithms(GROUP, scalars, logarithms(count))
+
+
+def hostile(group: Group) -> list[Point]:
+    """Infinity, P and -P, 2P, the same point often, points of which sums meet again.
+
+    Beside P is the point of another x and the opposite y, with which formulas that are only nearly
+    complete give infinity.
+    """
+    law, (p, q) = reference(group), points(group, 2)
+    negated, doubled = law.neg(p), law.add(p, p)
+    prime = group.coordinates.value
+    root = next(r for r in (pow(g, (prime - 1) // 3, prime) for g in range(2, 99)) if r != 1)
+    other = (root * p[0] % prime, -p[1] % prime)
+    assert law.contains(other)
+    return [
+        p,
+        other,
+        other,
+        p,
+        None,
+        p,
+        p,
+        negated,
+        doubled,
+        None,
+        q,
+        law.neg(q),
+        law.add(p, q),
+        p,
+        p,
+        negated,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"), [("bn254.g1", 1), ("bn254.g1", 3), ("bls12_377.g1", 3)]
+)
+def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
+    """With scalars that bring unsuitable pairs into one bucket."""
+    group = GROUPS[name]
+    own = hostile(group)
+    options = MsmOptions(scalar_bits=9, window_bits=4, precompute_factor=factor)
+    kept = MsmBases(gpu_device, group, from_points(group, own), options)
+    assert kept.on_gpu is not None
+    assert kept.on_gpu.resident is not None
+    form = "edwards" if name == "bls12_377.g1" else "weierstrass"
+    assert kept.on_gpu.resident.plan().form == form
+    source = random.Random(4)
+    vectors: list[list[int]] = [[3] * len(own), [0, *([1] * (len(own) - 1))]]
+    vectors += [[source.randrange(512) for _ in own], [source.choice([1, 511]) for _ in own]]
+    found = msm_words(kept, np.stack([scalar_words(vector) for vector in vectors]))
+    for vector, words in zip(vectors, found, strict=True):
+        assert affine_ints(group, words) == msm_naive(reference(group), vector, own)
+
+
+def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
+    """They keep the Weierstrass form; one of order two has infinite multiples."""
+    group = GROUPS["bls12_377.g1"]
+    two = (group.coordinates.value - 1, 0)
+    own = [*points(group, 2), two, (0, 1), two]
+    options = MsmOptions(scalar_bits=8, window_bits=4, precompute_factor=2)
+    resident = MsmBases(gpu_device, group, from_points(group, own), options)
+    assert resident.on_gpu is not None
+    kept = resident.on_gpu.resident
+    assert kept is not None
+    assert kept.form_reason == "base 2 is not in the subgroup of prime order"
+    assert kept.plan().form == "weierstrass"
+    assert kept.parts[0].marks is not None
+    for vector in ([255, 1, 17, 255, 16], [3] * 5, [0, 0, 1, 0, 1]):
+        found = affine_ints(group, msm_words(resident, scalar_words(vector)))
+        assert found == msm_naive(reference(group), vector, own)
+
+
+def test_batches(gpu_device: AnyDevice) -> None:
+    """Several at a time, with a remainder."""
+    options = MsmOptions(scalar_bits=BITS, window_bits=6, batch_size=3)
+    kept = MsmBases(gpu_device, GROUP, bases(GROUP, 12), options)
+    vectors = [short(11, seed) for seed in range(5)]
+    found = msm_many(gpu_device, GROUP, kept, [scalar_words(vector) for vector in vectors])
+    assert found == [by_logarithms(GROUP, vector, logarithms(11)) for vector in vectors]
+
+
+def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
+    kept = MsmBases(gpu_device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=BITS, window_bits=8))
+    scalars = [scalar & 0xFF for scalar in short(9)]
+    expected = by_logarithms(GROUP, scalars, logarithms(9))
+    for options in (
+        MsmOptions(scalar_bits=8),
+        MsmOptions(scalar_bits=8, window_bits=3),
+        MsmOptions(scalar_bits=8, window_bits=8, batch_size=2),
+    ):
+        assert affine_ints(GROUP, msm_words(kept, scalar_words(scalars), options)) == expected
+    with pytest.raises(InputError, match="below the promised 2\\*\\*7"):
+        msm_words(kept, scalar_words([*scalars[:8], 128]), MsmOptions(scalar_bits=7))
+    with pytest.raises(InputError, match="precompute_factor is a matter of MsmBases"):
+        msm_words(kept, scalar_words(scalars), MsmOptions(precompute_factor=3))
+    with pytest.raises(InputError, match="keep the options that they were made with"):
+        msm_words(resident, scalar_words(scalars), MsmOptions(scalar_bits=8))
+
+
+@pytest.mark.parametrize("position", [0, 17, 99])
+def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
+    scalars = list(short(COUNT))
+    scalars[position] = 1 << BITS
+    with pytest.raises(InputError, match=f"scalar {position} is not below the promised 2\\*\\*24"):
+        msm_words(resident, scalar_words(scalars))
+    # It is forgotten afterwards.
+    scalars[position] = 5
+    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
+
+
+def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) -> None:
+    vectors = np.stack([scalar_words([1, 2, 3])] * 3)
+    vectors[2, 1] = scalar_words([GROUP.scalars.value])[0]
+    kept = MsmBases(
+        gpu_device, GROUP, bases(GROUP, 3), MsmOptions(precompute_factor=1, batch_size=3)
+    )
+    with pytest.raises(InputError, match=r"scalar 1 is not below the order of bn254\.g1"):
+        msm_words(kept, vectors)
+
+
+def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scalars that are uploaded while the first are worked on."""
+    monkeypatch.setattr(sessions, "_IN_PARTS", 20)
+    own = bases(GROUP, 50).copy()
+    own[[3, 20]] = 0
+    logs = [0 if i in (3, 20) else log for i, log in enumerate(logarithms(50))]
+    kept = MsmBases(gpu_device, GROUP, own, SHORT)
+    for kind in ("uniform", "ones", "giant"):
+        scalars = kinds(50)[kind]
+        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert found == by_logarithms(GROUP, scalars, logs)
+    for position in (2, 40):
+        wrong = list(short(50))
+        wrong[position] = 1 << BITS
+        with pytest.raises(InputError, match=f"scalar {position} is not below"):
+            msm_words(kept, scalar_words(wrong))
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 30])
+def test_streamed_bases(
+    gpu_device: AnyDevice, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Slices of eight bases, with infinity in the last."""
+    monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
+    monkeypatch.setattr(streamed, "_LARGEST_SLICE", 8)
+    own = bases(GROUP, count).copy()
+    own[-1] = 0
+    options = MsmOptions(scalar_bits=BITS, window_bits=6, streamed=True)
+    kept = MsmBases(gpu_device, GROUP, own, options)
+    assert kept.nbytes == 0
+    logs = [*logarithms(count)[:-1], 0]
+    for kind in ("uniform", "equal"):
+        scalars = kinds(count)[kind]
+        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert found == by_logarithms(GROUP, scalars, logs)
+    wrong = [*[1] * (count - 1), 1 << BITS]
+    with pytest.raises(InputError, match=f"scalar {count - 1} is not below"):
+        msm_words(kept, scalar_words(wrong))
+
+
+def test_bases_that_do_not_fit() -> None:
+    small = EmulatedDevice(memory_budget=1 << 12)
+    with pytest.raises(DeviceError, match="an MSM of 300 scalars over "):
+        MsmBases(small, GROUP, bases(GROUP, 300))
+    with pytest.raises(DeviceError, match="an MSM of 2 scalars"):
+        msm(small, GROUP, bases(GROUP, 2), scalar_words([1, 2]))
+
+
+def test_bases_too_many_to_sort_at_once(
+    gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="too many digits to be sorted at once; stream the bases"):
+        device_plan.plan_gpu_msm(
+            GROUP, 1 << 28, MsmOptions(), processor=Processor(1 << 18), base_budget=1 << 36
+        )
+    # Whether they stay is known where it is not asked.
+    most = sessions._SURELY_SORTED
+    for group in GROUPS.values():
+        one = device_plan.plan_gpu_msm(
+            group, most, MsmOptions(), processor=Processor(1 << 18), base_budget=384 * most
+        )
+        assert device_plan.fits(one)
+    monkeypatch.setattr(sessions, "_SURELY_SORTED", 20)
+    monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
+    monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
+    for count, stays in ((10, True), (20, True), (30, False)):
+        kept = MsmBases(gpu_device, GROUP, bases(GROUP, count), MsmOptions(scalar_bits=5))
+        assert (kept.nbytes > 0) == stays
+        scalars = [scalar & 31 for scalar in short(count)]
+        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert found == by_logarithms(GROUP, scalars, logarithms(count))
+
+
+def test_shapes_in_turn_where_there_is_room_for_one() -> None:
+    def peak_of(budget: int, counts: Sequence[int]) -> int:
+        device = EmulatedDevice(memory_budget=budget)
+        kept = MsmBases(device, GROUP, bases(GROUP, 30), SHORT)
+        for count in counts:
+            found = affine_ints(GROUP, msm_words(kept, scalar_words(short(count))))
+            assert found == by_logarithms(GROUP, short(count), logarithms(count))
+        return device.memory.peak
+
+    alone = peak_of(1 << 28, [30])
+    assert peak_of(alone * 5 // 4, [30, 29, 30]) > alone
+
+
+def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
+    """With one workspace and with several; over shared scalars, picked by indices; replayed."""
+    options = MsmOptions(scalar_bits=BITS, window_bits=6, precompute_factor=2)
+    first = ResidentMsm(gpu_device, GROUP, bases(GROUP, 10), options)
+    second = ResidentMsm(
+        gpu_device, GROUPS["bls12_381.g1"], bases(GROUPS["bls12_381.g1"], 6), options
+    )
+    size = max(first.workspace_bytes(), second.workspace_bytes())
+    shared, other = Workspace(gpu_device, size), Workspace(gpu_device, first.workspace_bytes())
+    scalars = gpu_device.allocate(32 * 12)
+    picked = [11, 0, 3, 3, 7, 1]
+    indices = gpu_device.upload(np.array(picked, np.uint32))
+    host = scalar_words(short(12)).copy()
+    recording = gpu_device.stream().record()
+    recording.upload(host, scalars)
+    pending = [
+        first.record(recording, scalars.slice(0, 320), workspace=shared),
+        second.record(recording, scalars, indices=indices, workspace=shared),
+        first.record(recording, scalars.slice(32, 352), workspace=other),
+    ]
+    recorded = recording.finish()
+    stream = recorded.submit().wait()
+    for seed in (1, 2):
+        own = short(12, seed)
+        if seed == 2:
+            host[:] = scalar_words(own)
+            stream = stream.replay(recorded.recording).submit().wait()
+        expected = [
+            (GROUP, own[:10], 10),
+            (second.group, [own[i] for i in picked], 6),
+            (GROUP, own[1:11], 10),
+        ]
+        for one, (group, used, count) in zip(pending, expected, strict=True):
+            found = affine_ints(group, one.finish()[0])
+            assert found == by_logarithms(group, used, logarithms(count))
+
+
+def test_stages(resident: MsmBases) -> None:
+    timeline = Timeline()
+    msm_words(resident, scalar_words(short(COUNT)), timeline=timeline)
+    names = {stage.name for stage in timeline.rows()}
+    assert {"digits", "sort", "accumulate", "merge", "reduce"} <= names
+
+
+def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
+    room = resident.scalar_room(20)
+    room[:] = scalar_words(short(20))
+    expected = by_logarithms(GROUP, short(20), logarithms(20))
+    assert affine_ints(GROUP, msm_words(resident, room)) == expected
+    # Other scalars of the same number are copied there.
+    msm_words(resident, scalar_words([1] * 20))
+    assert room.tolist() == scalar_words([1] * 20).tolist()
+    with pytest.raises(InputError, match="101 scalars have only 100 bases"):
+        resident.scalar_room(COUNT + 1)
+
+
+def test_emitted_text() -> None:
+    """A whole MSM by the text that the assembler would get."""
+    device = EmulatedDevice(executor="ptx")
+    kept = MsmBases(device, GROUP, bases(GROUP, 40), SHORT)
+    scalars = [*short(36), 0, 1, 1, (1 << BITS) - 1]
+    found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+    assert found == by_logarithms(GROUP, scalars, logarithms(40))

@@ -1,0 +1,227 @@
+"""MSMs within what portable WebGPU allows: small buffers and workgroups, no shuffles."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.codegen.wgsl.machine import PORTABLE
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.emulated.device import EmulatedDevice
+from quod.errors import DeviceError, InputError
+from quod.kernel.interpreter import interpret
+from quod.kernel.types import Type, u8, u32
+from quod.msm import MsmOptions, affine_ints
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.processor import Processor
+from quod.msm.reduce import rounds, weighted_sums
+from quod.msm.reduce.finish import Finisher
+from quod.msm.reduce.finish_on_device import finish_lines, record_finish
+from quod.msm.run.device_plan import SortShape, fits, plan_gpu_msm
+from quod.msm.run.resident import ResidentMsm
+from quod.msm.run.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
+from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words
+from tests.msm.reduce.test_weighted_sums import line_of, lines_of, results_of
+from tests.msm.sums import bases_of, sums_of
+
+GROUP = GROUPS["bn254.g1"]
+DEVICE = EmulatedDevice(executor="wgsl", resident_lanes=1 << 17)
+
+
+def pieces_of(plan: GpuMsmPlan) -> list[int]:
+    """The sizes of all arrays of the work on one part."""
+    sizes: list[int] = []
+
+    class Noting(Carver):
+        def take(self, count: int, element: Type = u32) -> Buffer:
+            sizes.append(count * element.bytes)
+            return super().take(count, element)
+
+    Arrays.of(DEVICE, plan, Noting(DEVICE))
+    return sizes
+
+
+@pytest.mark.parametrize("count", [1, 255, 1 << 12, 100_000, 1 << 16, 1 << 18, 1 << 20])
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_every_array_is_within_a_binding(name: str, count: int) -> None:
+    group, processor = GROUPS[name], Processor.of(DEVICE)
+    reach = DEVICE.largest_buffer
+    forms: tuple[Any, ...] = ("weierstrass", "edwards")
+    for form in forms if name == "bls12_377.g1" else forms[:1]:
+        plan = plan_gpu_msm(
+            group, count, MsmOptions(), processor=processor, base_budget=1 << 62, form=form
+        )
+        assert sum(plan.part_counts) == count
+        assert fits(plan)
+        shape, machine = SortShape.of(plan.slice), DEVICE.machine(256)
+        assert 4 * max(shape.bins, 1 << shape.low_bits) <= machine.shared_bytes_limit
+        for own in {*plan.part_counts}:
+            part = part_of(plan, own)
+            assert own * part.copies * 8 * part.base_words <= reach
+            assert max(pieces_of(part)) <= reach
+        assert len(plan.part_counts) <= 4
+        # A page after the other, none of them larger than a buffer may be.
+        pages = -(-workspace_bytes(DEVICE, plan) // (2 * reach))
+        assert pages <= 3
+
+
+def test_pieces_do_not_cross_pages() -> None:
+    device = EmulatedDevice(executor="wgsl", largest_buffer=1024)
+    sizes = [700, 1000, 2048, 1, 600, 0, 1500]
+    counting = Carver(device)
+    for size in sizes:
+        counting.take(size, u8)
+    workspace = Workspace(device, counting.peak)
+    assert all(page.nbytes <= 2048 for page in workspace.pages)
+    carver = Carver(device, workspace)
+    taken = [carver.take(size, u8) for size in sizes]
+    assert [piece.nbytes for piece in taken] == sizes
+    for number, piece in enumerate(taken):
+        device.upload(np.full(piece.nbytes, number, np.uint8), into=piece)
+    for number, piece in enumerate(taken):
+        found = np.zeros(piece.nbytes, np.uint8)
+        device.download(piece, found)
+        assert (found == number).all()
+    with pytest.raises(DeviceError, match="too small for this MSM"):
+        carver.take(4096)
+
+
+@pytest.mark.parametrize("resident", [256, 4096, 1 << 17])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_levels(resident: int, on_device: bool) -> None:
+    """With whole numbers for points, as `test_reduce.test_cuts`."""
+    rng = np.random.default_rng(1)
+    for window_bits, windows in ((2, 1), (3, 2), (6, 3), (8, 2), (11, 1), (13, 5), (16, 1)):
+        plan = GpuMsmPlan(
+            GROUP, 10, window_bits, windows, 1, 1, 4, processor=Processor(resident, shuffles=False),
+            on_device=on_device,
+        )  # fmt: skip
+        buckets = rng.integers(0, 1 << 20, plan.all_buckets)
+        left = weighted_sums.vectors_of(plan)
+        lines = np.zeros(sum(windows << vector.bits for vector in left), np.int64)
+        source = buckets
+        for level in rounds.levels_of(plan):
+            out = np.zeros(level.points, np.int64)
+            for job in level.jobs:
+                cut = job.cut
+                bits = cut.source.bits + cut.source.parts
+                target = cut.target
+                shape = (bits, cut.source.bits, target.bits, target.parts, int(cut.is_low))
+                own = source[job.source : job.source + (windows << bits)]
+                sums = np.zeros(cut.lines, np.int64)
+                np.add.at(sums, [line_of(i, shape) for i in range(len(own))], own)
+                to = lines if job.is_short else out
+                to[job.target : job.target + cut.lines] = sums
+                assert (rounds.LANES // level.lanes) * level.groups >= cut.lines
+            source = out
+        totals, start = np.zeros(windows, np.int64), 0
+        for vector in left:
+            assert vector.bits <= (1 if on_device else 5)
+            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is left[-1])
+            own = lines[start : start + (windows << vector.bits)]
+            totals += own.reshape(windows, -1) @ weights
+            start += len(own)
+        expected = buckets.reshape(windows, -1) @ np.arange(1, plan.buckets + 1)
+        assert np.array_equal(totals, expected)
+
+
+@pytest.mark.parametrize(
+    ("window_bits", "windows", "batch"), [(2, 1, 1), (2, 3, 2), (4, 2, 2), (11, 1, 1)]
+)
+def test_finishing_on_the_device(window_bits: int, windows: int, batch: int) -> None:
+    """The words that the host makes, from lines of its own kind."""
+    plan = GpuMsmPlan(GROUP, 10, window_bits, windows, 1, 1, 4, batch, on_device=True)
+    law, rng = reference(GROUP), random.Random(window_bits)
+    p, q = points(GROUP, 2)
+    choice = [p, q, law.neg(p), law.add(p, q)]
+    for filled in (0, 1, min(9, plan.all_buckets)):
+        buckets = {
+            bucket: rng.choice(choice) for bucket in rng.sample(range(plan.all_buckets), filled)
+        }
+        lines = sums_of(GROUP, lines_of(plan, buckets))
+        assert lines.nbytes == weighted_sums.line_bytes(plan)
+        out = np.full(batch * GROUP.point_words, 7, np.uint64)
+        traced = finish_lines.trace(PORTABLE.machine(8), group=GROUP, form="weierstrass")
+        interpret(traced, batch, [windows, plan.all_windows, window_bits, lines, out])
+        assert np.array_equal(out, bases_of(GROUP, results_of(plan, buckets)))
+        host = Finisher([plan]).finish([lines])[0]
+        assert np.array_equal(out, host.reshape(-1))
+
+
+def test_what_cannot_be_finished_on_the_device() -> None:
+    plan = GpuMsmPlan(GROUP, 10, 5, 1, 1, 1, 4)
+    lines, out = DEVICE.allocate(weighted_sums.line_bytes(plan)), DEVICE.allocate(64)
+    with pytest.raises(DeviceError, match="of a plan for results on the device"):
+        record_finish(DEVICE.stream().record(), DEVICE, plan, lines, out)
+
+
+def run(
+    device: EmulatedDevice, resident: ResidentMsm, vectors: list[list[int]],
+    indices: list[int] | None = None,
+) -> tuple[list[Any], list[Any], int]:  # fmt: skip
+    """Results made by the host, those made by the device, and the word of the flag."""
+    group, batch = resident.group, len(vectors)
+    plan = resident.plan(None, batch)
+    assert plan.batch == batch
+    scalars = device.upload(np.concatenate([scalar_words(vector) for vector in vectors]))
+    picked = None if indices is None else device.upload(np.array(indices, np.uint32))
+    workspace = Workspace(device, resident.workspace_bytes(plan))
+    out, flag = device.allocate(8 * group.point_words * batch), device.allocate(16)
+    shared: dict[str, Any] = {
+        "workspace": workspace, "plan": plan, "indices": picked, "stride": len(vectors[0]),
+    }  # fmt: skip
+    recording = device.stream().record()
+    pending = resident.record(recording, scalars, **shared)
+    resident.record_finished(recording, scalars, out, flag, **shared)
+    recording.finish().submit().wait()
+    words, word = np.zeros((batch, group.point_words), np.uint64), np.zeros(4, np.uint32)
+    device.download(out, words)
+    device.download(flag, word)
+    made = [affine_ints(group, own) for own in words]
+    if word[0]:
+        with pytest.raises(InputError) as error:
+            pending.finish()
+        return [str(error.value)], made, int(word[0])
+    return [affine_ints(group, own) for own in pending.finish()], made, 0
+
+
+def test_results_of_the_device_are_those_of_the_host() -> None:
+    device = EmulatedDevice(executor="wgsl")
+    resident = ResidentMsm(
+        device, GROUP, bases(GROUP, 33), MsmOptions(scalar_bits=10, window_bits=4)
+    )
+    source = random.Random(1)
+    vectors = [[source.getrandbits(10) for _ in range(33)], [1] * 33]
+    expected = [by_logarithms(GROUP, vector, logarithms(33)) for vector in vectors]
+    assert run(device, resident, vectors) == (expected, expected, 0)
+    vectors[1][7] = 1 << 10
+    errors, _, flag = run(device, resident, vectors)
+    assert flag
+    assert "scalar 7 is not below" in errors[0]
+
+
+def test_bases_in_parts() -> None:
+    """Of which a kernel reaches a third; with infinite ones, and picked scalars."""
+    device = EmulatedDevice(executor="wgsl", largest_buffer=81920)
+    count, infinite = 2500, (3, 1023, 1024, 2499)
+    own = bases(GROUP, 50)[np.arange(count) % 50].copy()
+    own[list(infinite)] = 0
+    logs = [0 if i in infinite else logarithms(50)[i % 50] for i in range(count)]
+    resident = ResidentMsm(device, GROUP, own, MsmOptions(scalar_bits=5, window_bits=6))
+    assert resident.plan().part_counts == (1024, 1024, 452)
+    assert len(resident.parts) == 3
+    source = random.Random(2)
+    scalars = [source.getrandbits(5) for _ in range(count)]
+    expected = [by_logarithms(GROUP, scalars, logs)]
+    assert run(device, resident, [scalars]) == (expected, expected, 0)
+    indices = [source.randrange(100) for _ in range(count)]
+    expected = [by_logarithms(GROUP, [scalars[i] for i in indices], logs)]
+    assert run(device, resident, [scalars], indices) == (expected, expected, 0)
+    scalars[1500] = 32
+    errors, _, flag = run(device, resident, [scalars])
+    assert flag
+    assert "scalar 1500 is not below" in errors[0]

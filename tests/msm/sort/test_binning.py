@@ -1,0 +1,283 @@
+"""Entries sorted by bucket and cut into units, against plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.curve.entries import SIGN_BIT
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.protocol import AnyDevice
+from quod.field.array import Words
+from quod.frozen import replace
+from quod.msm.buckets import units
+from quod.msm.layout import GpuMsmPlan
+from quod.msm.processor import Processor
+from quod.msm.run.device_plan import SortShape
+from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.sort.digits import position_of_too_large
+from quod.msm.sort.scalars import window_count
+from tests.msm.inputs import scalar_words
+
+GROUP = GROUPS["bls12_381.g1"]
+BITS = 40
+# Tiles of few entries, of which a bin then has several.
+SMALL: dict[str, Any] = {"lanes": 64, "items": 4}
+
+
+def plan_of(
+    count: int, window_bits: int, *, windows: int = 1, batch: int = 1, longest: int = 20,
+    bits: int = BITS, device: AnyDevice | None = None, **tuning: Any,
+) -> GpuMsmPlan:  # fmt: skip
+    """A plan for a device, by default a large GPU, with changes to how it sorts."""
+    processor = Processor() if device is None else Processor.of(device)
+    most = processor.sort.bins
+    tuning["bins"] = min(most, tuning.get("bins", most))
+    processor = replace(processor, sort=replace(processor.sort, **tuning))
+    maximum = min((1 << bits) - 1, GROUP.scalars.value - 1)
+    copies = -(-window_count(maximum, window_bits) // windows)
+    return GpuMsmPlan(
+        GROUP, count, window_bits, windows, copies, maximum, longest, batch, processor=processor
+    )  # fmt: skip
+
+
+def signed_digits(scalar: int, window_bits: int, number: int) -> list[int]:
+    """Digits in base 2**window_bits from -2**(window_bits - 1) on, the lowest first."""
+    digits, half = [], 1 << (window_bits - 1)
+    for _ in range(number):
+        digit = (scalar + half) % (2 * half) - half
+        scalar = (scalar - digit) >> window_bits
+        digits.append(digit)
+    assert scalar == 0
+    return digits
+
+
+@dataclass
+class Sorted:
+    """What the kernels made of some scalars."""
+
+    entries: Words
+    starts: Words
+    lengths: Words
+    numbers: Words
+    first_unit: Words
+    count: int
+    too_large: int
+
+
+def run(
+    device: AnyDevice, plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *,
+    bases: int | None = None, first: int = 0, indices: Sequence[int] | None = None,
+    infinite: Sequence[int] | None = None,
+) -> Sorted:  # fmt: skip
+    words = device.upload(np.concatenate([scalar_words(vector) for vector in vectors]))
+    bases = plan.count if bases is None else bases
+    marks: Buffer | None = None
+    if infinite is not None:
+        table = np.zeros(-(-bases * plan.copies // 32), np.uint32)
+        for base in infinite:
+            table[base // 32] |= 1 << (base % 32)
+        marks = device.upload(table)
+    numbers = None if indices is None else device.upload(np.array(indices, np.uint32))
+    scalars = Scalars(words, len(vectors[0]), bases, first, numbers, marks)
+    workspace = Workspace(device, workspace_bytes(device, plan))
+    arrays = Arrays.of(device, plan, Carver(device, workspace))
+    recording = device.stream().record()
+    recording.fill(arrays.zeroed)
+    record_units(recording, device, plan, scalars, arrays)
+    recording.finish().submit().wait()
+
+    def words_of(buffer: Buffer) -> Words:
+        out = np.zeros(buffer.nbytes // 4, np.uint32)
+        device.download(buffer, out)
+        return out
+
+    own = arrays.units
+    return Sorted(
+        words_of(arrays.entries), words_of(own.starts), words_of(own.lengths),
+        words_of(own.numbers), words_of(own.first_unit), int(words_of(own.count)[0]),
+        int(words_of(arrays.too_large)[0]),
+    )  # fmt: skip
+
+
+def expected_buckets(
+    plan: GpuMsmPlan, vectors: Sequence[Sequence[int]], *, bases: int | None = None, first: int = 0,
+    indices: Sequence[int] | None = None, infinite: Sequence[int] = (),
+) -> list[Counter[int]]:  # fmt: skip
+    """The entries of every bucket."""
+    bases = plan.count if bases is None else bases
+    buckets: list[Counter[int]] = [Counter() for _ in range(plan.all_buckets)]
+    for number, vector in enumerate(vectors):
+        for i in range(plan.count):
+            scalar = vector[i if indices is None else indices[i]]
+            for j, digit in enumerate(signed_digits(scalar, plan.window_bits, plan.digit_windows)):
+                base = j // plan.windows * bases + first + i
+                if digit == 0 or base in infinite:
+                    continue
+                window = number * plan.windows + j % plan.windows
+                bucket = window * plan.buckets + abs(digit) - 1
+                buckets[bucket][base | (SIGN_BIT if digit < 0 else 0)] += 1
+    return buckets
+
+
+def check(plan: GpuMsmPlan, found: Sorted, buckets: list[Counter[int]]) -> None:
+    assert found.too_large == 0
+    total = sum(bucket.total() for bucket in buckets)
+    count = found.count
+    assert count <= plan.unit_room
+    assert found.first_unit[0] == 0
+    assert found.first_unit[-1] == count
+    lengths = found.lengths[:count].astype(int)
+    assert (np.diff(lengths) <= 0).all()
+    assert lengths.sum() == total
+    assert count == 0 or 1 <= lengths[-1] <= lengths[0] <= plan.longest
+    assert sorted(found.numbers[:count]) == list(range(count))
+    place = np.empty(count, int)
+    place[found.numbers[:count]] = np.arange(count)
+    position = 0
+    for bucket, wanted in enumerate(buckets):
+        own = range(int(found.first_unit[bucket]), int(found.first_unit[bucket + 1]))
+        assert len(own) == -(-wanted.total() // plan.longest)
+        entries: Counter[int] = Counter()
+        for unit in own:
+            start, length = int(found.starts[place[unit]]), int(lengths[place[unit]])
+            assert start == position
+            position += length
+            entries.update(found.entries[start : start + length].tolist())
+        assert entries == wanted
+        sizes = [int(lengths[place[unit]]) for unit in own]
+        assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+def kinds(count: int) -> dict[str, list[int]]:
+    source = random.Random(count)
+    uniform = [source.getrandbits(BITS) for _ in range(count)]
+    return {
+        "uniform": uniform,
+        "zeros": [0] * count,
+        "ones": [1] * count,
+        "all ones": [(1 << BITS) - 1] * count,
+        "equal": [uniform[0]] * count,
+        "bits": [source.getrandbits(1) for _ in range(count)],
+        "giant": [uniform[0] if i % 16 else uniform[i] for i in range(count)],
+        "steps": [(i << (i % 33)) % (1 << BITS) for i in range(count)],
+    }
+
+
+KINDS = list(kinds(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bins", [8192, 64])
+def test_sorting(sort_device: AnyDevice, bins: int, kind: str) -> None:
+    """In one step where every bucket has a bin, and in two; a bin may have several tiles."""
+    count = 64 * 4 + 50
+    plan = plan_of(count, 8, longest=99, device=sort_device, bins=bins, **SMALL)
+    assert SortShape.of(plan).direct == (bins == 8192)
+    scalars = kinds(count)[kind]
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("executor", ["ir", "ptx"])
+@pytest.mark.parametrize("kind", ["uniform", "giant"])
+@pytest.mark.parametrize(("bins", "staged"), [(8192, True), (64, True), (64, False)])
+def test_sorting_with_small_limits(
+    bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tiles of few entries, and buckets that whole workgroups cut."""
+    monkeypatch.setattr(units, "_MANY_UNITS", 4)
+    plan = plan_of(300, 8, bins=bins, lanes=64, items=1, staged=staged)
+    scalars = kinds(300)[kind]
+    # A device of its own: the limits are part of the kernels.
+    device = EmulatedDevice(executor=executor)
+    check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "giant"])
+def test_tiles_of_the_usual_size(kind: str) -> None:
+    """They take more shared memory than a workgroup has without asking."""
+    plan = plan_of(2600, 10, longest=50, bins=64)
+    scalars = kinds(2600)[kind]
+    device = EmulatedDevice(executor="ptx")
+    check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("bins", [8192, 16])
+@pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
+@pytest.mark.parametrize("count", [1, 2, 33])
+def test_widths_and_counts(
+    sort_device: AnyDevice, count: int, window_bits: int, bins: int
+) -> None:  # fmt: skip
+    if window_bits == 13 and bins == 16:
+        bins = 64
+    plan = plan_of(count, window_bits, windows=2, longest=3, device=sort_device, bins=bins)
+    scalars = kinds(count)["uniform"]
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize("bins", [8192, 32])
+def test_batches(sort_device: AnyDevice, bins: int) -> None:
+    """Vectors that are further apart than they are long."""
+    count = 70
+    vectors = [kinds(count + 5)[kind] for kind in ("uniform", "ones", "steps")]
+    plan = plan_of(count, 6, windows=3, batch=3, longest=7, device=sort_device, bins=bins)
+    found = run(sort_device, plan, vectors, bases=90)
+    check(plan, found, expected_buckets(plan, vectors, bases=90))
+
+
+def test_indices_infinite_bases_and_a_first_base(sort_device: AnyDevice) -> None:
+    count, bases, first = 50, 80, 13
+    source = random.Random(2)
+    scalars = kinds(64)["uniform"]
+    indices = [source.randrange(64) for _ in range(count)]
+    plan = plan_of(count, 9, device=sort_device)
+    infinite = source.sample(range(bases * plan.copies), 60)
+    where = {"bases": bases, "first": first}
+    found = run(sort_device, plan, [scalars], indices=indices, infinite=infinite, **where)
+    check(
+        plan, found,
+        expected_buckets(plan, [scalars], indices=indices, infinite=infinite, **where),
+    )  # fmt: skip
+
+
+def test_full_scalars(sort_device: AnyDevice) -> None:
+    """Of all 255 bits, with the greatest."""
+    order = GROUP.scalars.value
+    source = random.Random(3)
+    scalars = [order - 1, order - 2, 0, 1, order >> 1, *(source.randrange(order) for _ in range(9))]
+    plan = plan_of(len(scalars), 11, windows=3, bits=256, device=sort_device)
+    check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
+
+
+@pytest.mark.parametrize(
+    ("bits", "word"), [(BITS, 1 << BITS), (BITS, (1 << 256) - 1), (256, GROUP.scalars.value)]
+)
+def test_a_scalar_that_is_too_large(sort_device: AnyDevice, bits: int, word: int) -> None:
+    scalars = [(1 << BITS) - 1] * 300
+    plan = plan_of(300, 8, bits=bits, device=sort_device)
+    for positions in ([0], [299], [270, 41]):
+        for position in positions:
+            scalars[position] = word
+        found = run(sort_device, plan, [scalars])
+        assert position_of_too_large(found.too_large) == min(positions)
+        for position in positions:
+            scalars[position] = 1
+
+
+def test_one_bucket_of_very_many_units(sort_device: AnyDevice) -> None:
+    """More than a subgroup writes, with the constant as it is."""
+    count = 2100
+    plan = plan_of(count, 5, bits=3, longest=2, device=sort_device)
+    scalars = [3] * count
+    found = run(sort_device, plan, [scalars])
+    assert found.count == 1050 > units._MANY_UNITS
+    check(plan, found, expected_buckets(plan, [scalars]))
