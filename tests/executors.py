@@ -161,6 +161,7 @@ def run_everywhere(
     per_workgroup: bool = False,
     on_gpu: bool = True,
     lowered: bool = False,
+    right: Sequence[Array] | None = None,
     **static: Any,
 ) -> list[Array]:
     """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
@@ -168,8 +169,9 @@ def run_everywhere(
     On each executor the buffers must equal what the interpreter leaves, for the same machine; and
     machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).
     A kernel for CPUs alone, which has no PTX, is not to run `on_gpu`; one that is to run as it is
-    `lowered` for WGSL does so where WGSL can express it. The given arrays stay as they
-    are. The buffers are those of the first machine.
+    `lowered` for WGSL does so where WGSL can express it. Where the `right` buffers are known they
+    are what executors leave, and the interpreter, which takes long, is not asked. The given arrays
+    stay as they are. The buffers are those of the first machine.
     """
     first: list[Array] | None = None
     interpreted: dict[Machine, list[Array]] = {}
@@ -179,6 +181,8 @@ def run_everywhere(
     for executor in (*executors(), *gpu):
         machine = executor.machine
         count = groups * LANES // machine.workgroup_size
+        if right is not None:
+            interpreted[machine] = list(right)
         if machine not in interpreted:
             given = _copied(arguments)
             at_once = _AT_ONCE // machine.workgroup_size

@@ -18,7 +18,6 @@ from quod.device.buffer import Buffer
 from quod.device.planning import PlanningDevice
 from quod.device.recording import Recording
 from quod.field.kernels import field_to_montgomery
-from quod.field.spec import FieldSpec
 from quod.frozen import replace
 from quod.msm.options import MsmOptions
 from quod.msm.run.resident import ResidentMsm
@@ -61,7 +60,7 @@ def msm_graph(
 def _conversion(device: PlanningDevice, group: Group, points: Buffer, bases: Buffer) -> Stage:
     """Coordinates to Montgomery form, into the place of the bases."""
     count = points.nbytes // (8 * group.coordinate_words)
-    kernel = device.compile(field_to_montgomery, spec=FieldSpec(group.coordinates))
+    kernel = device.compile(field_to_montgomery, spec=group.coordinates)
     recording = device.stream("convert").record()
     recording.launch(kernel, -(-count // device.lanes), count, points, bases, label="convert")
     return Stage("convert", recording.finish().recording)

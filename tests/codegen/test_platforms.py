@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from quod.codegen.llvm import emitter as llvm
+from quod.curve.parameters import CURVES
 from quod.device import CpuDevice, devices, open_device
 from quod.device.cache import CompileCache
 from quod.device.cpu import llvm as llvm_jit
@@ -19,7 +20,6 @@ from quod.device.cpu.processor import HostProcessor, host_processor
 from quod.errors import DeviceError, KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BLS12_381_FQ, BN254_FR, Modulus
-from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, KernelDefinition, Machine, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
@@ -45,9 +45,9 @@ def x86(name: str, features: str) -> HostProcessor:
 
 
 FIELD_KERNELS = {
-    "multiply": (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ)}),
-    "inverse": (field_kernels.field_inverse, {"spec": FieldSpec(BN254_FR)}),
-    "multiply Fq2": (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ, 2, -1)}),
+    "multiply": (field_kernels.field_multiply, {"spec": BLS12_381_FQ}),
+    "inverse": (field_kernels.field_inverse, {"spec": BN254_FR}),
+    "multiply Fq2": (field_kernels.field_multiply, {"spec": CURVES["bls12_381"].tower.fq2}),
     "histogram": (histogram, {}),
     "reduce_sum": (reduce_sum, {}),
     "saxpy": (saxpy, {}),
@@ -90,7 +90,7 @@ def multiply_agrees(device: CpuDevice, modulus: Modulus, lanes: int) -> None:
         return np.frombuffer(data, np.uint32).reshape(count, modulus.words)
 
     out = np.zeros((count, modulus.words), np.uint32)
-    compiled = device.compile(field_kernels.field_multiply, lanes=lanes, spec=FieldSpec(modulus))
+    compiled = device.compile(field_kernels.field_multiply, lanes=lanes, spec=modulus)
     device.launch(compiled, -(-count // lanes), count, words(a), words(b), out)
     expected = [x * y % modulus.value for x, y in zip(a, b, strict=True)]
     assert out.tobytes() == words(expected).tobytes()
@@ -121,7 +121,7 @@ def test_a_host_without_avx512(
     for lanes in (1, 8):
         multiply_agrees(device, BLS12_381_FQ, lanes)
         multiply_agrees(device, BN254_FR, lanes)
-        text = device.emit(field_kernels.field_multiply, lanes=lanes, spec=FieldSpec(BLS12_381_FQ))
+        text = device.emit(field_kernels.field_multiply, lanes=lanes, spec=BLS12_381_FQ)
         listing = llvm_jit.assembly(text)
         assert "%zmm" not in listing
         assert ("%ymm" in listing) == (processor[0] == "haswell" and lanes == 8)

@@ -25,13 +25,13 @@ from quod.device.kernel_table import KernelTable
 from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
-from quod.field.spec import FieldSpec
+from quod.field.spec import Extension
 from quod.frozen import fields_of, replace
 from quod.kernel import U32, Builder, KernelDefinition, Pointer, kernel
 from tests.device import kernels
 from tests.device.processors import pretend_to_run_on
 
-SPEC = FieldSpec(BN254_FR)
+SPEC = BN254_FR
 
 
 def device_with(folder: Path, **options: Any) -> CpuDevice:
@@ -247,14 +247,14 @@ def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
         key(spec=SPEC),
         key(lanes=8, spec=SPEC),
         key(field_kernels.field_subtract, spec=SPEC),
-        key(spec=FieldSpec(BN254_FR, 2, -1)),
+        key(spec=Extension.binomial("bn254.fr2", BN254_FR, 2, 5)),
         key(spec=SPEC, other=1),
         key(spec=SPEC, other="1"),
         key(),
     }
     assert None not in found
     assert len(found) == 7
-    assert key(spec=SPEC) == key(spec=FieldSpec(BN254_FR))
+    assert key(spec=SPEC) == key(spec=BN254_FR)
 
 
 def test_trace_keys_tell_kernels_of_one_name_apart() -> None:
@@ -441,11 +441,10 @@ import quod.device.cpu.backend
 from quod.device import open_device
 from quod.field import kernels
 from quod.field.moduli import BN254_FR
-from quod.field.spec import FieldSpec
 begin = time.perf_counter()
 device = open_device()
 for name in ("field_add", "field_subtract", "field_multiply", "field_square", "field_sum"):
-    device.compile(getattr(kernels, name), spec=FieldSpec(BN254_FR))
+    device.compile(getattr(kernels, name), spec=BN254_FR)
 print(time.perf_counter() - begin)
 """
 

@@ -24,11 +24,10 @@ from quod.device.cpu.compilations import Compilations, compilations
 from quod.device.cpu.compile_helper import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
-from quod.field.spec import FieldSpec
 from quod.kernel.definition import KernelDefinition
 from tests.device import kernels
 
-SPEC = FieldSpec(BN254_FR)
+SPEC = BN254_FR
 NAMES = ("field_add", "field_subtract", "field_multiply", "field_square", "field_sum")
 
 

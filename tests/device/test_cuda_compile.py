@@ -16,7 +16,6 @@ from quod.device.cuda.device import CudaDevice
 from quod.errors import DeviceError, KernelError
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR
-from quod.field.spec import FieldSpec
 from tests.device import kernels
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
@@ -126,7 +125,7 @@ def test_no_memory_for_code_is_no_refusal(tmp_path: Path) -> None:
 def test_what_the_cache_has_is_neither_traced_nor_assembled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = FieldSpec(BN254_FR)
+    spec = BN254_FR
     first = gpu_of(FakeCuda(), tmp_path)
     registers = first.compile(field_multiply, spec=spec).registers
     first.close()

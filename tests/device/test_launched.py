@@ -15,7 +15,6 @@ from quod.device.launched import LaunchedKernels
 from quod.device.protocol import AnyDevice
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR
-from quod.field.spec import FieldSpec
 from tests.device import kernels
 
 
@@ -74,6 +73,6 @@ def test_other_threads_are_seen_and_other_times_are_not() -> None:
 def test_code_from_the_cache_has_the_digest_of_its_text(tmp_path: Path) -> None:
     """Quod's own kernels are not even traced then."""
     devices = [CpuDevice(threads=1, cache=CompileCache(tmp_path)) for _ in range(2)]
-    first, second = (d.compile(field_multiply, spec=FieldSpec(BN254_FR)) for d in devices)
-    text = devices[0].emit(field_multiply, spec=FieldSpec(BN254_FR))
+    first, second = (d.compile(field_multiply, spec=BN254_FR) for d in devices)
+    text = devices[0].emit(field_multiply, spec=BN254_FR)
     assert first.digest == second.digest == text_digest(text)

@@ -20,7 +20,6 @@ from quod.device.cpu.native_code import ExecutableMemory, NativeCode, arrange
 from quod.errors import DeviceError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BLS12_381_FQ
-from quod.field.spec import FieldSpec
 from quod.kernel import KernelDefinition
 from quod.kernel.examples import histogram
 from tests.device.processors import ARM
@@ -69,7 +68,7 @@ CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, 
 
 
 def field_object() -> bytes:
-    _, text = emitted(field_kernels.field_inverse, spec=FieldSpec(BLS12_381_FQ))
+    _, text = emitted(field_kernels.field_inverse, spec=BLS12_381_FQ)
     return llvm_jit.compile_to_object(text)
 
 
@@ -104,7 +103,7 @@ def test_the_linker_places_the_same_code_to_the_same_effect(
         if left_to_linker:
             monkeypatch.setattr(llvm_jit, "arrange", lambda *_: None)
         device = CpuDevice(strategy="scalar", threads=1)
-        kernel = device.compile(field_kernels.field_inverse, spec=FieldSpec(BLS12_381_FQ))
+        kernel = device.compile(field_kernels.field_inverse, spec=BLS12_381_FQ)
         out = np.zeros_like(values)
         device.launch(kernel, 64, 64, values, out)
         results.append(out.tobytes())
@@ -115,8 +114,8 @@ def test_the_linker_places_the_same_code_to_the_same_effect(
 @pytest.mark.parametrize(
     ("definition", "static"),
     [
-        (field_kernels.field_multiply, {"spec": FieldSpec(BLS12_381_FQ)}),
-        (field_kernels.field_inverse, {"spec": FieldSpec(BLS12_381_FQ)}),
+        (field_kernels.field_multiply, {"spec": BLS12_381_FQ}),
+        (field_kernels.field_inverse, {"spec": BLS12_381_FQ}),
         (histogram, {}),
     ],
     ids=["product", "inverse", "histogram"],

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from quod.field.moduli import BLS12_377_FQ, BLS12_381_FQ, BN254_FQ, MODULI, Modulus
-from quod.field.spec import FieldSpec
+from quod.curve.parameters import CURVES
+from quod.field.moduli import MODULI, Modulus
+from quod.field.spec import Extension, FieldSpec
 
 Coefficients = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 
-PRIME_SPECS = [FieldSpec(modulus) for modulus in MODULI.values()]
-QUADRATIC_SPECS = [
-    FieldSpec(BN254_FQ, 2, -1),
-    FieldSpec(BLS12_381_FQ, 2, -1),
-    FieldSpec(BLS12_377_FQ, 2, -5),
-]
-SPECS = PRIME_SPECS + QUADRATIC_SPECS
+PRIME_SPECS: list[FieldSpec] = list(MODULI.values())
+QUADRATIC_SPECS = [curve.tower.fq2 for curve in CURVES.values()]
+SPECS = [*PRIME_SPECS, *QUADRATIC_SPECS]
 
 
 def spec_name(spec: FieldSpec) -> str:
-    return f"{spec.modulus.name}{'2' if spec.degree == 2 else ''}"
+    return spec.name
 
 
 class Model:
-    """Fq or Fq2 on tuples of integers."""
+    """A field on tuples of integers, by the schoolbook: the powers of x one after the other."""
 
     def __init__(self, spec: FieldSpec) -> None:
+        self.spec = spec
         self.p = spec.modulus.value
         self.degree = spec.degree
-        self.beta = spec.non_residue or 0
+        self.base: Model | None = None
+        self.polynomial: list[Coefficients] = []
+        if isinstance(spec, Extension):
+            self.base = Model(spec.base)
+            self.polynomial = [c if isinstance(c, tuple) else (c,) for c in spec.polynomial]
 
     def constant(self, value: int) -> Coefficients:
         return (value % self.p, *([0] * (self.degree - 1)))
@@ -45,13 +49,38 @@ class Model:
         return tuple((x - y) % self.p for x, y in zip(a, b, strict=True))
 
     def negate(self, a: Coefficients) -> Coefficients:
-        return tuple(-x % self.p for x in a)
+        return self.times(a, -1)
+
+    def times(self, a: Coefficients, factor: int) -> Coefficients:
+        return tuple(x * factor % self.p for x in a)
 
     def multiply(self, a: Coefficients, b: Coefficients) -> Coefficients:
-        if self.degree == 1:
+        base = self.base
+        if base is None:
             return (a[0] * b[0] % self.p,)
-        real = a[0] * b[0] + self.beta * a[1] * b[1]
-        return real % self.p, (a[0] * b[1] + a[1] * b[0]) % self.p
+        size = base.degree
+        total = (0,) * self.degree
+        for at in range(0, self.degree, size):
+            # b is the second factor times a power of x here.
+            scaled = [base.multiply(a[at : at + size], part) for part in self._parts(b)]
+            total = self.add(total, tuple(itertools.chain(*scaled)))
+            b = self._times_x(b)
+        return total
+
+    def _parts(self, a: Coefficients) -> list[Coefficients]:
+        assert self.base is not None
+        size = self.base.degree
+        return [a[at : at + size] for at in range(0, self.degree, size)]
+
+    def _times_x(self, a: Coefficients) -> Coefficients:
+        base = self.base
+        assert base is not None
+        *low, top = self._parts(a)
+        moved = [base.constant(0), *low]
+        less = [base.multiply(top, c) for c in self.polynomial[:-1]]
+        return tuple(
+            itertools.chain(*(base.subtract(x, y) for x, y in zip(moved, less, strict=True)))
+        )
 
     def power(self, a: Coefficients, exponent: int) -> Coefficients:
         result = self.constant(1)
@@ -61,15 +90,53 @@ class Model:
                 result = self.multiply(result, a)
         return result
 
+    def frobenius(self, a: Coefficients, times: int = 1) -> Coefficients:
+        """a**(p**times), by the powers of the basis."""
+        for _ in range(times):
+            total = self.constant(0)
+            for c, image in zip(a, self._images, strict=True):
+                total = self.add(total, self.times(image, c))
+            a = total
+        return a
+
+    @cached_property
+    def _images(self) -> list[Coefficients]:
+        n = self.degree
+        units = [tuple(int(place == own) for place in range(n)) for own in range(n)]
+        return [self.power(unit, self.p) for unit in units]
+
     def inverse(self, a: Coefficients) -> Coefficients:
         """1/a, and 0 for 0."""
-        p = self.p
-        if not any(a):
-            return a
-        if self.degree == 1:
-            return (pow(a[0], -1, p),)
-        norm = pow(a[0] * a[0] - self.beta * a[1] * a[1], -1, p)
-        return a[0] * norm % p, -a[1] * norm % p
+        return self._solved(a)[1]
+
+    def norm(self, a: Coefficients) -> int:
+        """The determinant of the multiplication by a."""
+        return self._solved(a)[0]
+
+    def _solved(self, a: Coefficients) -> tuple[int, Coefficients]:
+        """The determinant of the multiplication by a, and what it maps to 1 (by elimination)."""
+        p, n = self.p, self.degree
+        images = [
+            self.multiply(a, tuple(int(place == own) for place in range(n))) for own in range(n)
+        ]
+        rows = [[*column, int(place == 0)] for place, column in enumerate(zip(*images))]
+        determinant = 1
+        for at in range(n):
+            pivot = next((row for row in range(at, n) if rows[row][at]), None)
+            if pivot is None:
+                assert not any(a), f"{a} has no inverse"
+                return 0, a
+            if pivot != at:
+                rows[at], rows[pivot], determinant = rows[pivot], rows[at], -determinant
+            determinant = determinant * rows[at][at] % p
+            scale = pow(rows[at][at], -1, p)
+            rows[at] = [c * scale % p for c in rows[at]]
+            for other in range(n):
+                factor = rows[other][at]
+                if other != at and factor:
+                    pairs = zip(rows[other], rows[at], strict=True)
+                    rows[other] = [(x - factor * y) % p for x, y in pairs]
+        return determinant % p, tuple(row[n] for row in rows)
 
 
 def hostile_integers(modulus: Modulus) -> list[int]:
@@ -95,20 +162,25 @@ def random_integers(modulus: Modulus, count: int, seed: int) -> list[int]:
 
 
 def packed(spec: FieldSpec, elements: Sequence[Coefficients]) -> Array:
-    """Elements as Montgomery words in memory, uint64 of shape (n, words of an element)."""
+    """Elements as they lie in memory, of shape (n, words of an element): words of 64 bits, or 32.
+
+    Those of 32 bits are an element's of a prime field below 2**32.
+    """
     modulus = spec.modulus
     data = b"".join(
         modulus.to_montgomery(c).to_bytes(modulus.bytes, "little") for a in elements for c in a
     )
-    return np.frombuffer(data, np.uint64).reshape(len(elements), -1).copy()
+    words = np.frombuffer(data, np.uint32 if modulus.words == 1 else np.uint64)
+    return words.reshape(len(elements), -1).copy()
 
 
 def unpacked(spec: FieldSpec, array: Array) -> list[Coefficients]:
     """The elements of an array; each stored coefficient must be canonical."""
     modulus = spec.modulus
     coefficients = []
-    for row in array.reshape(-1, modulus.words // 2):
-        stored = int.from_bytes(row.tobytes(), "little")
+    data = array.tobytes()
+    for at in range(0, len(data), modulus.bytes):
+        stored = int.from_bytes(data[at : at + modulus.bytes], "little")
         assert stored < modulus.value, f"{stored:#x} is not canonical in {modulus.name}"
         coefficients.append(modulus.from_montgomery(stored))
     return list(zip(*[iter(coefficients)] * spec.degree, strict=True))

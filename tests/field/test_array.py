@@ -12,6 +12,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field import array
 from quod.field.moduli import MODULI, NAMED, Modulus
+from quod.field.named_extensions import EXTENSIONS, M31_3
 from tests.field.models import hostile_integers, random_integers
 
 EVERY = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
@@ -127,3 +128,37 @@ def test_short_and_full_words(device: CpuDevice, name: str, count: int) -> None:
     assert drawn.shape == (50, modulus.words)
     assert array.canonical(modulus, drawn).all()
     assert len(set(array.words_to_integers(modulus, drawn))) == 50
+
+
+@pytest.mark.parametrize("name", ["m31.3", "m31.4", "goldilocks.3", "baby_bear.4"])
+def test_extensions(device: CpuDevice, name: str) -> None:
+    field = EXTENSIONS[name]
+    p, n = field.modulus.value, field.degree
+    elements = [(p - 1,) * n, (0,) * n, tuple(range(n)), tuple(range(7, 7 + n)), (5,) * n]
+    stored = array.from_integers(field, elements)
+    plain = array.integers_to_words(field, elements)
+    assert stored.shape == (5, field.words) == plain.shape
+    flat = array.from_integers(field.modulus, [c for element in elements for c in element])
+    assert stored.tobytes() == flat.tobytes()
+    assert array.to_integers(field, stored) == elements == array.words_to_integers(field, plain)
+    assert array.from_integers(field, [(-1,) * n]).tolist() == stored[:1].tolist()
+    assert array.from_integers(field, []).shape == (0, field.words)
+    assert array.to_montgomery(device, field, plain).tolist() == stored.tolist()
+    assert array.from_montgomery(device, field, stored).tolist() == plain.tolist()
+    drawn = array.random_elements(field, 50, seed=5)
+    assert drawn.shape == (50, field.words)
+    assert array.canonical(field.modulus, drawn).all()
+    assert len(set(array.words_to_integers(field, drawn))) == 50
+
+
+@pytest.mark.parametrize("make", [array.from_integers, array.integers_to_words])
+def test_what_is_no_element_of_an_extension_is_named(make: Callable[..., Any]) -> None:
+    for bad, kind in (((1, 2), "2"), ((1, 2, 3, 4), "4"), ([1, 2, 3], "list"), (1, "int")):
+        with pytest.raises(InputError, match=f"element 1 of m31.3 must be .* 3 int, not {kind}"):
+            make(M31_3, [(0, 0, 0), bad])
+    with pytest.raises(InputError, match="integer 1 must be an int, not bool"):
+        make(M31_3, [(0, 0, 0), (1, True, 0)])
+    with pytest.raises(InputError, match="a list of tuples of 3 int is needed, not int"):
+        make(M31_3, 7)
+    with pytest.raises(InputError, match=r"integer 0 is not an element of m31\.3"):
+        array.integers_to_words(M31_3, [(0, M31_3.modulus.value, 0)])

@@ -49,7 +49,7 @@ def word_products(spec: FieldSpec, what: str) -> int:
 
 def spec_of(modulus: Modulus, degree: int) -> FieldSpec:
     if degree == 1:
-        return FieldSpec(modulus)
+        return modulus
     return GROUPS[f"{modulus.name.split('.')[0]}.g2"].field
 
 

@@ -60,7 +60,7 @@ def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: Executor) -> No
     numbers = hostile_integers(modulus) + random_integers(modulus, 200, 4)
     powers = [1 << i for i in (29, 30, 31, 32, 59, 60, 63, 64)]
     values: list[Coefficients] = [(number,) for number in numbers + powers]
-    check_inverses(EmulatedDevice(executor=executor), FieldSpec(modulus), values)
+    check_inverses(EmulatedDevice(executor=executor), modulus, values)
 
 
 def check_inverses(device: AnyDevice, spec: FieldSpec, values: list[Coefficients]) -> None:

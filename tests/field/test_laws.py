@@ -1,6 +1,7 @@
 """The laws of every field, on every executor, against plain integers.
 
-A field joins by standing in `NAMED`, and a way of holding elements by what it suits.
+A field joins by standing in `NAMED`, an extension in `EXTENSIONS`, and a way of holding elements by
+what it suits.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ import itertools
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
+from quod.curve.parameters import CURVES
+from quod.field.extension import coordinate_field
 from quod.field.moduli import NAMED, SECP256K1_FQ, Modulus
-from quod.field.prime import PrimeField
-from quod.field.strategy import prime_field
+from quod.field.named_extensions import EXTENSIONS
+from quod.field.spec import Extension, FieldSpec
 from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.interpreter import interpret
 from tests.executors import LANES, run_everywhere
-
-Array = np.ndarray[Any, Any]
+from tests.field.models import Coefficients, Model, packed
 
 TOYS = [Modulus("toy.17", 17), Modulus("toy.31", 31)]
 """Montgomery form, and the folding of 2**5 - 1."""
@@ -34,100 +35,127 @@ EDGES = [
 
 FIELDS = [*NAMED.values(), *EDGES]
 
+TOY_EXTENSIONS = [
+    Extension("toy.5.2", Modulus("toy.5", 5), (2, 1, 1)),
+    Extension.binomial("toy.7.3", Modulus("toy.7", 7), 3, 2),
+]
+"""With a middle coefficient, and over a Mersenne prime."""
+
+EDGE_EXTENSIONS = [
+    Extension.binomial("full_word.2", EDGES[1], 2, -3),
+    Extension("full_64.3", EDGES[4], (1, -1, 0, 1)),
+]
+"""Sums of products that wrap."""
+
+FIELDS_OF_DEGREE = [
+    *EXTENSIONS.values(), *(curve.tower.fq2 for curve in CURVES.values()), *EDGE_EXTENSIONS,
+]  # fmt: skip
+
 ROUNDS = 3
 
 
-def results(f: PrimeField, x: Any, y: Any) -> list[Any]:
+def results(f: Any, x: Any, y: Any, spec: FieldSpec) -> list[Any]:
     """What is tested: the operations, and what they leave as operands of one another.
 
     Long numbers, which take long to compile and to interpret, have fewer.
     """
     k = f.k
     product, total, less = x * y, x + y, x - y
-    found = [
-        total, less, -x, product, total * less, f.inverse(x),
-        f.select(f.equal(x, y), f.one(), f.constant(-2)),
-    ]  # fmt: skip
-    if not is_short(f.modulus):
-        return found
+    found = [total, less, -x, product, f.select(f.equal(x, y), f.one(), f.constant(-2))]
+    if spec.degree > 1:
+        norm = f.norm(y)
+        found += [f.frobenius(x), f.embed(norm), f.scale(less, norm), f.square(total)]
+    if has_inverse(spec):
+        found += [f.inverse(x)]
+    if not is_short(spec):
+        return [*found, total * less] if spec.degree == 1 else found
     wide = f.times(total, 13) - f.times(product, 5)
     with k.range(0, ROUNDS, carry=f.carried(x)) as loop:
         loop.next(f.carried(loop.carried * y + x - total))
+    found += [
+        -wide * (less + less), f.sum_of_products([(x, y), (wide, less), (total, f.constant(3))]),
+        f.square(wide), f.select(f.is_zero(x - x), y, x), loop.results, f.carried(f.double(wide)),
+    ]  # fmt: skip
+    if spec.degree > 1:
+        return [*found, f.frobenius(wide, 2), f.constant(tuple(range(spec.degree))) * wide]
     return found + [
-        f.inverse(wide), -wide * (less + less),
-        f.sum_of_products([(x, y), (wide, less), (total, f.constant(3))]),
-        f.square(x), f.square(wide), f.select(f.is_zero(x), f.one(), x),
-        f.select(f.is_zero(x - x), y, x), f.canonical(wide) - y, loop.results,
-        f.constant(1 << 600) * x + f.zero(), f.carried(f.double(wide)), f.power(x, 7),
-        f.reduce(wide) * f.fit(wide),
+        f.inverse(wide), f.square(x), f.select(f.is_zero(x), f.one(), x), f.canonical(wide) - y,
+        f.constant(1 << 600) * x + f.zero(), f.power(x, 7), f.reduce(wide) * f.fit(wide),
     ]  # fmt: skip
 
 
-def expected(modulus: Modulus, x: int, y: int) -> list[int]:
-    p = modulus.value
-    product, total, less = x * y, x + y, x - y
-    integers = [total, less, -x, product, total * less, pow(x, p - 2, p), 1 if x == y else -2]
-    if is_short(modulus):
-        wide = 13 * total - 5 * product
-        looped = x
-        for _ in range(ROUNDS):
-            looped = looped * y + x - total
-        integers += [
-            pow(wide, p - 2, p), -wide * 2 * less, product + wide * less + 3 * total,
-            x * x, wide * wide, 1 if x == 0 else x, y, wide - y, looped, 2**600 * x, 2 * wide, x**7,
-            wide * wide,
+def expected(m: Model, x: Coefficients, y: Coefficients) -> list[Coefficients]:
+    product, total, less = m.multiply(x, y), m.add(x, y), m.subtract(x, y)
+    found = [total, less, m.negate(x), product, m.constant(1 if x == y else -2)]
+    if m.degree > 1:
+        norm = m.constant(m.norm(y))
+        found += [m.frobenius(x), norm, m.multiply(less, norm), m.multiply(total, total)]
+    if has_inverse(m.spec):
+        found += [m.inverse(x)]
+    if not is_short(m.spec):
+        return [*found, m.multiply(total, less)] if m.degree == 1 else found
+    wide = m.subtract(m.times(total, 13), m.times(product, 5))
+    looped = x
+    for _ in range(ROUNDS):
+        looped = m.subtract(m.add(m.multiply(looped, y), x), total)
+    sums = m.add(m.add(product, m.multiply(wide, less)), m.times(total, 3))
+    found += [
+        m.times(m.multiply(wide, less), -2), sums, m.multiply(wide, wide), y, looped,
+        m.times(wide, 2),
+    ]  # fmt: skip
+    if m.degree > 1:
+        return [
+            *found, m.frobenius(wide, 2), m.multiply(tuple(range(m.degree)), wide),
         ]  # fmt: skip
-    return [integer % p for integer in integers]
+    return found + [
+        m.inverse(wide), m.multiply(x, x), x if any(x) else m.constant(1), m.subtract(wide, y),
+        m.times(x, 2**600), m.power(x, 7), m.multiply(wide, wide),
+    ]  # fmt: skip
 
 
-def is_short(modulus: Modulus) -> bool:
-    return modulus.bits <= 64
+def is_short(spec: FieldSpec) -> bool:
+    return spec.modulus.bits <= 64
 
 
-def stored(k: Builder, x: Value, y: Value, out: Value, modulus: Modulus) -> None:
-    f, i = prime_field(k, modulus), k.global_id()
-    found = results(f, f.load(x, i), f.load(y, i))
+def has_inverse(spec: FieldSpec) -> bool:
+    """Long extensions have the same formula, and an inverse in the prime field as that has."""
+    return spec.degree == 1 or spec.modulus.bits <= 256
+
+
+def stored(k: Builder, x: Value, y: Value, out: Value, spec: FieldSpec) -> None:
+    f, i = coordinate_field(k, spec), k.global_id()
+    found = results(f, f.load(x, i), f.load(y, i), spec)
     for place, result in enumerate(found):
         f.store(out, i * len(found) + place, result)
 
 
 @kernel
 def laws_of_words(
-    k: Builder, x: Pointer[U32], y: Pointer[U32], out: Pointer[U32], *, modulus: Modulus
+    k: Builder, x: Pointer[U32], y: Pointer[U32], out: Pointer[U32], *, spec: FieldSpec
 ) -> None:
-    """Every result, for elements of 32 bits."""
-    stored(k, x, y, out, modulus)
+    """Every result, for coefficients of 32 bits."""
+    stored(k, x, y, out, spec)
 
 
 @kernel
 def laws(
-    k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
+    k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """Every result, for elements of whole 64-bit words."""
-    stored(k, x, y, out, modulus)
+    """Every result, for coefficients of whole 64-bit words."""
+    stored(k, x, y, out, spec)
 
 
-def packed(modulus: Modulus, numbers: list[int]) -> Array:
-    size = modulus.bytes
-    raw = b"".join(modulus.to_montgomery(number).to_bytes(size, "little") for number in numbers)
-    return np.frombuffer(raw, np.uint32 if size == 4 else np.uint64).copy()
-
-
-def check(modulus: Modulus, pairs: list[tuple[int, int]]) -> None:
+def check(spec: FieldSpec, pairs: list[tuple[Coefficients, Coefficients]]) -> None:
     """Every result for pairs of elements, canonical in memory, on every executor."""
-    pairs = pairs + pairs[: -len(pairs) % LANES]  # whole workgroups
-    x, y = (packed(modulus, list(side)) for side in zip(*pairs, strict=True))
-    wanted = [result for pair in pairs for result in expected(modulus, *pair)]
-    out = np.zeros_like(packed(modulus, wanted))
-    definition = laws_of_words if modulus.words == 1 else laws
-    buffers = run_everywhere(
-        definition, len(pairs) // LANES, [x, y, out], lowered=True, modulus=modulus
-    )
+    model, pairs = Model(spec), pairs + pairs[: -len(pairs) % LANES]  # whole workgroups
+    x, y = (packed(spec, list(side)) for side in zip(*pairs, strict=True))
+    wanted = packed(spec, [result for pair in pairs for result in expected(model, *pair)])
+    definition = laws_of_words if spec.modulus.words == 1 else laws
+    right = None if is_short(spec) else [x, y, wanted]
+    groups, given = len(pairs) // LANES, [x, y, wanted * 0]
+    found = run_everywhere(definition, groups, given, lowered=True, right=right, spec=spec)[2]
     count = len(wanted) // len(pairs)
-    found = buffers[2].reshape(len(wanted), -1)
-    for at, (row, right) in enumerate(
-        zip(found, packed(modulus, wanted).reshape(found.shape), strict=True)
-    ):
+    for at, (row, right) in enumerate(zip(found, wanted, strict=True)):
         assert (row == right).all(), (at % count, pairs[at // count])
 
 
@@ -149,22 +177,52 @@ def test_laws(modulus: Modulus) -> None:
     pairs += [(value, value) for value in some[3:5]]
     while len(pairs) % LANES:
         pairs.append((source.randrange(modulus.value), source.randrange(modulus.value)))
-    check(modulus, pairs)
+    check(modulus, [((x,), (y,)) for x, y in pairs])
+
+
+@pytest.mark.parametrize("spec", FIELDS_OF_DEGREE, ids=lambda spec: spec.name)
+def test_laws_of_extensions(spec: Extension) -> None:
+    source = random.Random(spec.name)
+    some = hostile(spec.modulus)
+    p, n = spec.modulus.value, spec.degree
+    edge = [(value,) * n for value in (0, 1, p - 1)] + [(1, *[0] * (n - 1)), (*[0] * (n - 1), 1)]
+    pairs = [(edge[0], edge[2]), (edge[2], edge[2]), *itertools.pairwise(edge)]
+    pairs += [
+        (tuple(source.choices(some, k=n)), tuple(source.choices(some, k=n))) for _ in "123456"
+    ]
+    pairs += [(pairs[-1][0], pairs[-1][0])]
+    while len(pairs) % LANES:
+        x, y = (tuple(source.randrange(p) for _ in range(n)) for _ in "xy")
+        pairs.append((x, y))
+    check(spec, pairs)
 
 
 @pytest.mark.parametrize("modulus", TOYS, ids=lambda modulus: modulus.name)
 def test_laws_of_every_pair(modulus: Modulus) -> None:
-    check(modulus, list(itertools.product(range(modulus.value), repeat=2)))
+    elements = list(itertools.product(range(modulus.value)))
+    check(modulus, list(itertools.product(elements, repeat=2)))
+
+
+@pytest.mark.parametrize("spec", TOY_EXTENSIONS, ids=lambda spec: spec.name)
+def test_laws_of_small_extensions(spec: Extension) -> None:
+    """Every pair, or every element and another one."""
+    elements = list(itertools.product(range(spec.modulus.value), repeat=spec.degree))
+    pairs = list(itertools.product(elements, repeat=2))
+    if len(pairs) > 1000:
+        others = random.Random(spec.name).sample(elements, len(elements))
+        pairs = list(zip(elements, others, strict=True))
+    check(spec, pairs)
 
 
 def test_vectors_of_52_bits_where_the_modulus_fills_its_words() -> None:
     """Limbs with the room of 16p, the least that inversion takes."""
-    p = SECP256K1_FQ.value
+    spec = SECP256K1_FQ
+    p, model = spec.value, Model(spec)
     pairs = [(0, p - 1), (p - 1, p - 1), (1, p >> 1), (2, 3), (p - 2, 1 << 255), (1, 1), (7, 0)]
-    pairs.append((SECP256K1_FQ.from_montgomery(p - 1), SECP256K1_FQ.from_montgomery(p >> 1)))
-    x, y = (packed(SECP256K1_FQ, list(side)) for side in zip(*pairs, strict=True))
-    wanted = packed(SECP256K1_FQ, [z for pair in pairs for z in expected(SECP256K1_FQ, *pair)])
-    out = np.zeros_like(wanted)
+    pairs.append((spec.from_montgomery(p - 1), spec.from_montgomery(p >> 1)))
+    x, y = (packed(spec, [(number,) for number in side]) for side in zip(*pairs, strict=True))
+    wanted = packed(spec, [z for a, b in pairs for z in expected(model, (a,), (b,))])
+    out = wanted * 0
     machine = Machine("llvm", LANES, frozenset({"u64", "ifma52"}))
-    interpret(laws.trace(machine, modulus=SECP256K1_FQ), 1, [x, y, out])
-    assert out.tobytes() == wanted.tobytes()
+    interpret(laws.trace(machine, spec=spec), 1, [x, y, out])
+    assert (out == wanted).all()

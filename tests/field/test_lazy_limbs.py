@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.curve.parameters import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.field.element import Element
-from quod.field.extension import QuadraticField
+from quod.field.extension import ExtensionField
 from quod.field.kernels import field_inverse
 from quod.field.moduli import (
     BLS12_377_FQ,
@@ -21,7 +22,7 @@ from quod.field.moduli import (
     MODULI,
     Modulus,
 )  # fmt: skip
-from quod.field.spec import FieldSpec
+from quod.field.spec import Extension, FieldSpec
 from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.field.strategies.lazy_limbs_barrett import BarrettProducts
 from quod.field.strategies.lazy_limbs_products import Columns, LimbShape
@@ -86,7 +87,7 @@ def hostile(modulus: Modulus) -> tuple[Array, Array, list[tuple[int, ...]]]:
     source = random.Random(1)
     pairs = [(x, source.choice(numbers)) for x in numbers]
     pairs += [(x, y) for x in numbers[:4] + numbers[-4:] for y in numbers[:4] + numbers[-4:]]
-    spec, p = FieldSpec(modulus), modulus.value
+    spec, p = modulus, modulus.value
     a, b = (packed(spec, [(pair[i],) for pair in pairs]) for i in (0, 1))
     wanted = [
         number
@@ -115,7 +116,7 @@ def check_expressions(modulus: Modulus, limbs: str) -> None:
     a, b, wanted = hostile(modulus)
     out = np.zeros((5 * len(a), a.shape[1]), np.uint64)
     run(expressions, limbs, len(a), [len(a), a, b, out], modulus=modulus, limbs=limbs)
-    assert unpacked(FieldSpec(modulus), out) == wanted
+    assert unpacked(modulus, out) == wanted
 
 
 @pytest.mark.parametrize("limbs", ["13:rolled", "16:rolled", "30/64"])
@@ -126,7 +127,7 @@ def test_expressions_on_the_processor(limbs: str) -> None:
     compiled = device.compile(expressions, lanes=8, modulus=BLS12_381_FQ, limbs=limbs)
     out = np.zeros((5 * len(a), a.shape[1]), np.uint64)
     device.launch(compiled, -(-len(a) // 8), len(a), a, b, out)
-    assert unpacked(FieldSpec(BLS12_381_FQ), out) == wanted
+    assert unpacked(BLS12_381_FQ, out) == wanted
 
 
 class Claims:
@@ -202,9 +203,9 @@ def check_bounds(modulus: Modulus, limbs: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "limbs"),
     [
-        *((FieldSpec(SMALL), limbs) for limbs in USUAL),
-        (FieldSpec(BLS12_381_FR), "13"),
-        (FieldSpec(BN254_FQ, 2, -1), "30/64"),
+        *((SMALL, limbs) for limbs in USUAL),
+        (BLS12_381_FR, "13"),
+        (CURVES["bn254"].tower.fq2, "30/64"),
     ],
     ids=lambda part: part if isinstance(part, str) else spec_name(part),
 )
@@ -221,11 +222,10 @@ def test_inverses(spec: FieldSpec, limbs: str) -> None:
 
 @kernel
 def quadratic(
-    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: Extension
 ) -> None:
     """a * b, a * a, and b * b - a * (a + b)."""
-    assert spec.non_residue is not None
-    f, i = QuadraticField(prime_field(k, spec.modulus), spec.non_residue), k.global_id()
+    f, i = ExtensionField(prime_field(k, spec.modulus), spec), k.global_id()
     with k.if_(i < n):
         x, y = f.load(a, i), f.load(b, i)
         f.store(out, i * 3, x * y)
@@ -236,12 +236,12 @@ def quadratic(
 @pytest.mark.parametrize(
     ("spec", "limbs"),
     [
-        *((FieldSpec(BLS12_381_FQ, 2, -1), limbs) for limbs in USUAL),
-        (FieldSpec(BLS12_377_FQ, 2, -5), "30/64"),
+        *((CURVES["bls12_381"].tower.fq2, limbs) for limbs in USUAL),
+        (CURVES["bls12_377"].tower.fq2, "30/64"),
     ],
     ids=lambda part: part if isinstance(part, str) else spec_name(part),
 )
-def test_quadratic_extensions(spec: FieldSpec, limbs: str) -> None:
+def test_quadratic_extensions(spec: Extension, limbs: str) -> None:
     model, p = Model(spec), spec.modulus.value
     edges = [0, 1, p - 1, p >> 1]
     elements = [(x, y) for x in edges for y in edges]

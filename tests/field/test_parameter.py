@@ -8,17 +8,18 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
+from quod.curve.parameters import CURVES
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field import Element, ElementOf, FieldSpec, Modulus, from_integers, to_integers
-from quod.field.extension import QuadraticElement, coordinate_field
+from quod.field.extension import ExtensionElement, coordinate_field
 from quod.field.moduli import BN254_FQ, BN254_FR, GOLDILOCKS, M31
 from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
 from tests.conftest import open_for_test
 from tests.kernel.refusals import refuses
 
-Q2 = FieldSpec(BN254_FQ, 2, -1)
+Q2 = CURVES["bn254"].tower.fq2
 SMALL = Modulus("small", 17)
 
 DEVICES = ["ifma", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"]
@@ -36,7 +37,7 @@ def fold(
     shift: U64, *, modulus: Modulus,
 ) -> None:  # fmt: skip
     """x[i] = x[i] + r * (x[n + i] - x[i]) + shift, for i below n."""
-    f, i = coordinate_field(k, FieldSpec(modulus)), k.global_id()
+    f, i = coordinate_field(k, modulus), k.global_id()
     with k.if_(i < n):
         low, high = f.load(x, i), f.load(x, n + i)
         moved = low + r * (high - low)
@@ -69,7 +70,7 @@ def test_an_element_by_value(some_device: AnyDevice, modulus: Modulus) -> None:
 
 @kernel
 def power_sum(
-    k: Builder, r: Annotated[QuadraticElement, ElementOf(Q2)], r_0: U32, out: Pointer[U64]
+    k: Builder, r: Annotated[ExtensionElement, ElementOf(Q2)], r_0: U32, out: Pointer[U64]
 ) -> None:
     """out[i] = (r + r_0) * r, where a slot would have the name of another parameter."""
     f = coordinate_field(k, Q2)
@@ -85,7 +86,7 @@ def test_an_element_of_an_extension(some_device: AnyDevice) -> None:
     compiled = some_device.compile(power_sum)
     assert list(compiled.parameters) == ["r", "r_0", "out"]
     assert len(compiled.slots) == 10
-    assert "r: bn254.fq of degree 2" in repr(compiled)
+    assert "r: bn254.fq2" in repr(compiled)
     a, b = p - 5, 7
     some_device.launch(compiled, 1, (a, b), 3, out)
     assert to_integers(BN254_FQ, out) == [((a + 3) * a - b * b) % p, (b * a + (a + 3) * b) % p]
@@ -103,7 +104,7 @@ def test_arguments_that_do_not_fit() -> None:
         with pytest.raises(DeviceError, match=r"takes 4 arguments \(n, r, x, shift\), not 3"):
             device.launch(folded.kernel, 1, 1, 5, table)
         squared = device.compile(power_sum)
-        shown = r"argument r of kernel power_sum is an element of bn254.fq of degree 2: 2 ints"
+        shown = r"argument r of kernel power_sum is an element of bn254.fq2: 2 ints"
         for wrong in (1, (1,), (1, 2, 3)):
             with pytest.raises(DeviceError, match=shown):
                 device.launch(squared, 1, wrong, 3, np.zeros(16, np.uint32))
@@ -153,7 +154,7 @@ def test_ints_beside_elements(name: str, modulus: Modulus) -> None:
     a, b = p - 3, p // 5
     out = np.zeros((COUNT, modulus.words), np.uint32)
     with open_device(name) as device:
-        compiled = device.compile(expressions, lanes=1, spec=FieldSpec(modulus))
+        compiled = device.compile(expressions, lanes=1, spec=modulus)
         device.launch(compiled, 1, from_integers(modulus, [a, b]), out)
     assert to_integers(modulus, out) == [n % p for n in (
         a * 2, 3 * a, a * -16, a * 17, 12345678901234567890 * a, 0, a + 1, 1 + a, a - 5, 5 - a,
@@ -191,7 +192,7 @@ def test_ints_beside_elements_of_an_extension() -> None:
 
 def test_what_does_not_stand_beside_an_element() -> None:
     shown = "cannot stand beside an element of m31; write an int, or field.load(pointer, index)"
-    field = FieldSpec(M31)
+    field = M31
 
     def a_float(k: Builder, x: Pointer[U32]) -> None:
         _ = 1.5 * coordinate_field(k, field).load(x, 0)  # here

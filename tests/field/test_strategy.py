@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.curve.parameters import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.field import strategies
-from quod.field.extension import QuadraticField, coordinate_field
+from quod.field.extension import ExtensionField, coordinate_field
 from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, BN254_FQ, MODULI, Modulus
 from quod.field.prime import PrimeField
-from quod.field.spec import FieldSpec
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategy import CANDIDATES, Strategy, prime_field, strategy
@@ -38,14 +38,11 @@ def test_the_machine_chooses() -> None:
 
 def test_a_spec_chooses_the_field() -> None:
     k = Builder(SCALAR)
-    assert isinstance(coordinate_field(k, FieldSpec(BN254_FQ)), Limbs64)
-    extension = coordinate_field(k, FieldSpec(BN254_FQ, 2, -1))
-    assert isinstance(extension, QuadraticField)
+    assert isinstance(coordinate_field(k, BN254_FQ), Limbs64)
+    extension = coordinate_field(k, CURVES["bn254"].tower.fq2)
+    assert isinstance(extension, ExtensionField)
     assert extension.word_count == 8
-    assert FieldSpec(BN254_FQ, 2, -1).words == 16
-    for degree, non_residue in ((3, -1), (2, None), (1, -1)):
-        with pytest.raises(ValueError, match=r"degree|non-residue"):
-            FieldSpec(BN254_FQ, degree, non_residue)
+    assert CURVES["bn254"].tower.fq2.words == 16
 
 
 @kernel
@@ -63,14 +60,13 @@ def linear_map(
 def test_linear_loads(device: CpuDevice, modulus: Modulus) -> None:
     x = hostile_integers(modulus)
     y = x[7:] + x[:7]
-    spec = FieldSpec(modulus)
-    a, b = (packed(spec, [(value,) for value in values]) for values in (x, y))
+    a, b = (packed(modulus, [(value,) for value in values]) for values in (x, y))
     out = np.zeros_like(a)
     compiled = device.compile(linear_map, modulus=modulus)
     device.launch(compiled, -(-len(x) // device.lanes), len(x), a, b, out)
     p = modulus.value
     expected = [((5 * u + 12345 * (u - v)) % p,) for u, v in zip(x, y, strict=True)]
-    assert unpacked(spec, out) == expected
+    assert unpacked(modulus, out) == expected
 
 
 @kernel
@@ -90,14 +86,14 @@ def long_sums(
 def test_sums_of_products(device: CpuDevice, modulus: Modulus, terms: int) -> None:
     """Twenty terms do not fit 64-bit limbs at once, but for the 377 bits of BLS12-377."""
     x = hostile_integers(modulus) + random_integers(modulus, 50, 1)
-    a = packed(FieldSpec(modulus), [(value,) for value in x])
+    a = packed(modulus, [(value,) for value in x])
     out = np.zeros_like(a)
     compiled = device.compile(long_sums, modulus=modulus, terms=terms)
     device.launch(compiled, -(-len(x) // device.lanes), len(x), a, out)
     expected = [
         (sum(-3 * u * (u + j) for j in range(terms)) % modulus.value,) for u in x
     ]  # fmt: skip
-    assert unpacked(FieldSpec(modulus), out) == expected
+    assert unpacked(modulus, out) == expected
 
 
 @MACHINES

@@ -13,7 +13,7 @@ import pytest
 from quod.curve.parameters import CURVES, PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers, to_integers
-from quod.field.spec import FieldSpec
+from quod.field.named_extensions import M31_3
 from quod.field.tower import TowerField, frobenius_factors, signed_digits
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.executors import run_everywhere
@@ -71,7 +71,7 @@ def expected(curve: PairingCurve, operation: str, x: Any, y: Any) -> Any:
 
 
 def tower_of(k: Builder, curve: PairingCurve) -> TowerField:
-    spec = FieldSpec(curve.fq, 2, curve.tower.fq2_non_residue)
+    spec = curve.tower.fq2
     return TowerField(k, spec, curve.tower.fq6_non_residue)
 
 
@@ -172,7 +172,7 @@ def test_interpreter_agrees() -> None:
 
 @each_curve
 def test_frobenius_factors(curve: PairingCurve) -> None:
-    spec = FieldSpec(curve.fq, 2, curve.tower.fq2_non_residue)
+    spec = curve.tower.fq2
     for power in range(1, 4):
         factors = frobenius_factors(spec, curve.tower.fq6_non_residue, power)
         assert tuple(factors) == curve.tower.frobenius_coefficients(power)
@@ -191,4 +191,4 @@ def test_signed_digits() -> None:
 
 def test_a_tower_stands_on_a_quadratic_extension() -> None:
     with pytest.raises(ValueError, match="quadratic"):
-        TowerField(None, FieldSpec(CURVES["bn254"].fq), (9, 1))  # type: ignore[arg-type]
+        TowerField(None, M31_3, (9, 1))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.point import PointArithmetic
 from quod.device import open_device
 from quod.errors import KernelError
-from quod.field.extension import QuadraticField
+from quod.field.extension import extension_field
 from quod.field.moduli import BN254_FQ, BN254_FR, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import (
@@ -80,7 +80,7 @@ def test_comparisons_of_elements_and_points() -> None:
             y[0] = 1
 
     def number(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
-        f = QuadraticField(prime_field(k, BN254_FQ), -1)
+        f = extension_field(k, GROUPS["bn254.g2"].field)
         y[0] = 1 if f.load(x, 0) != 0 else 2  # here
 
     def truth(k: Builder, x: Pointer[U64], y: Pointer[U32]) -> None:
@@ -133,7 +133,7 @@ def test_the_forms_that_compare() -> None:
         (lambda k, f, x: x.__setitem__(0, f.load(x, 0)), "; write field.store(pointer, index, a)"),
         (lambda k, f, x: k.select(x[0] < 1, f.zero(), f.zero()), "write field.select(...)"),
         (
-            lambda k, f, x: 3.0 * QuadraticField(f, -1).one(),
+            lambda k, f, x: 3.0 * extension_field(k, GROUPS["bn254.g2"].field).one(),
             "a float cannot stand beside an element of",
         ),
         (lambda k, f, x: x[0] ** 2, "there is no ** of kernel values; write x * x"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.element import Element
-from quod.field.extension import QuadraticField
+from quod.field.extension import ExtensionField
 from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.frozen import frozen
 from quod.kernel import types
@@ -81,7 +81,7 @@ class ElementMachine:
     """
 
     def __init__(self, k: Builder, field: FieldArithmetic[Any], names: Sequence[str]) -> None:
-        base = field.base if isinstance(field, QuadraticField) else field
+        base = field.base if isinstance(field, ExtensionField) else field
         if not isinstance(base, LazyLimbs):
             raise TraceError("only elements in small limbs are kept in private memory")
         self._field = field
@@ -113,7 +113,7 @@ class ElementMachine:
 
     def pack(self, element: Any) -> tuple[Value, ...]:
         """An element as it lies in a slot."""
-        parts = (element,) if self._degree == 1 else (element.c0, element.c1)
+        parts = (element,) if self._degree == 1 else element.coefficients
         return tuple(word for part in parts for word in self.base.to_register(part))
 
     def unpack(self, words: Sequence[Value]) -> Any:
@@ -122,7 +122,7 @@ class ElementMachine:
         parts = [
             self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)
         ]
-        return field.made(*parts) if isinstance(field, QuadraticField) else parts[0]
+        return field.made(*parts) if isinstance(field, ExtensionField) else parts[0]
 
     # --- slots
 
@@ -203,8 +203,10 @@ class ElementMachine:
 
     @property
     def _residue(self) -> int:
-        assert isinstance(self._field, QuadraticField)
-        return self._field.non_residue
+        assert isinstance(self._field, ExtensionField)
+        residue = self._field.extension.non_residue
+        assert residue is not None
+        return residue
 
     def read(self, at: Value) -> Element:
         """The coefficient at a place of the memory."""

@@ -42,8 +42,8 @@ class Group:
     def field(self) -> FieldSpec:
         """The field of the coordinates."""
         if self.degree == 1:
-            return FieldSpec(self.coordinates)
-        return FieldSpec(self.coordinates, 2, self.curve.tower.fq2_non_residue)
+            return self.coordinates
+        return self.curve.tower.fq2
 
     @property
     def scalars(self) -> Modulus:

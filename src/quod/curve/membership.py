@@ -12,7 +12,6 @@ import operator
 from quod.curve.groups import Group
 from quod.curve.parameters import Family
 from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
-from quod.field.extension import QuadraticField
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -76,9 +75,8 @@ def _phi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
 
 def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
     f = curve.field
-    assert isinstance(f, QuadraticField)
     cx, cy = (f.constant(c) for c in curve.group.curve.psi_coefficients)
-    x, y, zz, zzz = (f.conjugate(part) for part in (p.x, p.y, p.zz, p.zzz))
+    x, y, zz, zzz = (f.frobenius(part) for part in (p.x, p.y, p.zz, p.zzz))
     return curve.carried(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))
 
 

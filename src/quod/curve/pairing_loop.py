@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from quod.curve.parameters import Family, PairingCurve, Twist
 from quod.field.element import Element
-from quod.field.extension import QuadraticElement
-from quod.field.spec import FieldSpec
+from quod.field.extension import ExtensionElement
 from quod.field.tower import Fq12, TowerField, digit_at, signed_digits
 from quod.kernel import Builder
 
-Fq2 = QuadraticElement
+Fq2 = ExtensionElement
 TwistPoint = tuple[Fq2, Fq2]
 Homogeneous = tuple[Fq2, Fq2, Fq2]
 Line = tuple[Fq2, Fq2, Fq2]
@@ -28,8 +27,7 @@ class MillerLoop:
     def __init__(self, k: Builder, curve: PairingCurve) -> None:
         self.k = k
         self.curve = curve
-        spec = FieldSpec(curve.fq, 2, curve.tower.fq2_non_residue)
-        self.tower = TowerField(k, spec, curve.tower.fq6_non_residue)
+        self.tower = TowerField(k, curve.tower.fq2, curve.tower.fq6_non_residue)
         self.fq2 = self.tower.fq2
 
     def value(self, p: tuple[Element, Element], q: TwistPoint) -> Fq12:
@@ -80,7 +78,7 @@ class MillerLoop:
     def _psi(self, q: TwistPoint) -> TwistPoint:
         """Untwist, Frobenius, twist."""
         x, y = (self.fq2.constant(c) for c in self.curve.psi_coefficients)
-        image = (self.fq2.conjugate(q[0]) * x, self.fq2.conjugate(q[1]) * y)
+        image = (self.fq2.frobenius(q[0]) * x, self.fq2.frobenius(q[1]) * y)
         settled: TwistPoint = self.tower.settled(image)
         return settled
 

@@ -26,6 +26,7 @@ from quod.field.moduli import (
     BN254_FR,
     Modulus,
 )
+from quod.field.spec import Extension
 from quod.frozen import frozen
 
 Fq2Element = tuple[int, int]
@@ -58,6 +59,11 @@ class Tower:
     fq: Modulus
     fq2_non_residue: int
     fq6_non_residue: Fq2Element
+
+    @cached_property
+    def fq2(self) -> Extension:
+        """Fq2, as kernels take it."""
+        return Extension.known(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
 
     def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
         """The product of two elements of Fq2."""

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from quod.field.array import to_integers as to_integers
     from quod.field.array import words_to_integers as words_to_integers
     from quod.field.element import Element as Element
+    from quod.field.extension import extension_field as extension_field
     from quod.field.moduli import MODULI as MODULI
     from quod.field.moduli import NAMED as NAMED
     from quod.field.moduli import Modulus as Modulus
+    from quod.field.named_extensions import EXTENSIONS as EXTENSIONS
     from quod.field.parameter import ElementOf as ElementOf
+    from quod.field.spec import Extension as Extension
     from quod.field.spec import FieldSpec as FieldSpec
     from quod.field.strategy import prime_field as prime_field
 
@@ -27,10 +30,13 @@ __all__ = [
     "Modulus",
     "MODULI",
     "NAMED",
+    "Extension",
+    "EXTENSIONS",
     "FieldSpec",
     "Element",
     "ElementOf",
     "prime_field",
+    "extension_field",
     "from_integers",
     "to_integers",
     "integers_to_words",
@@ -42,10 +48,13 @@ _HOME = {
     "Modulus": "quod.field.moduli",
     "MODULI": "quod.field.moduli",
     "NAMED": "quod.field.moduli",
+    "Extension": "quod.field.spec",
+    "EXTENSIONS": "quod.field.named_extensions",
     "FieldSpec": "quod.field.spec",
     "Element": "quod.field.element",
     "ElementOf": "quod.field.parameter",
     "prime_field": "quod.field.strategy",
+    "extension_field": "quod.field.extension",
     "from_integers": "quod.field.array",
     "to_integers": "quod.field.array",
     "integers_to_words": "quod.field.array",

@@ -1,4 +1,4 @@
-"""What prime fields and their quadratic extensions share inside kernels.
+"""What prime fields and their extensions share inside kernels.
 
 Curve formulas and everything above them are written once against `FieldArithmetic`.
 """
@@ -16,8 +16,8 @@ from quod.kernel.errors import TraceError
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
-Coefficients = int | tuple[int, int]
-"""A constant of a field: an integer, or the two of c0 + c1*u."""
+Coefficients = int | tuple[int, ...]
+"""A constant of a field: an integer, or in an extension one for each coefficient."""
 
 
 class Operators(Protocol):
@@ -88,6 +88,10 @@ class FieldArithmetic(ABC, Generic[E]):
     @abstractmethod
     def inverse(self, a: E) -> E:
         """1/a, and 0 for 0."""
+
+    @abstractmethod
+    def frobenius(self, a: E, times: int = 1) -> E:
+        """a**(p**times), for the prime p: the element itself in a prime field."""
 
     @abstractmethod
     def fit(self, a: E) -> E:

@@ -1,15 +1,16 @@
 """Arrays of field elements on the host.
 
 An array of n elements is uint32 of shape (n, words), little-endian words; in Montgomery form unless
-said otherwise (see `quod.field.moduli`). Conversions of integers go through one long byte string;
-arrays are brought to and from Montgomery form by a device.
+said otherwise (see `quod.field.moduli`). An element of an extension is one coefficient after the
+other, on the host a tuple of int (see `quod.field.spec`). Conversions of integers go through one
+long byte string; arrays are brought to and from Montgomery form by a device.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,50 +20,97 @@ from quod.device.written import UNWRITTEN, check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field import kernels
 from quod.field.moduli import Modulus
-from quod.field.spec import FieldSpec
+from quod.field.spec import Extension, FieldSpec
 from quod.kernel import KernelDefinition
 
 Words = NDArray[np.uint32]
 ByteOrder = Literal["little", "big"]
 
 
-def from_integers(modulus: Modulus, integers: Iterable[int]) -> Words:
-    """Montgomery form of any integers, taken modulo p; InputError for what is no int."""
-    return _packed(modulus, (modulus.to_montgomery(integer) for _, integer in _each(integers)))
+Integers = Iterable[int] | Iterable[tuple[int, ...]]
+"""Elements of a prime field, or of an extension, each with as many coefficients as its degree."""
 
 
-def to_integers(modulus: Modulus, array: Words) -> list[int]:
+@overload
+def from_integers(field: Modulus, integers: Iterable[int]) -> Words: ...
+@overload
+def from_integers(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
+def from_integers(field: FieldSpec, integers: Integers) -> Words:
+    """Montgomery form of any integers, taken modulo p; InputError for what is no int or tuple."""
+    modulus = field.modulus
+    return _packed(field, (modulus.to_montgomery(integer) for _, integer in _each(field, integers)))
+
+
+@overload
+def to_integers(field: Modulus, array: Words) -> list[int]: ...
+@overload
+def to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
+def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
     """The integers below p that elements in Montgomery form stand for."""
-    return [modulus.from_montgomery(stored) for stored in words_to_integers(modulus, array)]
+    modulus = field.modulus
+    return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(modulus, array)])
 
 
-def integers_to_words(modulus: Modulus, integers: Iterable[int]) -> Words:
+@overload
+def integers_to_words(field: Modulus, integers: Iterable[int]) -> Words: ...
+@overload
+def integers_to_words(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
+def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
     """Integers below p as words, not in Montgomery form; InputError for anything else."""
+    modulus = field.modulus
 
     def checked() -> Iterable[int]:
-        for position, integer in _each(integers):
+        for position, integer in _each(field, integers):
             if not 0 <= integer < modulus.value:
-                raise InputError(f"integer {position} is not an element of {modulus.name}")
+                raise InputError(f"integer {position} is not an element of {field.name}")
             yield integer
 
-    return _packed(modulus, checked())
+    return _packed(field, checked())
 
 
-def _each(integers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The integers and their positions. Only int itself: NumPy's would overflow."""
+def _each(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
+    """All coefficients and the positions of their elements. Only int itself: NumPy's overflow."""
+    several = isinstance(field, Extension)
+    kind = f"tuples of {field.degree} int" if several else "int"
     if not isinstance(integers, Iterable):
-        raise InputError(f"a list of int is needed, not {type(integers).__name__}")
-    for position, integer in enumerate(integers):
-        if type(integer) is not int:
-            raise InputError(f"integer {position} must be an int, not {type(integer).__name__}")
-        yield position, integer
+        raise InputError(f"a list of {kind} is needed, not {type(integers).__name__}")
+    for position, element in enumerate(integers):
+        if several:
+            if type(element) is not tuple or len(element) != field.degree:
+                what = f"{len(element)}" if type(element) is tuple else type(element).__name__
+                raise InputError(
+                    f"element {position} of {field.name} must be a tuple of {field.degree} int, "
+                    f"not {what}"
+                )
+            coefficients = element
+        else:
+            coefficients = (element,)
+        for integer in coefficients:
+            if type(integer) is not int:
+                raise InputError(f"integer {position} must be an int, not {type(integer).__name__}")
+            yield position, integer
 
 
-def words_to_integers(modulus: Modulus, array: Words) -> list[int]:
+@overload
+def words_to_integers(field: Modulus, array: Words) -> list[int]: ...
+@overload
+def words_to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
+def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
     """The integers that words hold, whatever they stand for."""
+    return _grouped(field, _raw(field.modulus, array))
+
+
+def _raw(modulus: Modulus, array: Words) -> list[int]:
     raw = np.ascontiguousarray(array, "<u4").tobytes()
     size = modulus.bytes
     return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
+
+
+def _grouped(field: FieldSpec, integers: list[int]) -> list[int] | list[tuple[int, ...]]:
+    """Coefficients as elements."""
+    if isinstance(field, Modulus):
+        return integers
+    return list(zip(*[iter(integers)] * field.degree, strict=True))
 
 
 def from_bytes(modulus: Modulus, data: bytes, order: ByteOrder) -> Words:
@@ -96,11 +144,15 @@ def check_seed(seed: object) -> None:
         raise InputError(f"a seed must be an int from 0 on, not {given}")
 
 
-def random_elements(modulus: Modulus, count: int, seed: int | None = None) -> Words:
+def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Words:
     """Uniform elements, from the system's secure source, or reproducible ones from a seed.
 
     InputError for a seed that `check_seed` refuses.
     """
+    return _random(field.modulus, count * field.degree, seed).reshape(count, field.words)
+
+
+def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
     if seed is not None:
         check_seed(seed)
     generator = None if seed is None else np.random.default_rng(seed)
@@ -142,14 +194,14 @@ def check_canonical(modulus: Modulus, array: Words) -> None:
         raise InputError(f"element {position} is not below the modulus of {modulus.name}")
 
 
-def to_montgomery(device: AnyDevice, modulus: Modulus, array: Words) -> Words:
+def to_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
     """Montgomery form of integers below p."""
-    return _mapped(device, kernels.field_to_montgomery, modulus, array)
+    return _mapped(device, kernels.field_to_montgomery, field.modulus, array)
 
 
-def from_montgomery(device: AnyDevice, modulus: Modulus, array: Words) -> Words:
+def from_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
     """The integers below p that elements in Montgomery form stand for, as words."""
-    return _mapped(device, kernels.field_from_montgomery, modulus, array)
+    return _mapped(device, kernels.field_from_montgomery, field.modulus, array)
 
 
 def _mapped(
@@ -165,7 +217,7 @@ def _mapped(
     if fills_words:
         # The last word of an element may be the mark, and all its words may not.
         out.fill(UNWRITTEN)
-    compiled = device.compile(definition, spec=FieldSpec(modulus))
+    compiled = device.compile(definition, spec=modulus)
     device.launch(compiled, -(-count // device.lanes), count, given, out)
     if not fills_words:
         check_written(device, "elements in another form", out[:count])
@@ -174,6 +226,7 @@ def _mapped(
     return out[:count].reshape(array.shape)
 
 
-def _packed(modulus: Modulus, stored: Iterable[int]) -> Words:
-    raw = b"".join(integer.to_bytes(modulus.bytes, "little") for integer in stored)
-    return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, modulus.words)
+def _packed(field: FieldSpec, stored: Iterable[int]) -> Words:
+    size = field.modulus.bytes
+    raw = b"".join(integer.to_bytes(size, "little") for integer in stored)
+    return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, field.words)

@@ -1,248 +1,414 @@
-"""Quadratic extensions inside kernels, with the interface of prime fields.
+"""Extensions of any degree inside kernels, with the interface of prime fields.
 
-Each coefficient of a product is a sum of two products with one reduction (Longa, "Efficient
-algorithms for large prime characteristic fields and their application to bilinear pairings",
-CHES 2023): as many word products as Karatsuba's three reduced ones, and fewer additions.
+A coefficient of a product a * b is the sum over i of a_i times a linear form of the coefficients of
+b, with one reduction (Longa, "Efficient algorithms for large prime characteristic fields and their
+application to bilinear pairings", CHES 2023): in a quadratic extension as many word products as
+Karatsuba's three reduced ones, and fewer additions. An inverse is the product of the other
+conjugates over the norm (Itoh, Tsujii, "A fast algorithm for computing multiplicative inverses in
+GF(2^m) using normal bases", 1988).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
-from quod.field.element import AnyElement, Element
+from quod.field.element import AnyElement, Element, FieldIdentity
+from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
-from quod.field.spec import FieldSpec
+from quod.field.spec import Extension, FieldSpec
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability
 from quod.kernel.structure import Rebuild
 from quod.kernel.value import Value
 
+LinearForm = tuple[int, ...]
+"""The weights of coefficients, from the first one on."""
+
+_SMALL = 64
+"""Weights below are additions, or what a prime field has for them; others are products."""
+
 
 @frozen(eq=False)
-class QuadraticElement(AnyElement):
-    """c0 + c1*u, with the bounds that each coefficient has."""
+class ExtensionElement(AnyElement):
+    """The coefficients over the prime field, each with bounds of its own."""
 
     comparison: ClassVar[str] = Element.comparison
     beside: ClassVar[str] = "field.constant(...), field.embed(element) or field.scale(a, element)"
 
-    field: QuadraticField
-    c0: Element
-    c1: Element
+    field: ExtensionField
+    coefficients: tuple[Element, ...]
 
     def _kind(self) -> str:
-        return f"an element of the quadratic extension of {self.field.modulus.name}"
+        return f"an element of {self.field.extension.name}"
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
-        """The limbs of both coefficients, for loops, branches and functions."""
-        values0, key0, rebuild0 = self.c0.flatten()
-        values1, key1, rebuild1 = self.c1.flatten()
-        field, count = self.field, len(values0)
+        """The limbs of all coefficients, for loops, branches and functions."""
+        field, parts = self.field, [c.flatten() for c in self.coefficients]
+        values = [value for own, _, _ in parts for value in own]
 
-        def rebuild(values: Sequence[Value]) -> QuadraticElement:
-            return QuadraticElement(field, rebuild0(values[:count]), rebuild1(values[count:]))
+        def rebuild(values: Sequence[Value]) -> ExtensionElement:
+            remaining = iter(values)
+            return ExtensionElement(
+                field,
+                tuple(again([next(remaining) for _ in own]) for own, _, again in parts),
+            )
 
-        return [*values0, *values1], (QuadraticElement, (key0, key1), field.non_residue), rebuild
+        keys = tuple(key for _, key, _ in parts)
+        return values, (ExtensionElement, keys, field.extension), rebuild
 
-    def _arithmetic(self) -> QuadraticField:
+    def _arithmetic(self) -> ExtensionField:
         return self.field
 
-    def _beside(self, other: QuadraticElement | int) -> QuadraticElement:
+    def _beside(self, other: ExtensionElement | int) -> ExtensionElement:
         if type(other) is int:
-            return self.field.embed(self.c0._beside(other))
-        if not isinstance(other, QuadraticElement):
+            return self.field.embed(self.coefficients[0]._beside(other))
+        if not isinstance(other, ExtensionElement):
             self._refuse_beside(other)
         return other
 
-    def __add__(self, other: QuadraticElement | int) -> QuadraticElement:
+    def __add__(self, other: ExtensionElement | int) -> ExtensionElement:
         return self.field.add(self, self._beside(other))
 
-    def __sub__(self, other: QuadraticElement | int) -> QuadraticElement:
+    def __sub__(self, other: ExtensionElement | int) -> ExtensionElement:
         return self.field.subtract(self, self._beside(other))
 
-    def __mul__(self, other: QuadraticElement | int) -> QuadraticElement:
+    def __mul__(self, other: ExtensionElement | int) -> ExtensionElement:
         return self._times(other)
 
-    def _times(self, factor: QuadraticElement | int) -> QuadraticElement:
+    def _times(self, factor: ExtensionElement | int) -> ExtensionElement:
         if type(factor) is int:
-            return self.field.made(self.c0 * factor, self.c1 * factor)
+            return self.field.made(*(c * factor for c in self.coefficients))
         return super()._times(factor)
 
-    def __neg__(self) -> QuadraticElement:
+    def __neg__(self) -> ExtensionElement:
         return self.field.negate(self)
 
 
-class QuadraticField(FieldArithmetic[QuadraticElement]):
-    """Fq[u]/(u^2 - non_residue) over a prime field of the kernel.
+class ExtensionIdentity(NamedTuple):
+    """What tells two extensions of one kernel apart."""
+
+    base: FieldIdentity
+    extension: Extension
+
+
+class ExtensionField(FieldArithmetic[ExtensionElement]):
+    """An extension over a prime field of the kernel.
 
     With `calls` a product is a function of its own, whose factors have standard bounds: small code
     where the products of the prime field are none.
     """
 
-    def __init__(self, base: PrimeField, non_residue: int, *, calls: bool = False) -> None:
+    def __init__(self, base: PrimeField, extension: Extension, *, calls: bool = False) -> None:
         self.k = base.k
         self.base = base
+        """The prime field at the bottom."""
+        self.extension = extension
         self.modulus = base.modulus
-        self.non_residue = non_residue
-        self.word_count = 2 * base.word_count
+        self.degree = extension.degree
+        self.word_count = self.degree * base.word_count
         self.word_type = base.word_type
+        self.identity = ExtensionIdentity(base.identity, extension)
         self._calls = calls
 
-    def made(self, c0: Element, c1: Element) -> QuadraticElement:
-        """The element of two coefficients."""
-        return QuadraticElement(self, c0, c1)
+    def _check_own(self, *elements: ExtensionElement) -> None:
+        """TraceError unless elements are of this field."""
+        name = self.extension.name
+        for a in elements:
+            given: object = a
+            if not isinstance(given, ExtensionElement):
+                raise TraceError(
+                    f"{_kind_of(given)} stands where an element of {name} is computed with; write "
+                    f"{ExtensionElement.beside}, or field.load(pointer, index)"
+                )
+            if a.field is not self and a.field.identity != self.identity:
+                raise TraceError(
+                    f"{a._kind()} stands where one of {name} is computed with: they are different "
+                    "fields, or held in different ways"
+                )
 
-    def constant(self, value: Coefficients) -> QuadraticElement:
-        c0, c1 = (value, 0) if isinstance(value, int) else value
-        return self.made(self.base.constant(c0), self.base.constant(c1))
+    def made(self, *coefficients: Element) -> ExtensionElement:
+        """The element of so many coefficients as the degree says."""
+        return ExtensionElement(self, coefficients)
 
-    def embed(self, a: Element) -> QuadraticElement:
-        """An element of the prime field."""
-        return self.made(a, self.base.raw_constant(0, a.exponent))
+    def _parts(self, elements: Sequence[ExtensionElement]) -> list[Element]:
+        self._check_own(*elements)
+        return [c for a in elements for c in a.coefficients]
+
+    def _elements(self, parts: Sequence[Element]) -> list[ExtensionElement]:
+        """The inverse of `_parts`."""
+        n = self.degree
+        return [self.made(*parts[at : at + n]) for at in range(0, len(parts), n)]
+
+    def constant(self, value: Coefficients) -> ExtensionElement:
+        """A constant: an integer, or a tuple of a coefficient each. TraceError for another."""
+        if isinstance(value, int):
+            value = (value, *([0] * (self.degree - 1)))
+        given: object = value
+        if not isinstance(given, tuple) or len(given) != self.degree:
+            raise TraceError(
+                f"a constant of {self.extension.name} is an integer, or a tuple of {self.degree} "
+                f"integers, not {given!r}"
+            )
+        return self.made(*map(self.base.constant, given))
+
+    def embed(self, a: Element | ExtensionElement) -> ExtensionElement:
+        """An element of the prime field, or of the extension on which this one stands."""
+        given: object = a
+        if isinstance(given, Element) and given.field.identity == self.base.identity:
+            own: tuple[Element, ...] = (given,)
+        elif isinstance(given, ExtensionElement) and given.field.extension == self.extension.base:
+            own = given.coefficients
+        else:
+            raise TraceError(
+                f"{_kind_of(given)} is not embedded into {self.extension.name}; take an element of "
+                f"{self.modulus.name} or, if that is another field, of {self.extension.base.name}"
+            )
+        zero = self.base.raw_constant(0, own[0].exponent)
+        return self.made(*own, *([zero] * (self.degree - len(own))))
 
     # --- linear operations
 
-    def add(self, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
-        return self.made(self.base.add(a.c0, b.c0), self.base.add(a.c1, b.c1))
+    def _each(
+        self, what: Callable[..., Element], *elements: ExtensionElement
+    ) -> ExtensionElement:  # fmt: skip
+        """Coefficient by coefficient."""
+        self._check_own(*elements)
+        return self.made(*map(what, *(a.coefficients for a in elements)))
 
-    def subtract(self, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
-        return self.made(self.base.subtract(a.c0, b.c0), self.base.subtract(a.c1, b.c1))
+    def add(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
+        return self._each(self.base.add, a, b)
 
-    def negate(self, a: QuadraticElement) -> QuadraticElement:
-        return self.made(self.base.negate(a.c0), self.base.negate(a.c1))
+    def subtract(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
+        return self._each(self.base.subtract, a, b)
 
-    def conjugate(self, a: QuadraticElement) -> QuadraticElement:
-        """c0 - c1*u, the image of c0 + c1*u under Frobenius."""
-        return self.made(a.c0, self.base.negate(a.c1))
+    def negate(self, a: ExtensionElement) -> ExtensionElement:
+        return self._each(self.base.negate, a)
 
     def select(
-        self, condition: Value, a: QuadraticElement, b: QuadraticElement
-    ) -> QuadraticElement:
-        base = self.base
-        return self.made(base.select(condition, a.c0, b.c0), base.select(condition, a.c1, b.c1))
+        self, condition: Value, a: ExtensionElement, b: ExtensionElement
+    ) -> ExtensionElement:
+        return self._each(functools.partial(self.base.select, condition), a, b)
+
+    def frobenius(self, a: ExtensionElement, times: int = 1) -> ExtensionElement:
+        """a**(p**times): in a quadratic extension the conjugate."""
+        # Loads where a kernel is traced.
+        from quod.field.plain_extension import frobenius_table
+
+        self._check_own(a)
+        table = frobenius_table(self.extension, times % self.degree)
+        return self.made(
+            *(self._mapped(form, a.coefficients) for form in zip(*table, strict=True))
+        )  # fmt: skip
+
+    def _mapped(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
+        """A linear form with weights of any size."""
+        base, centred = self.base, self.modulus.centred
+        terms = [(c, centred(w)) for c, w in zip(coefficients, form, strict=True) if w]
+        if len(terms) == 1:
+            return self._weighted(*terms[0])
+        return base.sum_of_products([(c, base.constant(weight)) for c, weight in terms])
+
+    def _weighted(self, a: Element, weight: int) -> Element:
+        """weight * a."""
+        if abs(weight) < _SMALL:
+            return self.base.times(a, weight)
+        return self.base.multiply(a, self.base.constant(weight))
 
     # --- products
 
-    def multiply(self, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
+    def multiply(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
         return self.square(a) if a is b else self.multiply_many([(a, b)])[0]
 
-    def square(self, a: QuadraticElement) -> QuadraticElement:
+    def square(self, a: ExtensionElement) -> ExtensionElement:
         return self.square_many([a])[0]
 
     def multiply_many(
-        self, pairs: Sequence[tuple[QuadraticElement, QuadraticElement]]
-    ) -> list[QuadraticElement]:
+        self, pairs: Sequence[tuple[ExtensionElement, ExtensionElement]]
+    ) -> list[ExtensionElement]:
         return self._sums_of_products([[pair] for pair in pairs])
 
     def sum_of_products(
-        self, pairs: Sequence[tuple[QuadraticElement, QuadraticElement]]
-    ) -> QuadraticElement:
+        self, pairs: Sequence[tuple[ExtensionElement, ExtensionElement]]
+    ) -> ExtensionElement:
         return self._sums_of_products([pairs])[0]
 
     def _sums_of_products(
-        self, sums: Sequence[Sequence[tuple[QuadraticElement, QuadraticElement]]]
-    ) -> list[QuadraticElement]:
+        self, sums: Sequence[Sequence[tuple[ExtensionElement, ExtensionElement]]]
+    ) -> list[ExtensionElement]:
         """Independent sums of products, each coefficient reduced once."""
+        for pairs in sums:
+            for pair in pairs:
+                self._check_own(*pair)
         if self._calls:
             return [functools.reduce(self.add, map(self._called, pairs)) for pairs in sums]
         return self._inlined_sums(sums)
 
-    def _called(self, pair: tuple[QuadraticElement, QuadraticElement]) -> QuadraticElement:
+    def _called(self, pair: tuple[ExtensionElement, ExtensionElement]) -> ExtensionElement:
         """A product by a function."""
         if pair[0] is pair[1]:
             return self.square(pair[0])
 
-        def body(k: Builder, a: QuadraticElement, b: QuadraticElement) -> QuadraticElement:
+        def body(k: Builder, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
             return self._inlined_sums([[(a, b)]])[0]
 
         factors = self.unify(pair, self.carried_bound)
-        result: QuadraticElement = self.k.call(
-            f"multiply.{self.modulus.name}.2", body, *factors, key=self.non_residue
+        result: ExtensionElement = self.k.call(
+            f"multiply.{self.modulus.name}.{self.degree}", body, *factors, key=self.extension
         )
         return result
 
     def _inlined_sums(
-        self, sums: Sequence[Sequence[tuple[QuadraticElement, QuadraticElement]]]
-    ) -> list[QuadraticElement]:
-        base = self.base
+        self, sums: Sequence[Sequence[tuple[ExtensionElement, ExtensionElement]]]
+    ) -> list[ExtensionElement]:
         coefficients: list[list[tuple[Element, Element]]] = []
         for pairs in sums:
-            first: list[tuple[Element, Element]] = []
-            second: list[tuple[Element, Element]] = []
+            own: list[list[tuple[Element, Element]]] = [[] for _ in range(self.degree)]
             for a, b in pairs:
                 a, b = self.fit(a), self.fit(b)
-                scaled = base.times(b.c1, self.non_residue)
-                first += [(a.c0, b.c0), (a.c1, scaled)]
-                second += [(a.c0, b.c1), (a.c1, b.c0)]
-            coefficients += [first, second]
-        parts = base.sums_of_products(coefficients)
-        return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+                for place, terms in enumerate(self._terms(_product_forms(self.extension), a, b)):
+                    own[place] += terms
+            coefficients += own
+        return self._elements(self.base.sums_of_products(coefficients))
 
-    def square_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
-        """(c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, and 2*c0*c1."""
+    def _terms(
+        self,
+        forms: Sequence[Sequence[LinearForm]],
+        a: ExtensionElement,
+        b: ExtensionElement,
+    ) -> list[list[tuple[Element, Element]]]:
+        """For each row of forms the coefficients of a, each with its form of those of b."""
+        made: dict[LinearForm, Element] = {}
+        rows = []
+        for row in forms:
+            terms = []
+            for own, form in zip(a.coefficients, row, strict=True):
+                if any(form):
+                    if form not in made:
+                        made[form] = self._combined(form, b.coefficients)
+                    terms.append((own, made[form]))
+            rows.append(terms)
+        return rows
+
+    def _combined(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
+        """A linear form with small weights, those above zero first."""
+        base = self.base
+        terms = [(c, weight) for c, weight in zip(coefficients, form, strict=True) if weight]
+        first, *rest = sorted(terms, key=lambda term: term[1] < 0)
+        total = self._weighted(*first)
+        for c, weight in rest:
+            part = self._weighted(c, abs(weight))
+            total = base.subtract(total, part) if weight < 0 else base.add(total, part)
+        return total
+
+    def square_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
+        self._check_own(*elements)
         if not self._calls:
             return self._inlined_squares(elements)
 
-        def body(k: Builder, a: QuadraticElement) -> QuadraticElement:
+        def body(k: Builder, a: ExtensionElement) -> ExtensionElement:
             return self._inlined_squares([a])[0]
 
-        name = f"square.{self.modulus.name}.2"
-        key = self.non_residue
-        return [self.k.call(name, body, self.carried(a), key=key) for a in elements]
+        name = f"square.{self.modulus.name}.{self.degree}"
+        return [self.k.call(name, body, self.carried(a), key=self.extension) for a in elements]
 
-    def _inlined_squares(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
-        base, beta = self.base, self.non_residue
+    def _inlined_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
+        if self.modulus.words == 1:
+            # To bring twice a coefficient back to a word takes as long as a product.
+            return self._inlined_sums([[(a, a)] for a in elements])
+        if self.extension.is_quadratic and self.modulus.bits > 64:
+            return self._quadratic_squares(elements)
+        forms = _square_forms(self.extension)
+        sums = [terms for a in map(self.fit, elements) for terms in self._terms(forms, a, a)]
+        return self._elements(self.base.sums_of_products(sums))
+
+    def _quadratic_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
+        """(c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, and 2*c0*c1."""
+        base, beta = self.base, self._beta
         factors = []
         for a in elements:
-            a = self.fit(a)
-            factors.append((a.c0, a.c1))
-            factors.append((base.add(a.c0, a.c1), base.add(a.c0, base.times(a.c1, beta))))
+            c0, c1 = self.fit(a).coefficients
+            factors.append((c0, c1))
+            factors.append((base.add(c0, c1), base.add(c0, self._weighted(c1, beta))))
         products = base.multiply_many(factors)
         results = []
         for cross, c0 in zip(products[::2], products[1::2], strict=True):
             if beta != -1:
-                c0 = base.subtract(c0, base.times(cross, 1 + beta))
+                c0 = base.subtract(c0, self._weighted(cross, 1 + beta))
             results.append(self.made(c0, base.double(cross)))
         return results
 
-    def scale(self, a: QuadraticElement, factor: Element) -> QuadraticElement:
+    @property
+    def _beta(self) -> int:
+        beta = self.extension.non_residue
+        assert beta is not None
+        return beta
+
+    def scale(self, a: ExtensionElement, factor: Element) -> ExtensionElement:
         """a times an element of the prime field."""
-        return self.made(self.base.multiply(a.c0, factor), self.base.multiply(a.c1, factor))
+        self._check_own(a)
+        return self.made(*(self.base.multiply(c, factor) for c in a.coefficients))
 
-    def norm(self, a: QuadraticElement) -> Element:
-        """c0^2 - beta*c1^2, the product of a and its conjugate."""
-        scaled = self.base.times(a.c1, -self.non_residue)
-        return self.base.sum_of_products([(a.c0, a.c0), (a.c1, scaled)])
+    def norm(self, a: ExtensionElement) -> Element:
+        """The product of a and its conjugates, an element of the prime field."""
+        if self.extension.is_quadratic:
+            self._check_own(a)
+            c0, c1 = a.coefficients
+            scaled = self._weighted(c1, -self._beta)
+            return self.base.sum_of_products([(c0, c0), (c1, scaled)])
+        return self._norm_by(a, self._others(a))
 
-    def inverse(self, a: QuadraticElement) -> QuadraticElement:
-        return self.scale(self.conjugate(a), self.base.inverse(self.norm(a)))
+    def _norm_by(self, a: ExtensionElement, others: ExtensionElement) -> Element:
+        """The first coefficient of a product whose other ones are 0."""
+        forms = _product_forms(self.extension)[:1]
+        return self.base.sum_of_products(self._terms(forms, self.fit(a), self.fit(others))[0])
+
+    def _others(self, a: ExtensionElement) -> ExtensionElement:
+        """The product of the conjugates other than a.
+
+        From the product of n of them, those of the next n are n Frobenius maps away: as many
+        products as bits of their number, and as it has ones.
+        """
+        first = self.frobenius(a)
+        product, count = first, 1
+        for bit in bin(self.degree - 1)[3:]:
+            product = self.multiply(product, self.frobenius(product, count))
+            count *= 2
+            if bit == "1":
+                product = self.multiply(first, self.frobenius(product))
+                count += 1
+        return product
+
+    def inverse(self, a: ExtensionElement) -> ExtensionElement:
+        others = self._others(a)
+        norm = self.norm(a) if self.extension.is_quadratic else self._norm_by(a, others)
+        return self.scale(others, self.base.inverse(norm))
 
     # --- bounds
 
-    def fit(self, a: QuadraticElement) -> QuadraticElement:
-        return self.made(self.base.fit(a.c0), self.base.fit(a.c1))
+    def fit(self, a: ExtensionElement) -> ExtensionElement:
+        return self._each(self.base.fit, a)
 
-    def fit_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
-        parts = self.base.fit_many([c for a in elements for c in (a.c0, a.c1)])
-        return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    def fit_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
+        return self._elements(self.base.fit_many(self._parts(elements)))
 
-    def carried_many(self, elements: Sequence[QuadraticElement]) -> list[QuadraticElement]:
+    def carried_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
         return self.unify(elements, self.carried_bound)
 
-    def normalise(self, a: QuadraticElement) -> QuadraticElement:
+    def normalise(self, a: ExtensionElement) -> ExtensionElement:
         """The same integers with full limbs only."""
-        return self.made(self.base.normalise(a.c0), self.base.normalise(a.c1))
+        return self._each(self.base.normalise, a)
 
-    def reduce(self, a: QuadraticElement, bound: int | None = None) -> QuadraticElement:
-        return self.made(self.base.reduce(a.c0, bound), self.base.reduce(a.c1, bound))
+    def reduce(self, a: ExtensionElement, bound: int | None = None) -> ExtensionElement:
+        return self._each(functools.partial(self.base.reduce, bound=bound), a)
 
-    def unify(self, elements: Sequence[QuadraticElement], bound: int) -> list[QuadraticElement]:
-        parts = self.base.unify([c for a in elements for c in (a.c0, a.c1)], bound)
-        return [self.made(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    def unify(self, elements: Sequence[ExtensionElement], bound: int) -> list[ExtensionElement]:
+        return self._elements(self.base.unify(self._parts(elements), bound))
 
     @property
     def carried_bound(self) -> int:
@@ -250,26 +416,60 @@ class QuadraticField(FieldArithmetic[QuadraticElement]):
 
     # --- memory
 
-    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> QuadraticElement:
-        half = self.base.word_count
+    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> ExtensionElement:
+        size = self.base.word_count
         return self.made(
-            self.base.from_words(words[:half], linear=linear),
-            self.base.from_words(words[half:], linear=linear),
+            *(
+                self.base.from_words(words[at : at + size], linear=linear)
+                for at in range(0, self.word_count, size)
+            )
         )
 
-    def to_words(self, a: QuadraticElement) -> tuple[Value, ...]:
-        return (*self.base.to_words(a.c0), *self.base.to_words(a.c1))
+    def to_words(self, a: ExtensionElement) -> tuple[Value, ...]:
+        return tuple(word for c in self._parts([a]) for word in self.base.to_words(c))
+
+
+def _kind_of(given: object) -> str:
+    """What stands where an element of an extension should, for messages."""
+    return given._kind() if isinstance(given, AnyElement) else an(type(given).__name__)
+
+
+def _multiplication_table(extension: Extension) -> tuple[tuple[LinearForm, ...], ...]:
+    # Loads where a kernel is traced.
+    from quod.field.plain_extension import multiplication_table
+
+    return multiplication_table(extension)
+
+
+@functools.cache
+def _product_forms(extension: Extension) -> list[list[LinearForm]]:
+    """forms[m][i]: coefficient m of a * b is the sum over i of a_i times that form of b's."""
+    table, n = _multiplication_table(extension), range(extension.degree)
+    return [[tuple(table[i][j][m] for j in n) for i in n] for m in n]
+
+
+@functools.cache
+def _square_forms(extension: Extension) -> list[list[LinearForm]]:
+    """The same of a * a, each product of two coefficients counted once."""
+    table, n = _multiplication_table(extension), range(extension.degree)
+    times = [[0 if j < i else 1 if j == i else 2 for j in n] for i in n]
+    return [[tuple(times[i][j] * table[i][j][m] for j in n) for i in n] for m in n]
+
+
+def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) -> ExtensionField:
+    """The arithmetic of an extension for the machine that `k` traces for.
+
+    With `inlined` products are no functions there either where those of the prime field are none:
+    large code, for kernels that do little else.
+    """
+    base = prime_field(k, extension.modulus)
+    is_long = extension.modulus.bits > 64
+    calls = is_long and k.machine.has(Capability.MAD_CARRY_32) and not inlined
+    return ExtensionField(base, extension, calls=calls)
 
 
 def coordinate_field(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
-    """The arithmetic of Fq or Fq2 for the machine that `k` traces for.
-
-    With `inlined` products in Fq2 are no functions there either where those in Fq are none: large
-    code, for kernels that do little else.
-    """
-    base = prime_field(k, spec.modulus)
-    if spec.degree == 1:
-        return base
-    assert spec.non_residue is not None
-    calls = k.machine.has(Capability.MAD_CARRY_32) and not inlined
-    return QuadraticField(base, spec.non_residue, calls=calls)
+    """The arithmetic of a field of either kind; for `inlined` see `extension_field`."""
+    if isinstance(spec, Modulus):
+        return prime_field(k, spec)
+    return extension_field(k, spec, inlined=inlined)

@@ -98,4 +98,4 @@ for _modulus in MODULI.values():
         field_to_montgomery, field_from_montgomery, field_sum,
     ):  # fmt: skip
         _short = _definition.name.removeprefix("field_")
-        register(f"field.{_short}[{_modulus.name}]", _definition, spec=FieldSpec(_modulus))
+        register(f"field.{_short}[{_modulus.name}]", _definition, spec=_modulus)

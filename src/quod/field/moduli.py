@@ -89,6 +89,21 @@ class Modulus:
         """R, the factor of the stored form: 2**(32 * words), or 1 where elements are plain."""
         return 1 if self.is_plain else 1 << (32 * self.words)
 
+    @property
+    def degree(self) -> int:
+        """1, as for an extension its degree over the prime field."""
+        return 1
+
+    @property
+    def modulus(self) -> Self:
+        """The field itself, as for an extension the prime field at the bottom."""
+        return self
+
+    def centred(self, number: int) -> int:
+        """The integer between -p/2 and p/2 that `number` is modulo p."""
+        half = self.value >> 1
+        return (number + half) % self.value - half
+
     @cached_property
     def two_adicity(self) -> int:
         """The largest s such that 2**s divides p - 1."""

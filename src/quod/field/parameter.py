@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quod.field.extension import coordinate_field
-from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import types
@@ -26,29 +25,26 @@ class ElementOf(Composite):
 
     A launch takes an int from 0 to p - 1 for it, or, of an extension, one for each coefficient. The
     kernel gets the element. A text names the static parameter that is the field, a `Modulus` or a
-    `FieldSpec`: ``ElementOf("spec")``.
+    `Extension`: ``ElementOf("spec")``.
     """
 
-    field: Modulus | FieldSpec | str
+    field: FieldSpec | str
 
     def __str__(self) -> str:
-        if not isinstance(self.field, FieldSpec):
-            return self.field if isinstance(self.field, str) else self.field.name
-        degree = self.field.degree
-        return self.field.modulus.name + (f" of degree {degree}" if degree > 1 else "")
+        return self.field if isinstance(self.field, str) else self.field.name
 
     @property
     def _spec(self) -> FieldSpec:
         assert not isinstance(self.field, str)
-        return FieldSpec(self.field) if isinstance(self.field, Modulus) else self.field
+        return self.field
 
     def resolved(self, static: Mapping[str, Any]) -> ElementOf:
         field = static.get(self.field) if isinstance(self.field, str) else self.field
-        if not isinstance(field, (Modulus, FieldSpec)):
+        if not isinstance(field, FieldSpec):
             wanted = f"the static parameter {self.field}" if isinstance(self.field, str) else "what"
             raise ValueError(
                 f"is an element of the field that {wanted} is, and that is {field!r}; give a "
-                "Modulus or a FieldSpec"
+                "Modulus or an Extension"
             )
         return self if field is self.field else ElementOf(field)
 

@@ -214,6 +214,10 @@ class PrimeField(FieldArithmetic[Element]):
         result: Element = self._call("inverse", self._inverse_body, canonical)
         return result
 
+    def frobenius(self, a: Element, times: int = 1) -> Element:
+        self._check_own(a)
+        return a
+
     def store(self, pointer: Value, index: Operand, a: Element) -> None:
         """Stores the canonical form as element `index` of an array."""
         self._check_own(a)

@@ -1,29 +1,170 @@
-"""What fixes a coordinate field: the static argument of kernels that work over Fq and Fq2."""
+"""Extensions of prime fields, and what fixes a field of either kind.
+
+An extension is K[x]/(f) for a monic irreducible polynomial f over K, a prime field or an extension
+itself. Its elements are the coefficients of 1, x, x^2, ..., each an element of K: over the prime
+field at the bottom that is one coefficient after the other, for those of K first. So they lie in
+memory, each as in `quod.field.moduli`, and so they are on the host, in tuples of int.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
 
+Coefficient: TypeAlias = "int | tuple[int, ...]"
+"""An element of K: an integer, or the tuple of an extension's."""
+
+MOST_DEGREE = 16
+"""Over the prime field. A product takes the square of it in products there."""
+
 
 @frozen
-class FieldSpec:
-    """Fq, or Fq2 = Fq[u]/(u^2 - non_residue).
+class Extension:
+    """K[x]/(f), where `base` is K and `polynomial` has the coefficients of f from 1 upwards.
 
-    In memory an element of Fq2 is c0 and then c1 of ``c0 + c1*u``, each as in `Modulus`.
+    ``Extension("m31.3", M31, (-5, 0, 0, 1))`` is M31[x]/(x^3 - 5); coefficients over an extension
+    are tuples of int. `name` stands in messages. InputError for a polynomial that is not monic and
+    irreducible, of degree 2 or more, or leads above degree 16 over the prime field.
     """
 
-    modulus: Modulus
-    degree: int = 1
-    non_residue: int | None = None
+    name: str
+    base: FieldSpec
+    polynomial: tuple[Coefficient, ...]
 
     def __post_init__(self) -> None:
-        if self.degree not in (1, 2):
-            raise ValueError(f"a coordinate field has degree 1 or 2, not {self.degree}")
-        if (self.non_residue is None) != (self.degree == 1):
-            raise ValueError("an extension is fixed by a non-residue, a prime field by none")
+        given: tuple[Any, Any] = (self.name, self.base)
+        if type(given[0]) is not str or not isinstance(given[1], Modulus | Extension):
+            kinds = " and ".join(type(part).__name__ for part in given)
+            raise InputError(
+                f"an extension is made of a name (str) and a field (Modulus or Extension), and a "
+                f"polynomial, not {kinds}"
+            )
+        coefficients = self._checked(self.polynomial)
+        self.__dict__.update(polynomial=coefficients)
+        degree, most = len(coefficients) - 1, MOST_DEGREE // self.base.degree
+        if degree < 2:
+            raise InputError(
+                f"the polynomial of {self.name} has degree {degree}; an extension takes one of "
+                "degree 2 or more, its coefficients from that of 1 to that of the highest power"
+            )
+        if degree > most:
+            raise InputError(
+                f"the polynomial of {self.name} has degree {degree}; over {self.base.name} "
+                f"extensions have a degree of at most {most}"
+            )
+        if coefficients[-1] != self._of_base(1):
+            raise InputError(
+                f"the polynomial of {self.name} is not monic; divide it by its last coefficient"
+            )
+        # Loads where somebody makes an extension: the named ones are known to be fields.
+        from quod.field.plain_extension import is_irreducible
+
+        if not is_irreducible(self):
+            raise InputError(
+                f"the polynomial of {self.name} is reducible over {self.base.name}, so that "
+                "elements other than 0 would have no inverse; take an irreducible one"
+            )
+
+    @classmethod
+    def binomial(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
+        """K[x]/(x^degree - root). InputError as for any other polynomial."""
+        given: object = degree
+        parts = root if isinstance(root, tuple) else (root,)
+        if (
+            type(given) is not int
+            or not 2 <= given <= MOST_DEGREE
+            or any(type(part) is not int for part in parts)
+        ):
+            raise InputError(
+                f"the binomial of {name} is made of a degree from 2 to {MOST_DEGREE} and an int, "
+                f"not {degree!r} and {root!r}; over extensions the int may be a tuple of them"
+            )
+        return cls(name, base, _binomial(base, degree, root))
+
+    @classmethod
+    def known(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
+        """K[x]/(x^degree - root), not tested, as its name or its maker stands for it.
+
+        No time at import: Quod's own are tested in the tests. `root` is as it is stored.
+        """
+        return cls.known_polynomial(name, base, _binomial(base, degree, root))
+
+    @classmethod
+    def known_polynomial(
+        cls, name: str, base: FieldSpec, polynomial: tuple[Coefficient, ...]
+    ) -> Self:
+        """An extension by any polynomial, not tested, whose coefficients are as they are stored."""
+        extension = object.__new__(cls)
+        extension.__dict__.update(name=name, base=base, polynomial=polynomial)
+        return extension
+
+    def _checked(self, polynomial: object) -> tuple[Coefficient, ...]:
+        """The coefficients, integers between -p/2 and p/2; InputError for what is none."""
+        size = self.base.degree
+        kind = "int" if size == 1 else f"tuples of {size} int"
+        if not isinstance(polynomial, Sequence) or isinstance(polynomial, str | bytes):
+            raise InputError(
+                f"the polynomial of {self.name} is {type(polynomial).__name__}; take a tuple of "
+                f"coefficients ({kind})"
+            )
+        coefficients: list[Coefficient] = []
+        for place, given in enumerate(polynomial):
+            flat = (given,) if type(given) is int else given
+            if type(flat) is not tuple or any(type(part) is not int for part in flat):
+                raise InputError(f"coefficient {place} of the polynomial of {self.name} is no int")
+            if len(flat) not in (1, size):
+                raise InputError(
+                    f"coefficient {place} of the polynomial of {self.name} has {len(flat)} parts; "
+                    f"over {self.base.name} coefficients are {kind}"
+                )
+            own = tuple(self.modulus.centred(part) for part in flat)
+            coefficients.append(own[0] if size == 1 else (*own, *([0] * (size - len(own)))))
+        return tuple(coefficients)
+
+    def _of_base(self, number: int) -> Coefficient:
+        size = self.base.degree
+        return number if size == 1 else (number, *([0] * (size - 1)))
 
     @property
+    def modulus(self) -> Modulus:
+        """The prime field at the bottom."""
+        return self.base.modulus
+
+    @cached_property
+    def degree(self) -> int:
+        """The degree over the prime field: how many coefficients an element has there."""
+        return self.base.degree * (len(self.polynomial) - 1)
+
+    @cached_property
     def words(self) -> int:
         """32-bit words of an element in memory."""
         return self.degree * self.modulus.words
+
+    @cached_property
+    def non_residue(self) -> int | None:
+        """The number whose root is adjoined to a prime field, if the polynomial says so."""
+        first, *middle, _ = self.polynomial
+        return -first if isinstance(first, int) and not any(middle) else None
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the square root of a number is adjoined to a prime field."""
+        return self.degree == 2 and self.non_residue is not None
+
+
+FieldSpec: TypeAlias = Modulus | Extension
+"""What fixes a field: the static argument of kernels that work over fields of any degree."""
+
+
+def _binomial(base: FieldSpec, degree: int, root: Coefficient) -> tuple[Coefficient, ...]:
+    """The coefficients of x^degree - root."""
+    if isinstance(root, tuple):
+        zero: Coefficient = (0,) * len(root)
+        one: Coefficient = (1, *([0] * (len(root) - 1)))
+        return (tuple(-part for part in root), *([zero] * (degree - 1)), one)
+    return (-root, *([0] * (degree - 1)), 1)

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quod.field.extension import QuadraticElement, QuadraticField
-from quod.field.spec import FieldSpec
+from quod.field.extension import ExtensionElement, ExtensionField
+from quod.field.spec import Extension
 from quod.field.strategy import prime_field
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Operand, Value
 
-Fq2 = QuadraticElement
-Fq6 = tuple[QuadraticElement, QuadraticElement, QuadraticElement]
+Fq2 = ExtensionElement
+Fq6 = tuple[Fq2, Fq2, Fq2]
 Fq12 = tuple[Fq6, Fq6]
 
 
@@ -31,13 +31,13 @@ class TowerField:
     a_i * w^i for i = 0..5: the coefficient of v^j * w^k is a_(2j + k).
     """
 
-    def __init__(self, k: Builder, spec: FieldSpec, xi: tuple[int, int]) -> None:
-        if spec.degree != 2 or spec.non_residue is None:
+    def __init__(self, k: Builder, spec: Extension, xi: tuple[int, int]) -> None:
+        if not spec.is_quadratic:
             raise ValueError("a tower of degree 12 stands on a quadratic extension")
         self.k = k
         self.spec = spec
         self.xi = xi
-        self.fq2 = QuadraticField(prime_field(k, spec.modulus), spec.non_residue)
+        self.fq2 = ExtensionField(prime_field(k, spec.modulus), spec)
         self.bound = self._bound()
 
     def _bound(self) -> int:
@@ -52,7 +52,7 @@ class TowerField:
 
     def settled(self, item: Any) -> Any:
         """An element, or a tuple of them, with the bound that functions take."""
-        if isinstance(item, QuadraticElement):
+        if isinstance(item, ExtensionElement):
             return self.fq2.unify([item], self.bound)[0]
         return tuple(self.settled(part) for part in item)
 
@@ -64,7 +64,7 @@ class TowerField:
 
         full_name = f"{name}.{self.spec.modulus.name}"
         return self.k.call(
-            full_name, settled_body, *self.settled(arguments), key=(self.fq2.non_residue, self.xi)
+            full_name, settled_body, *self.settled(arguments), key=(self.spec, self.xi)
         )
 
     # --- Fq2
@@ -72,13 +72,15 @@ class TowerField:
     def multiply_by_xi(self, a: Fq2) -> Fq2:
         """a * xi, by additions."""
         base, (x, y) = self.fq2.base, self.xi
-        beta = self.fq2.non_residue
+        c0, c1 = a.coefficients
+        beta = self.spec.non_residue
+        assert beta is not None
 
         def combined(c: int, d: int) -> Any:
-            """c * a.c0 + d * a.c1."""
-            first, second = base.times(a.c0, c), base.times(a.c1, abs(d))
+            """c * c0 + d * c1."""
+            first, second = base.times(c0, c), base.times(c1, abs(d))
             if c == 0:
-                return base.times(a.c1, d)
+                return base.times(c1, d)
             if d == 0:
                 return first
             return base.add(first, second) if d > 0 else base.subtract(first, second)
@@ -247,7 +249,7 @@ class TowerField:
         for k, half in enumerate(a):
             parts = []
             for j, part in enumerate(half):
-                image = self.fq2.conjugate(part) if power % 2 else part
+                image = self.fq2.frobenius(part) if power % 2 else part
                 parts.append(image * self.fq2.constant(factors[2 * j + k]))
             halves.append(tuple(parts))
         (l0, l1, l2), (h0, h1, h2) = halves
@@ -346,7 +348,7 @@ def digit_at(k: Builder, digits: int, index: Value) -> Value:
     return (k.constant(digits, types.u64) >> index.cast(types.u64)) & 1 != 0
 
 
-def frobenius_factors(spec: FieldSpec, xi: tuple[int, int], power: int) -> list[tuple[int, int]]:
+def frobenius_factors(spec: Extension, xi: tuple[int, int], power: int) -> list[tuple[int, int]]:
     """xi^(i*(q^power - 1)/6) for i = 0..5, what a -> a^(q^power) multiplies a_i * w^i with."""
     p, beta = spec.modulus.value, spec.non_residue
     assert beta is not None

@@ -27,7 +27,6 @@ from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
-from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
@@ -264,7 +263,7 @@ def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
 
 def multiply_pointwise(device: AnyDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
     """out = a * b element by element, Montgomery form, contiguous arrays of shape (n, words)."""
-    compiled = device.compile(field_multiply, spec=FieldSpec(modulus))
+    compiled = device.compile(field_multiply, spec=modulus)
     # The last product tells as much as all of them would; `out` may be one of the factors.
     last = out[-1:] if not (np.shares_memory(a, out) or np.shares_memory(b, out)) else out[:0]
     mark(last)

@@ -23,7 +23,6 @@ from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.kernels import field_multiply, field_sum
-from quod.field.spec import FieldSpec
 from quod.msm import MsmBases, msm
 from quod.msm.execute import affine_ints
 from quod.msm.fixed_base import multiply_generator
@@ -120,7 +119,7 @@ def _scalars(group: Group, kind: str, count: int) -> Words:
 def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words) -> Point:
     """The generator times the sum of scalar times logarithm, which is computed on the device."""
     modulus, count = group.scalars, len(scalars)
-    spec, columns = FieldSpec(modulus), 1 << min(10, (count - 1).bit_length())
+    spec, columns = modulus, 1 << min(10, (count - 1).bit_length())
     products, sums = np.empty_like(scalars), np.empty_like(scalars[:columns])
     multiply = device.compile(field_multiply, spec=spec)
     device.launch(multiply, -(-count // device.lanes), count, scalars, logarithms, products)

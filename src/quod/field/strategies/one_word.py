@@ -7,7 +7,6 @@ plus p.
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -43,13 +42,19 @@ class OneWord(PrimeField):
         """The word of a product and its bound, for elements of any bound: Montgomery's reduction.
 
         With q = a*b/p modulo the word's range, a*b - q*p has a low word of zeros, so that the high
-        words tell the quotient.
+        words tell the quotient. A sum of products is reduced as one is.
         """
-        k = self.k
         low, high = self._wide(a.limbs[0], b.limbs[0])
+        return self._halved(low, high, (a.bound - 1) * (b.bound - 1) >> self.limb_bits)
+
+    def _halved(self, low: Value, high: Value, most: int) -> tuple[Value, int]:
+        """Montgomery's reduction of two words, the high one of which is at most so much."""
+        k = self.k
         quotient = low * self._number(pow(self.p, -1, self.room))
         _, less = self._wide(quotient, self._number(self.p))
-        most = (a.bound - 1) * (b.bound - 1) >> self.limb_bits
+        if 2 * self.p <= self.room:
+            high, bound = _lessened(k, high, most + 1, self.room - self.p, self.p)
+            most = bound - 1
         if most + self.p < self.room:
             return high + self.p - less, most + self.p + 1
         difference = high - less
@@ -123,7 +128,30 @@ class OneWord(PrimeField):
         return self._product(a, a)
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        return functools.reduce(self.add, [self._product(a, b) for a, b in pairs])
+        if len(pairs) == 1:
+            return self._product(*pairs[0])
+        word, bound = self._summed(pairs)
+        (a, b), *_ = pairs
+        return self._made(word, bound, a.exponent + b.exponent - self.native_exponent)
+
+    def _within(
+        self, pairs: Sequence[tuple[Element, Element]], room: int
+    ) -> Sequence[tuple[Element, Element]]:
+        """The pairs, of factors below p if their products' sum could exceed some room."""
+        if sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) < room:
+            return pairs
+        return [(self._below(a, self.p), self._below(b, self.p)) for a, b in pairs]
+
+    @abstractmethod
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        """The word of a sum of products and its bound: what is above a word is reduced once."""
+
+    def times(self, a: Element, factor: int) -> Element:
+        """`factor` * a for a small integer: a product, where it takes more than two additions."""
+        if abs(factor) <= 3:
+            return super().times(a, factor)
+        scaled = self.multiply_constant(a, abs(factor))
+        return self.negate(scaled) if factor < 0 else scaled
 
     # --- reductions
 
@@ -133,13 +161,7 @@ class OneWord(PrimeField):
 
     def _below(self, a: Element, wanted: int) -> Element:
         """Less multiples of p, each where that does not wrap: it is the smaller number then."""
-        word, bound = a.limbs[0], a.bound
-        while bound > wanted:
-            amount = self.p
-            while 2 * amount < bound:
-                amount *= 2
-            word = self.k.minimum(word, word - amount)
-            bound = max(amount, bound - amount)
+        word, bound = _lessened(self.k, a.limbs[0], a.bound, wanted, self.p)
         return self._made(word, bound, a.exponent)
 
     def canonical(self, a: Element) -> Element:
@@ -193,14 +215,44 @@ class Word32(OneWord):
         return product.cast(types.u32), (product >> 32).cast(types.u32)
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
+        return self._reduced(*self._full_product(a, b))
+
+    def _reduced(self, number: Value, bound: int) -> tuple[Value, int]:
         """With q = -a*b/p instead, a*b + q*p is one multiply-add, where 64 bits hold it."""
-        most = (a.bound - 1) * (b.bound - 1) + (self.room - 1) * self.p
+        most = bound - 1 + (self.room - 1) * self.p
+        low = number.cast(types.u32)
         if most >> 64:
-            return super()._multiplied(a, b)
-        product = self.k.emit("mul_wide", (a.limbs[0], b.limbs[0]))
-        quotient = product.cast(types.u32) * self._number(-pow(self.p, -1, self.room) % self.room)
-        total = product + self.k.emit("mul_wide", (quotient, self._number(self.p)))
+            return self._halved(low, (number >> 32).cast(types.u32), bound - 1 >> 32)
+        quotient = low * self._number(-pow(self.p, -1, self.room) % self.room)
+        total = number + self.k.emit("mul_wide", (quotient, self._number(self.p)))
         return (total >> 32).cast(types.u32), (most >> 32) + 1
+
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        """Products are added in 64 bits, modulo 2**32 * p where they need more."""
+        pairs = self._within(pairs, 1 << 64)
+        total, bound = self._full_product(*pairs[0])
+        for pair in pairs[1:]:
+            total, bound = self._accumulated(total, bound, *self._full_product(*pair))
+        return self._reduced(total, bound)
+
+    def _full_product(self, a: Element, b: Element) -> tuple[Value, int]:
+        product = self.k.emit("mul_wide", (a.limbs[0], b.limbs[0]))
+        return product, (a.bound - 1) * (b.bound - 1) + 1
+
+    def _accumulated(
+        self, total: Value, bound: int, product: Value, most: int
+    ) -> tuple[Value, int]:
+        """The sum of two numbers of 64 bits and their bounds, modulo 2**32 * p."""
+        room, unit = 1 << 64, self.p << 32
+        if bound + most - 1 > room:
+            total, bound = _lessened(self.k, total, bound, unit, unit)
+        if bound + most - 1 > room:
+            product, most = _lessened(self.k, product, most, unit, unit)
+        both = total + product
+        if bound + most - 1 <= room:
+            return both, bound + most - 1
+        # What wrapped is less than the unit above the range, as in `add`.
+        return self.k.select(both < total, both - unit, both), room
 
 
 class Mersenne32(Word32):
@@ -230,6 +282,32 @@ class Mersenne32(Word32):
         low, high = self._wide(a.limbs[0], b.limbs[0] << spare)
         return (low >> spare) + high, self._folded_most(a, b) + 1
 
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        """Products are added in 64 bits, and folded where they need more."""
+        pairs = self._within(pairs, 1 << 64)
+        bits = self.modulus.bits
+        total, bound = self._full_product(*pairs[0])
+        for pair in pairs[1:]:
+            total, bound = self._accumulated(total, bound, *self._full_product(*pair))
+        while (bound - 1 >> bits) + self.p >= self.room:
+            total, bound = self._folded(total, bound)
+        low, high = total.cast(types.u32) & self.p, (total >> bits).cast(types.u32)
+        return low + high, (bound - 1 >> bits) + self.p + 1
+
+    def _accumulated(
+        self, total: Value, bound: int, product: Value, most: int
+    ) -> tuple[Value, int]:
+        if bound + most - 1 > 1 << 64:
+            total, bound = self._folded(total, bound)
+        if bound + most - 1 > 1 << 64:
+            product, most = self._folded(product, most)
+        return total + product, bound + most - 1
+
+    def _folded(self, number: Value, bound: int) -> tuple[Value, int]:
+        """A number of 64 bits with what is above n bits added to what is below."""
+        bits = self.modulus.bits
+        return (number & self.p) + (number >> bits), (bound - 1 >> bits) + self.p + 1
+
     def _folded_most(self, a: Element, b: Element) -> int:
         """The most that a product is when the bits above n have been added to those below."""
         return ((a.bound - 1) * (b.bound - 1) >> self.modulus.bits) + self.p
@@ -256,6 +334,30 @@ class Word64(OneWord):
 
     def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
         return a * b, self.k.emit("mul_hi", (a, b))
+
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        """Low words are added with their carries, and high words modulo p."""
+        low, total = self._halves(*pairs[0])
+        for pair in pairs[1:]:
+            own, above = self._halves(*pair)
+            # A product leaves its high word room for a carry.
+            low, high = self._plus(low, own, above.limbs[0])
+            total = self.add(total, self._made(high, above.bound + 1, 0))
+        return self._halved(low, total.limbs[0], total.bound - 1)
+
+    def _halves(self, a: Element, b: Element) -> tuple[Value, Element]:
+        """The low word of a product, and the high one as a number with a bound."""
+        low, high = self._wide(a.limbs[0], b.limbs[0])
+        return low, self._made(high, ((a.bound - 1) * (b.bound - 1) >> 64) + 1, 0)
+
+    def _plus(self, a: Value, b: Value, above: Value) -> tuple[Value, Value]:
+        """The sum of two words, and `above` with its carry, for which it has room."""
+        k = self.k
+        if k.machine.has(Capability.CARRY):
+            total, carry = k.emit_many("add_cc", (a, b))
+            return total, k.emit("addc", (above, self._number(0), carry))
+        total = a + b
+        return total, above + (total < a).cast(types.u64)
 
 
 _FOLD = (1 << 32) - 1
@@ -284,15 +386,32 @@ class Goldilocks(Word64):
         if self._chains is not None:
             low, high = self._wide(a.limbs[0], b.limbs[0])
             return self._joined(self._reduced([*self._split(low), *self._split(high)])), self.p
+        return self._folded(*self._wide(a.limbs[0], b.limbs[0])), self.room
+
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        """Words are added with their carries into three."""
+        products = [self._wide(a.limbs[0], b.limbs[0]) for a, b in pairs]
+        low, high = products[0]
+        top = self._number(0)
+        for own, above in products[1:]:
+            # A product leaves its high word room for a carry.
+            low, above = self._plus(low, own, above)
+            high, top = self._plus(high, above, top)
+        return self._folded(low, high, top), self.room
+
+    def _folded(self, low: Value, high: Value, above: Value | None = None) -> Value:
+        """A word that two or three words are, of which the third one is below 2**31."""
         k, fold = self.k, _FOLD
-        low, high = self._wide(a.limbs[0], b.limbs[0])
         top, middle = high >> 32, high & fold
+        if above is not None:
+            # 2**128 is -2**32.
+            top = top + (above << 32)
         # Less the top times -2**96; what borrowed 2**64 gives it back as 2**32 - 1.
         less = low - top
         less = k.select(low < top, less - fold, less)
-        # Neither step wraps again: `top` and `middle` are below 2**32.
+        # Neither step wraps again: `top` is below 2**63, and `middle` below 2**32.
         total = less + ((middle << 32) - middle)
-        return k.select(total < less, total + fold, total), self.room
+        return k.select(total < less, total + fold, total)
 
     # --- two words with carries
 
@@ -369,6 +488,17 @@ class Goldilocks(Word64):
         chains = self._chains
         assert chains is not None
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
+
+
+def _lessened(k: Builder, word: Value, bound: int, wanted: int, p: int) -> tuple[Value, int]:
+    """A word and its bound, less multiples of p where it is not below `wanted`, from p on."""
+    while bound > wanted:
+        amount = p
+        while 2 * amount < bound:
+            amount *= 2
+        word = k.minimum(word, word - amount)
+        bound = max(amount, bound - amount)
+    return word, bound
 
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:

@@ -9,7 +9,6 @@ from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
-from quod.field.spec import FieldSpec
 from quod.formats import Zkey
 from quod.groth16.gpu.rows import GpuRows
 from quod.ntt import NttPlan
@@ -42,7 +41,7 @@ class Quotient:
         elements = max(3 * n, self._rows.elements)
         self._products = device.allocate(elements * fr.bytes, zero=False)
         self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
-        self._multiply = device.compile(field_multiply, spec=FieldSpec(fr))
+        self._multiply = device.compile(field_multiply, spec=fr)
 
     @property
     def nbytes(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from quod.curve.entries import INDEX_MASK, SIGN_BIT
 from quod.curve.groups import Group
 from quod.curve.point import CoordinateElement, plus_a_times
-from quod.field.extension import QuadraticElement, coordinate_field
+from quod.field.extension import ExtensionElement, coordinate_field
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -69,8 +69,8 @@ class _Rows:
 
 def _bound(element: CoordinateElement) -> int:
     """The bound of an element's integers."""
-    if isinstance(element, QuadraticElement):
-        return max(element.c0.bound, element.c1.bound)
+    if isinstance(element, ExtensionElement):
+        return max(c.bound for c in element.coefficients)
     return int(element.bound)
 
 

@@ -1,0 +1,35 @@
+"""Extensions with names, of the fields that proof systems draw their challenges from.
+
+They are those of others, element for element: of Stwo and Plonky3 (degree 4 of M31, and degree 2,
+on which it stands), Expander and Plonky3 (degree 3), Plonky3 and SP1 (BabyBear, KoalaBear), Plonky2
+and Plonky3 (Goldilocks, degree 2), Winterfell (Goldilocks, degree 3).
+"""
+
+from __future__ import annotations
+
+from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31
+from quod.field.spec import Extension
+
+M31_2 = Extension.known("m31.2", M31, 2, -1)
+"""M31[i]/(i^2 + 1), the complex numbers modulo M31 (CM31)."""
+
+M31_3 = Extension.known("m31.3", M31, 3, 5)
+"""M31[x]/(x^3 - 5): 93 bits, which is less than proofs want."""
+
+M31_4 = Extension.known("m31.4", M31_2, 2, (2, 1))
+"""M31[i][u]/(u^2 - 2 - i) (QM31). An element is (a, b, c, d) for a + b*i + (c + d*i)*u."""
+
+BABY_BEAR_4 = Extension.known("baby_bear.4", BABY_BEAR, 4, 11)
+KOALA_BEAR_4 = Extension.known("koala_bear.4", KOALA_BEAR, 4, 3)
+GOLDILOCKS_2 = Extension.known("goldilocks.2", GOLDILOCKS, 2, 7)
+
+GOLDILOCKS_3 = Extension.known_polynomial("goldilocks.3", GOLDILOCKS, (-1, -1, 0, 1))
+"""Goldilocks[x]/(x^3 - x - 1): 192 bits."""
+
+EXTENSIONS: dict[str, Extension] = {
+    extension.name: extension
+    for extension in (
+        M31_2, M31_3, M31_4, BABY_BEAR_4, KOALA_BEAR_4, GOLDILOCKS_2, GOLDILOCKS_3,
+    )
+}  # fmt: skip
+"""Every extension with a name here; those of curves' coordinates are `quod.curve`'s."""

@@ -1,0 +1,146 @@
+"""Extensions on plain integers: what kernels over them are made of, and whether they are fields.
+
+An element is the tuple of its coefficients over the prime field (see `quod.field.spec`), each below
+p. Everything holds for K[x]/(f) with a reducible f, too, but for what is said to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from quod.field.moduli import Modulus
+from quod.field.spec import Extension, FieldSpec
+
+Plain = tuple[int, ...]
+
+
+def one(field: FieldSpec) -> Plain:
+    return (1, *([0] * (field.degree - 1)))
+
+
+def product(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+    """a * b."""
+    p = field.modulus.value
+    if isinstance(field, Modulus):
+        return (a[0] * b[0] % p,)
+    base, size = field.base, field.base.degree
+    count = field.degree // size
+    parts = [
+        [c[at : at + size] for at in range(0, field.degree, size)] for c in (a, b)
+    ]  # fmt: skip
+    columns = [[0] * size for _ in range(2 * count - 1)]
+    for i, x in enumerate(parts[0]):
+        for j, y in enumerate(parts[1]):
+            _add_to(columns[i + j], product(base, x, y), p)
+    polynomial = [(c,) if isinstance(c, int) else c for c in field.polynomial]
+    for at in range(2 * count - 2, count - 1, -1):
+        above = tuple(-c % p for c in columns[at])
+        for place in range(count):
+            if any(polynomial[place]):
+                _add_to(columns[at - count + place], product(base, above, polynomial[place]), p)
+    return tuple(c for column in columns[:count] for c in column)
+
+
+def _add_to(total: list[int], a: Plain, p: int) -> None:
+    for place, c in enumerate(a):
+        total[place] = (total[place] + c) % p
+
+
+def power(field: FieldSpec, a: Plain, exponent: int) -> Plain:
+    """a**exponent for an exponent of zero or more."""
+    result = one(field)
+    for bit in bin(exponent)[2:]:
+        result = product(field, result, result)
+        if bit == "1":
+            result = product(field, result, a)
+    return result
+
+
+@functools.cache
+def multiplication_table(extension: Extension) -> tuple[tuple[Plain, ...], ...]:
+    """row[i][j] is the product of the basis elements i and j, integers between -p/2 and p/2."""
+    basis, centred = _basis(extension), extension.modulus.centred
+    return tuple(tuple(tuple(map(centred, product(extension, a, b))) for b in basis) for a in basis)
+
+
+@functools.cache
+def frobenius_table(field: FieldSpec, times: int = 1) -> tuple[Plain, ...]:
+    """The basis elements to the power p**times, a linear map over the prime field."""
+    if isinstance(field, Modulus) or times == 0:
+        return tuple(_basis(field))
+    first = _first_frobenius(field)
+    table = first
+    for _ in range(times - 1):
+        table = tuple(mapped(field, first, image) for image in table)
+    return table
+
+
+@functools.cache
+def _first_frobenius(field: Extension) -> tuple[Plain, ...]:
+    zeros = (0,) * (field.degree - field.base.degree)
+    of_base = [(*image, *zeros) for image in frobenius_table(field.base)]
+    x = _basis(field)[field.base.degree]
+    raised = power(field, x, field.modulus.value)
+    images: list[Plain] = []
+    factor = one(field)
+    for _ in range(field.degree // field.base.degree):
+        images += [product(field, factor, image) for image in of_base]
+        factor = product(field, factor, raised)
+    return tuple(images)
+
+
+def mapped(field: FieldSpec, table: Sequence[Plain], a: Plain) -> Plain:
+    """a under the linear map that has the basis elements' images."""
+    total = [0] * field.degree
+    for c, image in zip(a, table, strict=True):
+        _add_to(total, tuple(c * part for part in image), field.modulus.value)
+    return tuple(total)
+
+
+def _basis(field: FieldSpec) -> list[Plain]:
+    return [
+        tuple(int(place == own) for place in range(field.degree)) for own in range(field.degree)
+    ]
+
+
+def is_irreducible(extension: Extension) -> bool:
+    """Whether f is irreducible over K, of q elements, and K[x]/(f) a field (Rabin's test).
+
+    Rabin, "Probabilistic algorithms in finite fields", 1980: for the degree n of f, x^(q^n) is x
+    modulo f, and for each prime divisor l of n the polynomials x^(q^(n/l)) - x and f have no common
+    factor. The first makes K[x]/(f) a product of fields over K, so that the second says: what is
+    left of x^(q^(n/l)) - x is a unit there.
+    """
+    p, size = extension.modulus.value, extension.base.degree
+    degree = extension.degree // size
+    table = frobenius_table(extension, size)  # to the power q
+    x = _basis(extension)[size]
+    raised = [x]
+    for _ in range(degree):
+        raised.append(mapped(extension, table, raised[-1]))
+    if raised[degree] != x:
+        return False
+    divisors = [n for n in range(2, degree + 1) if degree % n == 0 and _is_small_prime(n)]
+    return all(
+        _is_unit(extension, table, tuple((a - b) % p for a, b in zip(raised[degree // n], x)))
+        for n in divisors
+    )
+
+
+def _is_unit(extension: Extension, table: tuple[Plain, ...], a: Plain) -> bool:
+    """Whether a has an inverse in a product of extensions of K, of degrees that divide n.
+
+    The product of a^(q^i) over i below n is a power of a norm, in K, in each: the units of K are
+    those whose power q - 1 is 1.
+    """
+    size = extension.base.degree
+    norm, conjugate = a, a
+    for _ in range(extension.degree // size - 1):
+        conjugate = mapped(extension, table, conjugate)
+        norm = product(extension, norm, conjugate)
+    return power(extension, norm, extension.modulus.value**size - 1) == one(extension)
+
+
+def _is_small_prime(number: int) -> bool:
+    return all(number % divisor for divisor in range(2, number))

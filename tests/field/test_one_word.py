@@ -1,0 +1,74 @@
+"""Sums of products of fields whose elements are one word, on factors that fill it."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, Value, kernel
+from tests.executors import LANES, run_everywhere
+from tests.field.models import packed, random_integers
+from tests.field.test_laws import EDGES, TOYS, hostile
+
+TERMS = (2, 3, 5, 33)
+FIELDS = [
+    M31,
+    BABY_BEAR,
+    KOALA_BEAR,
+    GOLDILOCKS,
+    *TOYS,
+    *(edge for edge in EDGES if edge.bits <= 64),
+]
+
+
+def stored(k: Builder, x: Value, y: Value, out: Value, modulus: Modulus) -> None:
+    f, i = prime_field(k, modulus), k.global_id()
+    a, b = f.load(x, i), f.load(y, i)
+    # Equal to a and b, with bounds as high as a word has room for.
+    high, above = a, b
+    for _ in range(4):
+        high, above = high + f.constant(-1), above + f.constant(-1)
+    high, above = high + f.constant(4), above + f.constant(4)
+    sums = []
+    for count in TERMS:
+        sums += [[(a, b)] * count, [(high, above)] * count, [(high, f.times(above, -1))] * count]
+    sums.append([(f.constant(-1), f.constant(-1))] * 7)
+    for place, pairs in enumerate(sums):
+        f.store(out, len(sums) * i + place, f.sum_of_products(pairs))
+
+
+@kernel
+def sums_of_words(
+    k: Builder, x: Pointer[U32], y: Pointer[U32], out: Pointer[U32], *, modulus: Modulus
+) -> None:
+    """Sums of many products, for elements of 32 bits."""
+    stored(k, x, y, out, modulus)
+
+
+@kernel
+def sums_of_long_words(
+    k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
+) -> None:
+    """Sums of many products, for elements of 64 bits."""
+    stored(k, x, y, out, modulus)
+
+
+@pytest.mark.parametrize("modulus", FIELDS, ids=lambda modulus: modulus.name)
+def test_sums_of_products(modulus: Modulus) -> None:
+    p = modulus.value
+    x = [p - 1, p - 1, 0, 1, *hostile(modulus), *random_integers(modulus, 2, 1)]
+    x += [p - 1] * (-len(x) % LANES)
+    y = [p - 1, *x[:0:-1]]
+    wanted = []
+    for a, b in zip(x, y, strict=True):
+        for count in TERMS:
+            wanted += [(sign * count * a * b % p,) for sign in (1, 1, -1)]
+        wanted.append((7 % p,))
+    right = packed(modulus, wanted)
+    sides = [packed(modulus, [(number,) for number in side]) for side in (x, y)]
+    definition = sums_of_words if modulus.words == 1 else sums_of_long_words
+    found = run_everywhere(
+        definition, len(x) // LANES, [*sides, right * 0], lowered=True, modulus=modulus
+    )[2]
+    assert (found == right).all()
