@@ -1,204 +1,18 @@
-"""Fields whose elements fit one machine word: no carries, and sums that are reduced when they must.
-
-An element is any number of the word, with its exact bound; the prime may fill the word. What a word
-cannot hold is brought back at once: a sum that wrapped less p, a difference that went below zero
-plus p.
-"""
+"""Fields whose elements fit one machine word, of 32 or 64 bits: products, and sums of products."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.prime import PrimeField
 from quod.field.strategies.carry_chains import CarryChains
+from quod.field.strategies.word import OneWord, lessened
 from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
-from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.value import Value
-
-
-class OneWord(PrimeField):
-    """Elements in one word of `limb_bits` bits, with the radix that they have in memory."""
-
-    limb_count = 1
-
-    def __init__(self, k: Builder, modulus: Modulus) -> None:
-        self.room = 1 << self.limb_bits
-        super().__init__(k, modulus)
-        self.native_exponent = self.memory_exponent
-
-    # --- what a width provides
-
-    @abstractmethod
-    def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """The low and the high word of a product."""
-
-    def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
-        """The word of a product and its bound, for elements of any bound: Montgomery's reduction.
-
-        With q = a*b/p modulo the word's range, a*b - q*p has a low word of zeros, so that the high
-        words tell the quotient. A sum of products is reduced as one is.
-        """
-        low, high = self._wide(a.limbs[0], b.limbs[0])
-        return self._halved(low, high, (a.bound - 1) * (b.bound - 1) >> self.limb_bits)
-
-    def _halved(self, low: Value, high: Value, most: int) -> tuple[Value, int]:
-        """Montgomery's reduction of two words, the high one of which is at most so much."""
-        k = self.k
-        quotient = low * self._number(pow(self.p, -1, self.room))
-        _, less = self._wide(quotient, self._number(self.p))
-        if 2 * self.p <= self.room:
-            high, bound = _lessened(k, high, most + 1, self.room - self.p, self.p)
-            most = bound - 1
-        if most + self.p < self.room:
-            return high + self.p - less, most + self.p + 1
-        difference = high - less
-        word = k.select(high < less, difference + self.p, difference)
-        return word, max(most + 1, self.p)
-
-    # --- words
-
-    def _takes(self, modulus: Modulus) -> bool:
-        return self._holds(modulus)
-
-    def _limbs_for(self, modulus: Modulus) -> int:
-        return 1
-
-    def _number(self, number: int) -> Value:
-        return self.k.constant(number, self.limb_type)
-
-    def _made(self, word: Value, bound: int, exponent: int) -> Element:
-        return Element(self, (word,), bound, (bound - 1,), exponent)
-
-    def normalise(self, a: Element) -> Element:
-        return a
-
-    def fit(self, a: Element) -> Element:
-        """The element: products take all that a word holds."""
-        self._check_own(a)
-        return a
-
-    @property
-    def carried_bound(self) -> int:
-        """Twice p, which reduces little, or all that a word holds."""
-        return min(2 * self.p, self.room)
-
-    def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
-        return super().unify(elements, min(bound, self.room))
-
-    # --- linear operations
-
-    def add(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        if a.bound + b.bound - 1 <= self.room:
-            return self._made(a.limbs[0] + b.limbs[0], a.bound + b.bound - 1, a.exponent)
-        a, b = (a, b) if a.bound >= b.bound else (b, a)
-        b = self._below(b, self.p)
-        x, y = a.limbs[0], b.limbs[0]
-        total = x + y
-        if a.bound + b.bound - 1 <= self.room:
-            return self._made(total, a.bound + b.bound - 1, a.exponent)
-        # What wrapped is less than p above the range, so that p less it is a number of the word.
-        return self._made(self.k.select(total < x, total - self.p, total), self.room, a.exponent)
-
-    def subtract(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        multiple = -(-(b.bound - 1) // self.p) * self.p
-        if a.bound + multiple <= self.room:
-            word = a.limbs[0] + multiple - b.limbs[0]
-            return self._made(word, a.bound + multiple, a.exponent)
-        b = self._below(b, self.p)
-        x, y = a.limbs[0], b.limbs[0]
-        difference = x - y
-        word = self.k.select(x < y, difference + self.p, difference)
-        return self._made(word, max(a.bound, self.p), a.exponent)
-
-    # --- products
-
-    def _product(self, a: Element, b: Element) -> Element:
-        word, bound = self._multiplied(a, b)
-        return self._made(word, bound, a.exponent + b.exponent - self.native_exponent)
-
-    def _square(self, a: Element) -> Element:
-        return self._product(a, a)
-
-    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        if len(pairs) == 1:
-            return self._product(*pairs[0])
-        word, bound = self._summed(pairs)
-        (a, b), *_ = pairs
-        return self._made(word, bound, a.exponent + b.exponent - self.native_exponent)
-
-    def _within(
-        self, pairs: Sequence[tuple[Element, Element]], room: int
-    ) -> Sequence[tuple[Element, Element]]:
-        """The pairs, of factors below p if their products' sum could exceed some room."""
-        if sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) < room:
-            return pairs
-        return [(self._below(a, self.p), self._below(b, self.p)) for a, b in pairs]
-
-    @abstractmethod
-    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """The word of a sum of products and its bound: what is above a word is reduced once."""
-
-    def times(self, a: Element, factor: int) -> Element:
-        """`factor` * a for a small integer: a product, where it takes more than two additions."""
-        if abs(factor) <= 3:
-            return super().times(a, factor)
-        scaled = self.multiply_constant(a, abs(factor))
-        return self.negate(scaled) if factor < 0 else scaled
-
-    # --- reductions
-
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
-        self._check_own(a)
-        return self._below(a, min(bound or 2 * self.p, self.room))
-
-    def _below(self, a: Element, wanted: int) -> Element:
-        """Less multiples of p, each where that does not wrap: it is the smaller number then."""
-        word, bound = _lessened(self.k, a.limbs[0], a.bound, wanted, self.p)
-        return self._made(word, bound, a.exponent)
-
-    def canonical(self, a: Element) -> Element:
-        self._check_own(a)
-        return self._below(a, self.p)
-
-    # --- inversion
-
-    def _inverse_body(self, k: Builder, a: Element) -> Element:
-        """a**(p - 2), bit by bit: little text."""
-        bits = (self.p - 2).bit_length()
-        base = self._made(a.limbs[0], a.bound, self.native_exponent)
-        # The bits from the highest one on, at the top of the word.
-        exponent = self._number((self.p - 2) << (self.limb_bits - bits))
-        with k.range(0, bits, carry=(self.carried(self.one()), exponent)) as loop:
-            power, remaining = loop.carried
-            squared = self.carried(self.square(power))
-            more = self.carried(self.multiply(squared, base))
-            is_set = remaining >> (self.limb_bits - 1) != 0
-            loop.next((self.select(is_set, more, squared), remaining << 1))
-        inverse: Element = loop.results[0]
-        if a.exponent == self.native_exponent:
-            return inverse
-        # The base stood for a in another radix.
-        correction = pow(2, a.exponent - self.native_exponent, self.p)
-        return self.multiply(inverse, self.constant(correction))
-
-    # --- memory
-
-    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
-        (word,) = words
-        return self._made(word, self.p, self.memory_exponent)
-
-    def to_words(self, a: Element) -> tuple[Value, ...]:
-        if a.exponent != self.memory_exponent:
-            raise TraceError("an element of this radix cannot be stored: multiply it first")
-        return self._below(a, self.p).limbs
 
 
 class Word32(OneWord):
@@ -245,9 +59,9 @@ class Word32(OneWord):
         """The sum of two numbers of 64 bits and their bounds, modulo 2**32 * p."""
         room, unit = 1 << 64, self.p << 32
         if bound + most - 1 > room:
-            total, bound = _lessened(self.k, total, bound, unit, unit)
+            total, bound = lessened(self.k, total, bound, unit, unit)
         if bound + most - 1 > room:
-            product, most = _lessened(self.k, product, most, unit, unit)
+            product, most = lessened(self.k, product, most, unit, unit)
         both = total + product
         if bound + most - 1 <= room:
             return both, bound + most - 1
@@ -397,7 +211,12 @@ class Goldilocks(Word64):
             # A product leaves its high word room for a carry.
             low, above = self._plus(low, own, above)
             high, top = self._plus(high, above, top)
-        return self._folded(low, high, top), self.room
+        if self._chains is None:
+            return self._folded(low, high, top), self.room
+        # 2**128 is -2**32: what is above counts in the second word.
+        beyond = [self._chains.zero, top.cast(types.u32)]
+        lower = self._less_where(*self._chains.subtract(self._split(low), beyond))
+        return self._joined(self._reduced([*lower, *self._split(high)])), self.p
 
     def _folded(self, low: Value, high: Value, above: Value | None = None) -> Value:
         """A word that two or three words are, of which the third one is below 2**31."""
@@ -488,17 +307,6 @@ class Goldilocks(Word64):
         chains = self._chains
         assert chains is not None
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
-
-
-def _lessened(k: Builder, word: Value, bound: int, wanted: int, p: int) -> tuple[Value, int]:
-    """A word and its bound, less multiples of p where it is not below `wanted`, from p on."""
-    while bound > wanted:
-        amount = p
-        while 2 * amount < bound:
-            amount *= 2
-        word = k.minimum(word, word - amount)
-        bound = max(amount, bound - amount)
-    return word, bound
 
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
