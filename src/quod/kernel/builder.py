@@ -50,6 +50,9 @@ def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
     return held
 
 
+_DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
+
+
 def _location_of(body: FunctionBody) -> Location:
     """Where a function's Python source begins."""
     while isinstance(body, functools.partial):
@@ -242,15 +245,37 @@ class Builder(ValueBuilder):
     def private(self, element: Type, count: int) -> Value:
         """An array of `count` elements for each instance alone, at first unset.
 
-        For what an index picks and registers cannot hold. TraceError where the machine lacks the
-        capability ``private``.
+        For what an index picks and registers cannot hold; at most 8192 bytes in all.
         """
-        if not self.machine.has(Capability.PRIVATE_ARRAYS):
-            raise TraceError(f"kernels for {self.machine.target} have no private memory")
         return self._declared("private", element, count)
+
+    def table(self, element: Type, numbers: Sequence[int | float]) -> Value:
+        """A table of numbers that are known now, for an index that is not; it is only read.
+
+        TraceError for a number that the type does not hold, as of constants.
+        """
+        holder = types.loaded_type(element)
+        for number in numbers:
+            if not isinstance(number, (int, float, np.number)):
+                raise TraceError(
+                    f"{an(type(number).__name__)} is no number; a table holds numbers that are "
+                    "known while tracing"
+                )
+        kept = [_fitting(number, holder) for number in numbers]
+        data = np.array(kept, NUMPY_TYPES[holder])
+        stored = data.astype(NUMPY_TYPES[element])
+        if (stored != data).any() and element is not holder:
+            raise TraceError(f"{data[stored != data][0]} does not fit {element}")
+        pointer = self._declared("constant", element, len(kept))
+        assert pointer.op is not None
+        pointer.op.attributes["data"] = (
+            stored.astype(stored.dtype.newbyteorder("<")).tobytes().hex()
+        )
+        return pointer
 
     def _declared(self, space: Space, element: Type, count: int) -> Value:
         given: object = count
+        what = "a table" if space == "constant" else f"{space} memory"
         if isinstance(given, Value):
             raise TraceError(
                 f"the size of {space} memory is fixed while the kernel is traced; give a Python "
@@ -258,12 +283,12 @@ class Builder(ValueBuilder):
             )
         if self._blocks != [self.block]:
             raise TraceError(
-                f"{space} memory is declared at the top of a kernel, outside any region or function"
+                f"{what} is declared at the top of a kernel, outside any region or function"
             )
         if count < 1:
-            raise TraceError(f"{space} memory holds at least one element, not {count}")
+            raise TraceError(f"{what} holds at least one element, not {count}")
         result = types.pointer(element, space)
-        return self.record(space, (), (result,), {"count": count})[0]
+        return self.record(_DECLARING[space], (), (result,), {"count": count})[0]
 
     def barrier(self) -> None:
         """Waits until every instance of the workgroup is here; legal where all instances come."""

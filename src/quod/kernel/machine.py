@@ -42,9 +42,6 @@ class Capability(StrEnum):
     EXP2 = "exp2"
     """An instruction gives powers of two of floats."""
 
-    PRIVATE_ARRAYS = "private"
-    """An instance has arrays of its own, which an index picks from."""
-
     SHORT_KERNELS = "short_kernels"
     """The driver copies functions to wherever they are called, and takes long over large kernels:
     a loop is better than its steps one after the other, and a program over a private array than

@@ -505,7 +505,12 @@ _row(
 )  # fmt: skip
 _row(
     "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
-    declares="private", capability=Capability.PRIVATE_ARRAYS,
+    declares="private", varies="always",
+)  # fmt: skip
+_row(
+    "table", "-> ptr<T>",
+    "A table of `count` elements that the kernel only reads; `data` are their bytes in hex, each "
+    "element's lowest first.", declares="constant", type_rule="table",
 )  # fmt: skip
 
 _row = partial(_define, "Functions and control flow", effect="control", cost="control")

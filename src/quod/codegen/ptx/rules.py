@@ -33,9 +33,9 @@ _SUFFIXES = {
 
 
 def register_kind(type_: Type) -> str:
-    """The kind of register that holds a value; addresses in shared memory have 32 bits."""
+    """The kind of register that holds a value; addresses of a workgroup's memory have 32 bits."""
     if isinstance(type_, PointerType):
-        return "rd" if type_.space == "global" else "r"
+        return "rd" if type_.space in ("global", "constant") else "r"
     return _REGISTERS[type_]
 
 
