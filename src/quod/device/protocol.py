@@ -39,7 +39,7 @@ class Device(Protocol[Kernel]):
     after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
     kernel reaches through one argument at most; a buffer has at most twice as many. With
     `limbs_are_open` nobody has chosen yet in which limbs field elements are held, which
-    `quod.field.calibration` measures.
+    `quod.field.calibration` measures. `kernel_type` is the class of what `compile` gives.
     """
 
     @property
@@ -66,6 +66,8 @@ class Device(Protocol[Kernel]):
     def space(self) -> Space: ...
     @property
     def limbs_are_open(self) -> bool: ...
+    @property
+    def kernel_type(self) -> type: ...
 
     def throughput_limits(self) -> Limits | None:
         """What it can do at most, as far as its driver tells; None where that is not known."""

@@ -76,6 +76,8 @@ class Builder(ValueBuilder):
         self.functions: list[Function] = []
         self.shared_bytes = 0
         self.resident = 0
+        self.shape: tuple[int, ...] = (machine.workgroup_size,)
+        self.grid: tuple[Value, ...] = ()
         self._blocks: list[Block] = [self.block]
         self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
@@ -190,21 +192,52 @@ class Builder(ValueBuilder):
         """Instances a workgroup, known while the kernel is traced."""
         return self.machine.workgroup_size
 
-    def local_id(self) -> Value:
-        """Index of this instance in its workgroup."""
-        return self.emit("local_id", ())
+    def local_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in its workgroup; along an axis, counted from 0, if one is given.
 
-    def workgroup_id(self) -> Value:
-        """Index of this workgroup in the grid."""
-        return self.emit("workgroup_id", ())
+        Along the first axis they follow one another, then along the second.
+        """
+        linear = self.emit("local_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        before, own = math.prod(self.shape[:axis]), self.shape[axis]
+        place = linear if before == 1 else linear // before
+        return place if axis == len(self.shape) - 1 else place % own
 
-    def num_workgroups(self) -> Value:
-        """Workgroups in the grid."""
-        return self.emit("num_workgroups", ())
+    def workgroup_id(self, axis: int | None = None) -> Value:
+        """Index of this workgroup in the grid, or along one of its axes."""
+        linear = self.emit("workgroup_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        for extent in self.grid[:axis]:
+            linear = linear // extent
+        return linear % self.grid[axis] if axis < len(self.grid) else linear
 
-    def global_id(self) -> Value:
-        """Index of this instance in the grid."""
-        return self.workgroup_id() * self.workgroup_size + self.local_id()
+    def num_workgroups(self, axis: int | None = None) -> Value:
+        """Workgroups in the grid, or along one of its axes."""
+        if axis is not None and axis < len(self._along(axis)) - 1:
+            return self.grid[axis]
+        count = self.emit("num_workgroups", ())
+        if axis is not None:
+            for extent in self.grid:
+                count = count // extent
+        return count
+
+    def global_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in the grid, or along one of its axes."""
+        if axis is None or len(self._along(axis)) == 1:
+            return self.workgroup_id() * self.workgroup_size + self.local_id()
+        return self.workgroup_id(axis) * self.shape[axis] + self.local_id(axis)
+
+    def _along(self, axis: int) -> tuple[int, ...]:
+        """The extents of a workgroup; TraceError if there is no such axis."""
+        if type(axis) is not int or not 0 <= axis < len(self.shape):
+            count = len(self.shape)
+            raise TraceError(
+                f"the grid has {count} {'axis' if count == 1 else 'axes'}, counted from 0, and no "
+                f"axis {axis!r}; write @kernel(axes=...)"
+            )
+        return self.shape
 
     @property
     def subgroup_size(self) -> int:

@@ -30,6 +30,7 @@ class CheckedCpuDevice(CpuDevice):
     """
 
     name = "cpu:checked"
+    kernel_type: type = InterpretedKernel
 
     def __init__(
         self, *, strategy: str | None = None, threads: int | None = None,
