@@ -5,11 +5,12 @@ The functions have the names that the rows of the op table give as `step`, or th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
 
-from quod.kernel.errors import InterpreterError
+from quod.kernel.errors import AssertionFailure, InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
@@ -147,6 +148,39 @@ def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         pass
+
+    return step
+
+
+# --- what devices do that check
+
+
+def shown(op: Op, operands: list[int], results: list[int]) -> Step:
+    label = op.attributes["label"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        numbers = [array(frame[operand]).tolist() for operand in operands]
+        for lane in mask.lanes.tolist():
+            group, instance = divmod(lane, run.width)
+            told = " ".join([*([label] if label else []), *(str(one[lane]) for one in numbers)])
+            sys.stdout.write(
+                f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
+            )
+
+    return step
+
+
+def checked(op: Op, operands: list[int], results: list[int]) -> Step:
+    (condition,) = operands
+    message = op.attributes["message"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        wrong = mask.bits & ~array(frame[condition])
+        if np.count_nonzero(wrong):
+            group, instance = divmod(int(np.argmax(wrong)), run.width)
+            raise AssertionFailure(
+                f"{message} (instance {instance} of workgroup {run.first + group})", op.location
+            )
 
     return step
 

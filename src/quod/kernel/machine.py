@@ -39,6 +39,9 @@ class Capability(StrEnum):
     SLOW_SUBGROUPS = "slow_subgroup"
     """They do so through shared memory and barriers: what avoids it is faster."""
 
+    CHECKS = "checks"
+    """Kernels print and check assertions; elsewhere neither is recorded."""
+
     EXP2 = "exp2"
     """An instruction gives powers of two of floats."""
 

@@ -199,6 +199,13 @@ def _pointer_of(op: Op) -> PointerType:
     return result
 
 
+def shown(op: Op) -> None:
+    _counts(op, len(op.operands), 0)
+    for operand in op.operands:
+        if operand.type not in types.SCALARS:
+            raise _fail(op, f"print shows numbers, not {operand.type}")
+
+
 def call(op: Op) -> None:
     function = op.attributes.get("function")
     if not isinstance(function, Function):

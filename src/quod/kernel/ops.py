@@ -513,6 +513,18 @@ _row(
     "element's lowest first.", declares="constant", type_rule="table",
 )  # fmt: skip
 
+_row = partial(
+    _define, "On devices that check", effect="write", cost="free", capability=Capability.CHECKS
+)
+_row(
+    "print", "... ->", "Prints numbers behind `label`, a line for each instance.",
+    type_rule="shown", step="shown",
+)  # fmt: skip
+_row(
+    "assert", "bool ->", "Stops the launch with `message` where the operand is false.",
+    step="checked",
+)  # fmt: skip
+
 _row = partial(_define, "Functions and control flow", effect="control", cost="control")
 _row("call", "... -> ...", "Calls a device function.", type_rule="call", bare="function")
 _row(

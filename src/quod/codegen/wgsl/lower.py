@@ -527,7 +527,7 @@ class _Lowering:
         self._k.store(target.array, to, *self._k.load(source.array, start, words))
 
     def _nothing(self, op: Op) -> None:
-        """A hint, or a wait for what is there already."""
+        """A hint, a wait for what is there already, or what only devices do that interpret."""
 
     def _barrier(self, op: Op) -> None:
         self._k.barrier()
@@ -621,6 +621,8 @@ _SPECIAL: dict[str, Callable[[_Lowering, Op], None]] = {
     "copy_async_commit": _Lowering._nothing,
     "copy_async_wait": _Lowering._nothing,
     "prefetch": _Lowering._nothing,
+    "print": _Lowering._nothing,
+    "assert": _Lowering._nothing,
     "barrier": _Lowering._barrier,
     "uniform": _Lowering._uniform,
     "shuffle": _Lowering._shuffle,
