@@ -109,6 +109,7 @@ COMMANDS = [
     "kernel list",
     "kernel emit",
     "kernel analyze",
+    "kernel bench",
     "bench field",
     "bench msm",
     "bench ntt",

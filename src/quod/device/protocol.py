@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quod.device.limits import Limits
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
+    from quod.kernel.launcher import Groups
 
 
 Kernel = TypeVar("Kernel", bound=CompiledKernel)
@@ -103,8 +104,8 @@ class Device(Protocol[Kernel]):
     ) -> None:
         """DeviceError if a plan needs more than the budget; says how much fits."""
 
-    def launch(self, kernel: Kernel, groups: int, *arguments: Argument) -> None:
-        """Runs workgroups and waits for them.
+    def launch(self, kernel: Kernel, groups: Groups, *arguments: Argument) -> None:
+        """Runs workgroups and waits for them; of a grid of several axes, so many along each.
 
         Arrays are arguments as buffers are. A device with memory of its own copies them
         there and, where the kernel stores through them, back.

@@ -33,6 +33,23 @@ class Compiled(Protocol):
     def lanes(self) -> int: ...
 
 
+class KernelUsage(Protocol):
+    """What a kernel needs and does; see `quod.codegen.usage`, which is loaded when it is asked."""
+
+    @property
+    def registers(self) -> int | None: ...
+    @property
+    def spilled_bytes(self) -> int | None: ...
+    @property
+    def stack_bytes(self) -> int | None: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def live_words(self) -> int: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+
 K = TypeVar("K", bound=Compiled)
 
 
