@@ -60,7 +60,7 @@ def variants() -> list[SortTuning]:
 class _ByKernel(RecordingStream):
     """A recording whose launches are named after their kernels."""
 
-    def launch(self, kernel: Any, groups: int, *arguments: Any, **counts: Any) -> None:
+    def launch(self, kernel: Any, groups: Any, *arguments: Any, **counts: Any) -> None:
         super().launch(kernel, groups, *arguments, **(counts | {"label": None}))
 
 

@@ -22,7 +22,10 @@ PAGES = sorted(
     ]
 )
 # Their snippets build on each other; tests/kernel runs them.
-OWN_TEST = [REPOSITORY / "docs" / name for name in ("language.md", "running-kernels.md")]
+OWN_TEST = [
+    REPOSITORY / "docs" / name
+    for name in ("language.md", "running-kernels.md", "fields-and-curves-in-kernels.md")
+]
 # Installs into the environment that runs the tests; `make` does the same before it runs them.
 NOT_RUN = {"pip install ."}
 
@@ -106,6 +109,7 @@ COMMANDS = [
     "kernel list",
     "kernel emit",
     "kernel analyze",
+    "kernel bench",
     "bench field",
     "bench msm",
     "bench ntt",

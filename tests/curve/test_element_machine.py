@@ -134,6 +134,6 @@ def test_refusals() -> None:
     made.trace(PORTABLE.machine(8), names=fifteen)
     with pytest.raises(TraceError, match="a machine has 16 slots, not 17"):
         made.trace(PORTABLE.machine(8), names=(*fifteen, "more"))
-    scalar = Machine("llvm", 8, frozenset({"u64", "private"}))
+    scalar = Machine("llvm", 8, frozenset({"u64"}))
     with pytest.raises(TraceError, match="only elements in small limbs"):
         made.trace(scalar, names=NAMES)

@@ -184,9 +184,9 @@ def test_every_op_has_a_rule_or_the_target_says_why_not(target: str) -> None:
 
 
 def test_an_op_without_a_rule_is_refused_with_the_reason() -> None:
-    op = Op("private", (), (), {}, (), Location("kernel.py", 7))
-    with pytest.raises(KernelError, match=r"kernel\.py:7: PTX has no rule for .* private: no mach"):
-        rule_of({}, op, "PTX")
+    op = Op("exp2", (), (), {}, (), Location("kernel.py", 7))
+    with pytest.raises(KernelError, match=r"kernel\.py:7: LLVM has no rule for .* exp2: proces"):
+        rule_of({}, op, "LLVM")
 
 
 _OF_EACH = {case.name: case for case in reversed(OP_CASES) if types.f64 not in case.operand_types}

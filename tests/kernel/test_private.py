@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.lower import lower
 from quod.codegen.wgsl.machine import PORTABLE
@@ -20,7 +22,10 @@ from quod.kernel import (
     TraceError,
     Value,
     VerificationFailure,
+    f32,
     kernel,
+    u8,
+    u16,
     u32,
     u64,
 )  # fmt: skip
@@ -30,7 +35,9 @@ from quod.kernel.parse import parse
 from quod.kernel.text import to_text
 from quod.kernel.verify import verify
 from tests.conftest import need
+from tests.executors import run_everywhere
 from tests.kernel.refusals import refuses
+from tests.ptx_assembler import assemble
 from tests.tint import Tint
 from tests.wgsl_runner import DRIVERS, DriverError, runner
 
@@ -76,6 +83,47 @@ def test_each_instance_has_its_own() -> None:
     words = [array.view(np.uint32) for array in given]
     interpret(lower(traced, MACHINE).kernel, 2, words)
     assert np.array_equal(given[2], expected)
+
+
+def test_on_every_executor() -> None:
+    given, expected = arguments()
+    found = run_everywhere(turn, 2, given, lowered=True)
+    assert np.array_equal(found[2], expected)
+
+
+@kernel
+def narrow(k: Builder, n: U32, x: Pointer[U32], y: Pointer[U32]) -> None:
+    """Bytes, halves and floats of an instance's own, some of which inactive instances would set."""
+    octets, halves, floats = k.private(u8, 9), k.private(u16, 4), k.private(f32, 3)
+    i = k.global_id()
+    with k.range(0, 4) as loop:
+        octets[loop.index] = x[i] >> (loop.index * 8)
+        halves[loop.index] = x[i] >> (loop.index * 4)
+        floats[loop.index % 3] = x[i].cast(f32)
+    with k.if_(i < n):
+        octets[0] = k.constant(7, u32)
+        halves[x[i] % 4] = i
+    y[i] = octets[x[i] % 4] + octets[0] + halves[3] + k.bitcast(floats[x[i] % 3], u32)
+
+
+def test_narrow_elements_on_every_executor() -> None:
+    x = np.random.default_rng(3).integers(0, 1 << 32, 32, np.uint32)
+    (_, found) = run_everywhere(narrow, 4, [13, x, np.zeros_like(x)], lowered=True)
+    for i, (value, result) in enumerate(zip(x.tolist(), found.tolist(), strict=True)):
+        octets = [value >> 8 * at & 255 for at in range(4)]
+        halves = [value >> 4 * at & 0xFFFF for at in range(4)]
+        if i < 13:
+            octets[0], halves[value % 4] = 7, i
+        bits = int(np.float32(value).view(np.uint32))
+        assert result == (octets[value % 4] + octets[0] + halves[3] + bits) % (1 << 32)
+
+
+def test_ptx() -> None:
+    machine = ptx_machine(64)
+    text = ptx.emit(turn.trace(machine), machine)
+    assert f"  .local .align 16 .b8 private0[{8 * (LENGTH + 1)}];" in text
+    assert assemble(text, "sm_90a")
+    assert assemble(ptx.emit(narrow.trace(machine), machine), "sm_90a")
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -130,8 +178,9 @@ def test_outside() -> None:
 
 
 def test_refusals() -> None:
-    def elsewhere(k: Builder, y: Pointer[U32]) -> None:
-        k.private(u32, 3)  # here
+    def too_much(k: Builder, y: Pointer[U32]) -> None:
+        k.private(u32, 2000)
+        k.private(u32, 49)  # here
 
     def inside(k: Builder, y: Pointer[U32]) -> None:
         with k.if_(y[0] == 0):
@@ -140,16 +189,19 @@ def test_refusals() -> None:
     def nothing(k: Builder, y: Pointer[U32]) -> None:
         k.private(u32, 0)  # here
 
-    for body, message, machine in (
-        (elsewhere, "kernels for llvm have no private memory", Machine("llvm", 8, frozenset())),
+    for body, message in (
         (
             inside,
             "private memory is declared at the top of a kernel, outside any region or function",
-            MACHINE,
         ),
-        (nothing, "private memory holds at least one element, not 0", MACHINE),
+        (nothing, "private memory holds at least one element, not 0"),
     ):
-        refuses(body, TraceError, message, machine=machine)
+        refuses(body, TraceError, message)
+    refuses(
+        too_much, VerificationFailure,
+        "the kernel needs 8196 bytes of private memory, and an instance has 8192; take shared or "
+        "global memory",
+    )  # fmt: skip
 
 
 def test_verification() -> None:
@@ -157,8 +209,7 @@ def test_verification() -> None:
     own = "%0: ptr<u32, private> = private 4\n"
     kernel_of_it = parse(f"{head}{own}yield\n}}")
     verify(kernel_of_it, MACHINE)
-    with pytest.raises(VerificationFailure, match="kernels for ptx have no private memory"):
-        verify(kernel_of_it, Machine("ptx", 8, frozenset()))
+    verify(kernel_of_it, Machine("ptx", 8, frozenset()))
     wrong = {
         "%0: ptr<u32, shared> = private 4\n": "private gives a pointer to private memory, not",
         "%0: ptr<u32, private> = private 0\n": "private memory holds at least one element, not 0",

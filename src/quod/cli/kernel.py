@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quod.cli.options import AsJson
+from quod.cli.options import AsJson, Device
 from quod.cli.terminal import show, show_json, show_table
 
 app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
@@ -99,3 +99,34 @@ def analyze(
         kernel_report.as_json(found)
     else:
         kernel_report.print_report(found)
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    sizes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PARAMETER=NUMBER...",
+            help="What each parameter gets; of an array the number of its elements.",
+        ),
+    ],
+    device: Device = "cpu",
+    zeros: Annotated[
+        bool, typer.Option("--zeros", help="Arrays of zeros, not random ones.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Measure at least so long.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Time a kernel: the median of its launches, and what its arrays make in GB/s.
+
+    Arrays lie where the device computes. An array that is stored to counts twice. Whether arrays
+    are long enough only `--device cpu:checked` looks.
+    """
+    from quod.cli import kernel_bench
+
+    found = kernel_bench.bench(name, sizes, device, zeros=zeros, seconds=seconds)
+    if as_json:
+        kernel_bench.as_json(found)
+    else:
+        kernel_bench.print_timing(found)

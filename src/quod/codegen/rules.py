@@ -11,9 +11,8 @@ from quod.kernel.ir import Op
 Rule = TypeVar("Rule")
 
 ABSENT: Mapping[str, Mapping[str, str]] = {
-    "LLVM": {"private": "no machine of this target has private arrays"}
-    | {"exp2": "processors have no such instruction; write k.exp2(a)"},
-    "PTX": {"private": "no machine of this target has private arrays"},
+    "LLVM": {"exp2": "processors have no such instruction; write k.exp2(a)"},
+    "PTX": {},
     "WGSL": {},
 }
 """The ops that a target has no rule for, and why."""

@@ -29,7 +29,7 @@ from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.kernel.launcher import Compiled
+    from quod.kernel.launcher import Compiled, Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
 
@@ -121,26 +121,37 @@ class Signature:
 
 
 class Owner(Protocol):
-    """What is asked of a device about arrays of other libraries; see `Device.foreign_memory`."""
+    """What is asked of a device: its kernels' class, and `Device.foreign_memory`."""
+
+    @property
+    def kernel_type(self) -> type: ...
 
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
 
-def adopt(device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """The arguments of a launch as Quod takes them: one a slot, arrays of other libraries in place.
+def adopt(
+    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
+) -> tuple[int, tuple[Argument, ...]]:
+    """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
 
-    DeviceError for one that does not fit its parameter.
+    DeviceError for one that does not fit its parameter, and for another device's kernel.
     """
-    if kernel.parameters is not kernel.slots:
+    if kernel.parameters is not kernel.slots or type(groups) is not int:
         from quod.kernel.composites import split
 
-        arguments = split(kernel, arguments)
+        groups, arguments = split(kernel, groups, arguments)
+    if type(kernel) is not device.kernel_type:
+        raise DeviceError(
+            f"kernel {kernel.name} was compiled by another kind of device "
+            f"({type(kernel).__name__}, not {device.kernel_type.__name__}); launch what compile of "
+            "this device gives"
+        )
     for argument in arguments:
         if not isinstance(argument, OWN):
             from quod.device.foreign import adopted
 
-            return adopted(device, kernel, arguments)
-    return arguments
+            return groups, adopted(device, kernel, arguments)
+    return groups, arguments
 
 
 class Unfit(Exception):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quod.device.limits import Limits
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
+    from quod.kernel.launcher import Groups
 
 
 Kernel = TypeVar("Kernel", bound=CompiledKernel)
@@ -39,7 +40,7 @@ class Device(Protocol[Kernel]):
     after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
     kernel reaches through one argument at most; a buffer has at most twice as many. With
     `limbs_are_open` nobody has chosen yet in which limbs field elements are held, which
-    `quod.field.calibration` measures.
+    `quod.field.calibration` measures. `kernel_type` is the class of what `compile` gives.
     """
 
     @property
@@ -66,6 +67,8 @@ class Device(Protocol[Kernel]):
     def space(self) -> Space: ...
     @property
     def limbs_are_open(self) -> bool: ...
+    @property
+    def kernel_type(self) -> type: ...
 
     def throughput_limits(self) -> Limits | None:
         """What it can do at most, as far as its driver tells; None where that is not known."""
@@ -101,8 +104,8 @@ class Device(Protocol[Kernel]):
     ) -> None:
         """DeviceError if a plan needs more than the budget; says how much fits."""
 
-    def launch(self, kernel: Kernel, groups: int, *arguments: Argument) -> None:
-        """Runs workgroups and waits for them.
+    def launch(self, kernel: Kernel, groups: Groups, *arguments: Argument) -> None:
+        """Runs workgroups and waits for them; of a grid of several axes, so many along each.
 
         Arrays are arguments as buffers are. A device with memory of its own copies them
         there and, where the kernel stores through them, back.

@@ -14,6 +14,7 @@ from quod.frozen import frozen
 
 if TYPE_CHECKING:
     from quod.device.protocol import AnyDevice
+    from quod.kernel.launcher import Groups
 
 
 class StagedKernel(CompiledKernel, Protocol):
@@ -41,17 +42,18 @@ class Staged:
 
 
 def begin_launch(
-    device: AnyDevice, kernel: StagedKernel, groups: int, arguments: tuple[Argument, ...]
-) -> tuple[Staged, Any]:
-    """The arguments of a launch in memory of the device, and as the kernel packs those.
+    device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[Argument, ...]
+) -> tuple[int, Staged, Any]:
+    """How many workgroups, and the arguments in memory of the device and as the kernel packs those.
 
     DeviceError as `check_launch` has it, and for an argument that does not fit.
     """
-    check_launch(kernel, groups)
-    staged = stage(device, kernel.signature, adopt(device, kernel, arguments))
+    count, arguments = adopt(device, kernel, groups, arguments)
+    check_launch(kernel, count)
+    staged = stage(device, kernel.signature, arguments)
     packed = kernel.pack(staged.arguments)
     note_launch(kernel)
-    return staged, packed
+    return count, staged, packed
 
 
 def stage(device: AnyDevice, signature: Signature, arguments: Sequence[Argument]) -> Staged:

@@ -41,6 +41,7 @@ from quod.errors import DeviceError
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
+    from quod.kernel.launcher import Groups
 
 # What a stream can do, and the state in which it can.
 _STATES_OF = {
@@ -59,6 +60,9 @@ class Submitter(Protocol):
     def name(self) -> str: ...
     @property
     def space(self) -> Space: ...
+
+    @property
+    def kernel_type(self) -> type: ...
 
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
@@ -157,7 +161,7 @@ class RecordingStream(_Stream):
     def launch(
         self,
         kernel: CompiledKernel,
-        groups: int,
+        groups: Groups,
         *arguments: Argument,
         label: str | None = None,
         bytes: int = 0,
@@ -166,14 +170,15 @@ class RecordingStream(_Stream):
     ) -> None:
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
-        arguments = tuple(map(_base, adopt(self._device, kernel, arguments)))
+        count, arguments = adopt(self._device, kernel, groups, arguments)
+        arguments = tuple(map(_base, arguments))
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
         step = Launch(
             self._part + (label or kernel.name), self._after(reads, writes), bytes, modmuls,
-            multiply_adds, kernel=kernel, groups=groups, arguments=arguments, packed=packed,
+            multiply_adds, kernel=kernel, groups=count, arguments=arguments, packed=packed,
         )  # fmt: skip
         self._steps.append(step)
 

@@ -212,6 +212,23 @@ class FieldArithmetic(ABC, Generic[E]):
 
     # --- memory
 
+    def table(self, values: Sequence[Coefficients]) -> Value:
+        """Constants of the field as they lie in memory, for `load` with an index.
+
+        Declared at the top of a kernel, as any table is.
+        """
+        bits, each = self.word_type.bits, self.modulus.bytes // self.word_type.bytes
+        degree = self.word_count // each
+        words = []
+        for value in values:
+            coefficients = (value, *[0] * (degree - 1)) if isinstance(value, int) else value
+            if len(coefficients) != degree:
+                raise TraceError(f"a constant of this field is {degree} integers, not {value!r}")
+            for coefficient in coefficients:
+                stored = self.modulus.to_montgomery(coefficient)
+                words += [stored >> (bits * at) & ((1 << bits) - 1) for at in range(each)]
+        return self.k.table(self.word_type, words)
+
     def element_offset(self, index: Operand) -> Value:
         """The place of element `index`, counted in words."""
         value = self.k.operand(index, types.u64)

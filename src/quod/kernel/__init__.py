@@ -2,7 +2,7 @@
 
 from quod.kernel.builder import Builder
 from quod.kernel.definition import KernelDefinition, function, kernel
-from quod.kernel.errors import TraceError, VerificationFailure
+from quod.kernel.errors import AssertionFailure, TraceError, VerificationFailure
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.machine import Machine
 from quod.kernel.types import (
@@ -33,7 +33,8 @@ from quod.kernel.value import (
 )
 
 __all__ = [
-    "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Block", "Bool", "Builder", "Function",
+    "AssertionFailure", "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Block", "Bool",
+    "Builder", "Function",
     "Kernel", "KernelDefinition", "Location", "Machine", "Op", "Pointer", "TraceError", "Type",
     "Value", "VerificationFailure", "bool_", "f32", "f64", "function", "i32", "i64", "kernel",
     "pointer", "u8", "u16", "u32", "u64",

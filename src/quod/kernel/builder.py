@@ -50,6 +50,9 @@ def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
     return held
 
 
+_DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
+
+
 def _location_of(body: FunctionBody) -> Location:
     """Where a function's Python source begins."""
     while isinstance(body, functools.partial):
@@ -73,6 +76,8 @@ class Builder(ValueBuilder):
         self.functions: list[Function] = []
         self.shared_bytes = 0
         self.resident = 0
+        self.shape: tuple[int, ...] = (machine.workgroup_size,)
+        self.grid: tuple[Value, ...] = ()
         self._blocks: list[Block] = [self.block]
         self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
@@ -187,21 +192,52 @@ class Builder(ValueBuilder):
         """Instances a workgroup, known while the kernel is traced."""
         return self.machine.workgroup_size
 
-    def local_id(self) -> Value:
-        """Index of this instance in its workgroup."""
-        return self.emit("local_id", ())
+    def local_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in its workgroup; along an axis, counted from 0, if one is given.
 
-    def workgroup_id(self) -> Value:
-        """Index of this workgroup in the grid."""
-        return self.emit("workgroup_id", ())
+        Along the first axis they follow one another, then along the second.
+        """
+        linear = self.emit("local_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        before, own = math.prod(self.shape[:axis]), self.shape[axis]
+        place = linear if before == 1 else linear // before
+        return place if axis == len(self.shape) - 1 else place % own
 
-    def num_workgroups(self) -> Value:
-        """Workgroups in the grid."""
-        return self.emit("num_workgroups", ())
+    def workgroup_id(self, axis: int | None = None) -> Value:
+        """Index of this workgroup in the grid, or along one of its axes."""
+        linear = self.emit("workgroup_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        for extent in self.grid[:axis]:
+            linear = linear // extent
+        return linear % self.grid[axis] if axis < len(self.grid) else linear
 
-    def global_id(self) -> Value:
-        """Index of this instance in the grid."""
-        return self.workgroup_id() * self.workgroup_size + self.local_id()
+    def num_workgroups(self, axis: int | None = None) -> Value:
+        """Workgroups in the grid, or along one of its axes."""
+        if axis is not None and axis < len(self._along(axis)) - 1:
+            return self.grid[axis]
+        count = self.emit("num_workgroups", ())
+        if axis is not None:
+            for extent in self.grid:
+                count = count // extent
+        return count
+
+    def global_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in the grid, or along one of its axes."""
+        if axis is None or len(self._along(axis)) == 1:
+            return self.workgroup_id() * self.workgroup_size + self.local_id()
+        return self.workgroup_id(axis) * self.shape[axis] + self.local_id(axis)
+
+    def _along(self, axis: int) -> tuple[int, ...]:
+        """The extents of a workgroup; TraceError if there is no such axis."""
+        if type(axis) is not int or not 0 <= axis < len(self.shape):
+            count = len(self.shape)
+            raise TraceError(
+                f"the grid has {count} {'axis' if count == 1 else 'axes'}, counted from 0, and no "
+                f"axis {axis!r}; write @kernel(axes=...)"
+            )
+        return self.shape
 
     @property
     def subgroup_size(self) -> int:
@@ -242,15 +278,37 @@ class Builder(ValueBuilder):
     def private(self, element: Type, count: int) -> Value:
         """An array of `count` elements for each instance alone, at first unset.
 
-        For what an index picks and registers cannot hold. TraceError where the machine lacks the
-        capability ``private``.
+        For what an index picks and registers cannot hold; at most 8192 bytes in all.
         """
-        if not self.machine.has(Capability.PRIVATE_ARRAYS):
-            raise TraceError(f"kernels for {self.machine.target} have no private memory")
         return self._declared("private", element, count)
+
+    def table(self, element: Type, numbers: Sequence[int | float]) -> Value:
+        """A table of numbers that are known now, for an index that is not; it is only read.
+
+        TraceError for a number that the type does not hold, as of constants.
+        """
+        holder = types.loaded_type(element)
+        for number in numbers:
+            if not isinstance(number, (int, float, np.number)):
+                raise TraceError(
+                    f"{an(type(number).__name__)} is no number; a table holds numbers that are "
+                    "known while tracing"
+                )
+        kept = [_fitting(number, holder) for number in numbers]
+        data = np.array(kept, NUMPY_TYPES[holder])
+        stored = data.astype(NUMPY_TYPES[element])
+        if (stored != data).any() and element is not holder:
+            raise TraceError(f"{data[stored != data][0]} does not fit {element}")
+        pointer = self._declared("constant", element, len(kept))
+        assert pointer.op is not None
+        pointer.op.attributes["data"] = (
+            stored.astype(stored.dtype.newbyteorder("<")).tobytes().hex()
+        )
+        return pointer
 
     def _declared(self, space: Space, element: Type, count: int) -> Value:
         given: object = count
+        what = "a table" if space == "constant" else f"{space} memory"
         if isinstance(given, Value):
             raise TraceError(
                 f"the size of {space} memory is fixed while the kernel is traced; give a Python "
@@ -258,12 +316,12 @@ class Builder(ValueBuilder):
             )
         if self._blocks != [self.block]:
             raise TraceError(
-                f"{space} memory is declared at the top of a kernel, outside any region or function"
+                f"{what} is declared at the top of a kernel, outside any region or function"
             )
         if count < 1:
-            raise TraceError(f"{space} memory holds at least one element, not {count}")
+            raise TraceError(f"{what} holds at least one element, not {count}")
         result = types.pointer(element, space)
-        return self.record(space, (), (result,), {"count": count})[0]
+        return self.record(_DECLARING[space], (), (result,), {"count": count})[0]
 
     def barrier(self) -> None:
         """Waits until every instance of the workgroup is here; legal where all instances come."""

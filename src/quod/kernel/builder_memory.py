@@ -44,6 +44,13 @@ class MemoryBuilder(ABC):
             raise TraceError(f"only a pointer can be {use}, not {an(pointer.type)}")
         return pointer.type.element
 
+    @staticmethod
+    def _refuse_constant(pointer: Value) -> None:
+        if types.is_constant(pointer.type):
+            raise TraceError(
+                "a table is only read: copy it to shared or private memory to change it"
+            )
+
     def _index(self, index: Operand) -> Value:
         value = self.operand(index, types.u32)
         if value.type not in types.UNSIGNED:
@@ -61,6 +68,7 @@ class MemoryBuilder(ABC):
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Stores values at pointer[index] and the places after it."""
         wanted = types.loaded_type(self._element(pointer, "stored through"))
+        self._refuse_constant(pointer)
         if not values:
             raise TraceError("a store needs at least one value")
         for value in values:
@@ -99,6 +107,7 @@ class MemoryBuilder(ABC):
 
     def _atomic(self, name: str, pointer: Value, index: Operand, *values: Operand) -> Value:
         element = self._element(pointer, "changed atomically")
+        self._refuse_constant(pointer)
         if element not in types.UNSIGNED:
             raise TraceError(f"{name} works on u32 and u64, not on {element}")
         numbers = [self.operand(value, element) for value in values]

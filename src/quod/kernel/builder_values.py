@@ -148,6 +148,36 @@ class ValueBuilder(MemoryBuilder):
         result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
         return result
 
+    # --- on devices that check
+
+    def print(self, *items: Value | str) -> None:
+        """Prints texts and numbers with the line, the workgroup and the instance.
+
+        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        """
+        labels = [item for item in items if isinstance(item, str)]
+        numbers = [item for item in items if not isinstance(item, str)]
+        for number in numbers:
+            given: object = number
+            if not isinstance(given, Value) or given.type not in types.SCALARS:
+                raise TraceError(
+                    f"k.print takes texts and kernel values, not {an(type(given).__name__)}; of a "
+                    "field element print field.to_words(a)"
+                )
+        if self.machine.has(Capability.CHECKS):
+            self.record("print", numbers, (), {"label": " ".join(labels)})
+
+    def assert_(self, condition: Value, message: str) -> None:
+        """AssertionFailure, with the line and the instance, where the condition does not hold.
+
+        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        """
+        self.check_condition(condition)
+        if type(message) is not str:
+            raise TraceError("k.assert_ takes a condition and a text that says what is wrong")
+        if self.machine.has(Capability.CHECKS):
+            self.record("assert", (condition,), (), {"message": message})
+
     # --- values of other instances
 
     def shuffle(self, value: Value, lane: Operand) -> Value:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.errors import DeviceError
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
-from quod.kernel.types import Type
+from quod.kernel.types import Type, u32
 from quod.kernel.value import Composite, ParameterType, Value
 
 if TYPE_CHECKING:
@@ -39,18 +41,26 @@ def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, Param
     return found
 
 
-def slots(parameters: Mapping[str, ParameterType]) -> dict[str, Type]:
-    """The numbers and pointers that parameters are made of, by names that no two of them share."""
+def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
+    """The numbers and pointers that parameters are made of, by names that no two of them share.
+
+    Behind them come the workgroups along each axis of the grid but the last.
+    """
     found: dict[str, Type] = {}
+
+    def named(own: str, type_: Type) -> None:
+        while own in found or own in parameters:
+            own += "_"
+        found[own] = type_
+
     for name, type_ in parameters.items():
         if not isinstance(type_, Composite):
             found[name] = type_
             continue
         for number, part in enumerate(type_.slots):
-            own = f"{name}_{number}"
-            while own in found or own in parameters:
-                own += "_"
-            found[own] = part
+            named(f"{name}_{number}", part)
+    for axis in range(axes - 1):
+        named(f"grid_{axis}", u32)
     return found
 
 
@@ -65,12 +75,16 @@ def joined(
             given.append(type_.joined(k, [next(rest) for _ in type_.slots]))
         else:
             given.append(next(rest))
+    k.grid = tuple(rest)
     k.location = None
     return tuple(given)
 
 
-def split(kernel: Compiled, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments of a launch, one a slot; DeviceError for one that does not fit."""
+def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
+    """The workgroups of a launch and its arguments, one a slot; DeviceError for what does not fit.
+
+    Of a grid of several axes these are all its workgroups.
+    """
     parameters = kernel.parameters
     if len(arguments) != len(parameters):
         raise DeviceError(
@@ -86,4 +100,21 @@ def split(kernel: Compiled, arguments: Sequence[Any]) -> tuple[Any, ...]:
             found += type_.split(argument)
         except ValueError as error:
             raise DeviceError(f"argument {name} of kernel {kernel.name} {error}") from None
-    return tuple(found)
+    axes = 1 + len(kernel.slots) - len(found)
+    extents = _extents(kernel, groups, axes)
+    return math.prod(extents), (*found, *extents[:-1])
+
+
+def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
+    """Workgroups along each axis."""
+    given = groups if isinstance(groups, tuple) else (groups,)
+    try:
+        extents = tuple(map(operator.index, given))
+    except TypeError:
+        extents = ()
+    if len(extents) != axes or not all(0 <= extent < 1 << 32 for extent in extents):
+        wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
+        raise DeviceError(
+            f"kernel {kernel.name} was launched with {groups!r} workgroups; give {wanted}"
+        )
+    return extents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import (
@@ -38,7 +39,7 @@ from quod.kernel.types import Type
 from quod.kernel.value import Composite, ParameterType, Pointer, Value
 
 if TYPE_CHECKING:
-    from quod.kernel.launcher import K, Launcher, Launches
+    from quod.kernel.launcher import K, KernelUsage, Launcher, Launches
     from quod.kernel.outside import Outside
 
 P = ParamSpec("P")
@@ -59,7 +60,9 @@ class KernelDefinition:
     Parameters annotated with kernel types are given at launch; keyword-only parameters are fixed
     while the kernel is traced (a field, a curve, a window size). `workgroup` is how many instances
     a workgroup has where `compile` is not told, None for the device's own number, and `instances`
-    the parameter that says how many instances a launch needs, if one does.
+    the parameter that says how many instances a launch needs, one an axis, if there are such.
+    Workgroups lie in a grid of `axes` axes, and have the extents `shape` along them if that is
+    given.
     """
 
     name: str
@@ -67,7 +70,9 @@ class KernelDefinition:
     parameters: dict[str, ParameterType]
     location: Location
     workgroup: int | None = None
-    instances: str | None = None
+    instances: tuple[str, ...] = ()
+    axes: int = 1
+    shape: tuple[int, ...] | None = None
 
     @property
     def doc(self) -> str:
@@ -111,6 +116,28 @@ class KernelDefinition:
 
         return emit_kernel(RegisteredKernel(self.name, self, static), target, machine)
 
+    def ptx(self, machine: Machine | None = None, **static: Any) -> str:
+        """The kernel's PTX, as `emit` gives it."""
+        return self.emit("ptx", machine, **static)
+
+    def wgsl(self, machine: Machine | None = None, **static: Any) -> str:
+        """The kernel's WGSL, as `emit` gives it."""
+        return self.emit("wgsl", machine, **static)
+
+    def usage(
+        self, arch: str | None = None, *, workgroup: int | None = None, **static: Any
+    ) -> KernelUsage:
+        """What an instance needs and does on an NVIDIA GPU; none need be there.
+
+        `arch` is an architecture, by default ``sm_90a``; `workgroup` the instances of a workgroup.
+        KernelError if the kernel is wrong.
+        """
+        from quod.kernel.registry import RegisteredKernel, usage_of
+
+        found = RegisteredKernel(self.name, self, static)
+        found.check_static()
+        return usage_of(found, arch, workgroup)
+
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_COMPILED:
             raise KernelError(
@@ -132,12 +159,14 @@ class KernelDefinition:
         from quod.kernel.composites import resolved, slots
 
         found = resolved(self, static)
-        return found, slots(found)
+        return found, slots(found, self.axes)
 
     @functools.cached_property
     def _is_simple(self) -> bool:
-        """Whether each parameter is one number or pointer."""
-        return not any(isinstance(type_, Composite) for type_ in self.parameters.values())
+        """Whether each parameter is one number or pointer, and the grid one number."""
+        return self.axes == 1 and not any(
+            isinstance(type_, Composite) for type_ in self.parameters.values()
+        )
 
     def check_outside(self) -> None:
         """TraceError if what was read outside when the kernel was traced has changed since."""
@@ -187,6 +216,7 @@ class KernelDefinition:
             from quod.kernel.composites import joined
 
             arguments = joined(builder, parameters, arguments, self.location)
+        builder.shape = self._shape(machine)
         self.outside.watch(lambda: self._run(builder, *arguments, **static))
         builder.check_entries()
         builder.close_region((), self.location)
@@ -197,6 +227,18 @@ class KernelDefinition:
         )  # fmt: skip
         eliminate_dead_code(kernel)
         return kernel
+
+    def _shape(self, machine: Machine) -> tuple[int, ...]:
+        """The extents of a workgroup; TraceError if the machine's has not as many instances."""
+        if self.shape is None:
+            return (machine.workgroup_size, *[1] * (self.axes - 1))
+        if math.prod(self.shape) != machine.workgroup_size:
+            raise TraceError(
+                f"the kernel {self.name} has workgroups of {' * '.join(map(str, self.shape))} "
+                f"instances, not of {machine.workgroup_size}; compile it without lanes",
+                self.location,
+            )
+        return self.shape
 
     def _run(self, builder: Builder, *arguments: Any, **static: Any) -> None:
         function: Callable[..., object] = self.function
@@ -213,42 +255,64 @@ def declared(parameters: Mapping[str, ParameterType]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in parameters.items())
 
 
+Extents = int | tuple[int, ...]
+Names = str | tuple[str, ...]
+
+
 @overload
 def kernel(function: Callable[..., None], /) -> KernelDefinition: ...
 @overload
 def kernel(
-    *, workgroup: int | None = None, instances: str | None = None
+    *, workgroup: Extents | None = None, instances: Names | None = None, axes: int | None = None
 ) -> Callable[[Callable[..., None]], KernelDefinition]: ...
 def kernel(
-    function: Callable[..., None] | None = None, /, *, workgroup: int | None = None,
-    instances: str | None = None,
+    function: Callable[..., None] | None = None, /, *, workgroup: Extents | None = None,
+    instances: Names | None = None, axes: int | None = None,
 ) -> KernelDefinition | Callable[[Callable[..., None]], KernelDefinition]:  # fmt: skip
     """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`.
 
     `@kernel(workgroup=64)` compiles it for workgroups of 64 where `compile` is not told otherwise.
     `instances` names the parameter that is the number of instances, by default ``n`` if that is an
     unsigned integer: `on` computes the workgroups of a launch from it.
+
+    `@kernel(axes=2)` makes it a kernel over a grid of two axes, or three: a launch takes so many
+    numbers of workgroups, and `k.global_id(axis)` is an instance's place along one. `workgroup` may
+    then be the extents of a workgroup, ``workgroup=(16, 8)``, by default all along the first axis,
+    and `instances` names a parameter for each axis.
     """
     if function is None:
-        return functools.partial(_define, workgroup=workgroup, instances=instances)
-    return _define(function, workgroup=workgroup, instances=instances)
+        return functools.partial(_define, workgroup=workgroup, instances=instances, axes=axes)
+    return _define(function, workgroup=workgroup, instances=instances, axes=axes)
 
 
 def _define(
-    function: Callable[..., None], *, workgroup: int | None, instances: str | None
-) -> KernelDefinition:
+    function: Callable[..., None], *, workgroup: Extents | None, instances: Names | None,
+    axes: int | None,
+) -> KernelDefinition:  # fmt: skip
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
     parameters = _parameters(function, location)
-    if workgroup is not None and not _is_count(workgroup):
+    shape = workgroup if isinstance(workgroup, tuple) else None
+    extents = (
+        workgroup if isinstance(workgroup, tuple) else (1 if workgroup is None else workgroup,)
+    )
+    if not all(map(_is_count, extents)):
         raise TraceError(
             f"a workgroup has a whole number of instances, at least one, not {workgroup!r}",
             location,
         )
+    count = axes or (1 if shape is None else len(shape))
+    if count not in (1, 2, 3) or (shape is not None and len(shape) != count):
+        raise TraceError(
+            f"a grid has 1, 2 or 3 axes, and a workgroup as many extents, not {count} and "
+            f"{workgroup!r}",
+            location,
+        )
     return KernelDefinition(
-        function.__name__, function, parameters, location, workgroup,
-        _counting(parameters, instances, location),
+        function.__name__, function, parameters, location,
+        None if workgroup is None else math.prod(extents),
+        _counting(parameters, instances, count, location), count, shape,
     )  # fmt: skip
 
 
@@ -314,19 +378,22 @@ def _is_count(value: object) -> bool:
 
 
 def _counting(
-    parameters: dict[str, ParameterType], name: str | None, location: Location
-) -> str | None:
-    """The parameter that is the number of instances: the one of that name, else ``n``."""
-    type_ = parameters.get(name or "n")
-    if type_ in types.UNSIGNED:
-        return name or "n"
-    if name is not None:
+    parameters: dict[str, ParameterType], given: Names | None, axes: int, location: Location
+) -> tuple[str, ...]:
+    """The parameters that are numbers of instances, one an axis: those of the names, else ``n``."""
+    usual = ("n",) if axes == 1 else ()
+    names = usual if given is None else (given,) if isinstance(given, str) else given
+    unknown = [name for name in names if parameters.get(name) not in types.UNSIGNED]
+    if not unknown and len(names) == axes:
+        return names
+    if given is not None:
+        what = f"names {len(names)} parameters, and the grid has {axes} axes"
+        if unknown:
+            what = "names no parameter that is U32 or U64"
         raise TraceError(
-            f"instances={name!r} names no parameter that is U32 or U64, so that it cannot be the "
-            "number of instances",
-            location,
+            f"instances={given!r} {what}, so that it cannot be the number of instances", location
         )
-    return None
+    return ()
 
 
 @functools.cache

@@ -64,6 +64,10 @@ class InterpreterError(KernelError):
         super().__init__(f"{location}: {message}")
 
 
+class AssertionFailure(InterpreterError):
+    """What `k.assert_` was given does not hold for an instance."""
+
+
 def current_location() -> Location:
     """The innermost source line outside the kernel package: where an op is from."""
     frame = sys._getframe(1)

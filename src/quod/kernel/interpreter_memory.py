@@ -203,7 +203,7 @@ class PrivateBuffer(Buffer):
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
         first = offsets // self._element_bytes
-        for offset in range(size // self._element_bytes):
+        for offset in range(self._units(size)):
             unset = ~self._set[lanes, first + offset]
             if np.count_nonzero(unset):
                 lane = int(lanes[int(np.argmax(unset))])
@@ -214,8 +214,12 @@ class PrivateBuffer(Buffer):
         stored: list[Array], place: Place,
     ) -> None:  # fmt: skip
         first = offsets // self._element_bytes
-        for offset in range(len(stored)):
+        for offset in range(self._units(words.itemsize * len(stored))):
             self._set[lanes, first + offset] = True
+
+    def _units(self, nbytes: int) -> int:
+        """The elements that so many bytes are, or are part of."""
+        return max(1, nbytes // self._element_bytes)
 
 
 class SharedBuffer(Buffer):

@@ -5,12 +5,13 @@ The functions have the names that the rows of the op table give as `step`, or th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
 
-from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_memory import Pointers, PrivateBuffer, SharedBuffer
+from quod.kernel.errors import AssertionFailure, InterpreterError
+from quod.kernel.interpreter_memory import Buffer, Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
 from quod.kernel.ops import OPS, distances
@@ -124,14 +125,19 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
     """Memory of each workgroup that runs, or of each instance."""
     space, element = op.definition.declares, _element(op.results[0])
     size = element.bytes * int(op.attributes["count"])
-    name = f"the {space} memory of line {op.location.line}"
+    what = "table" if space == "constant" else f"{space} memory"
+    name = f"the {what} of line {op.location.line}"
+
+    def buffer(run: Run) -> Buffer:
+        if space == "shared":
+            return SharedBuffer(name, size, run.granule, run.width, run.lanes // run.width)
+        if space == "private":
+            return PrivateBuffer(name, size, element.bytes, run.lanes)
+        data = bytes.fromhex(op.attributes["data"])
+        return Buffer(name, np.frombuffer(data, NUMPY_TYPES[element]))
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        run.buffers.append(
-            SharedBuffer(name, size, run.granule, run.width, run.lanes // run.width)
-            if space == "shared"
-            else PrivateBuffer(name, size, element.bytes, run.lanes)
-        )
+        run.buffers.append(buffer(run))
         frame[results[0]] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
 
     return step
@@ -142,6 +148,39 @@ def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         pass
+
+    return step
+
+
+# --- what devices do that check
+
+
+def shown(op: Op, operands: list[int], results: list[int]) -> Step:
+    label = op.attributes["label"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        numbers = [array(frame[operand]).tolist() for operand in operands]
+        for lane in mask.lanes.tolist():
+            group, instance = divmod(lane, run.width)
+            told = " ".join([*([label] if label else []), *(str(one[lane]) for one in numbers)])
+            sys.stdout.write(
+                f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
+            )
+
+    return step
+
+
+def checked(op: Op, operands: list[int], results: list[int]) -> Step:
+    (condition,) = operands
+    message = op.attributes["message"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        wrong = mask.bits & ~array(frame[condition])
+        if np.count_nonzero(wrong):
+            group, instance = divmod(int(np.argmax(wrong)), run.width)
+            raise AssertionFailure(
+                f"{message} (instance {instance} of workgroup {run.first + group})", op.location
+            )
 
     return step
 

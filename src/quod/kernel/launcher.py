@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from quod.kernel.value import ParameterType
 
 
+Groups = int | tuple[int, ...]
+"""How many workgroups: one number, or one along each axis of the grid."""
+
+
 class Compiled(Protocol):
     """What a device makes of a kernel; `lanes` is how many instances a workgroup has.
 
@@ -29,6 +33,23 @@ class Compiled(Protocol):
     def lanes(self) -> int: ...
 
 
+class KernelUsage(Protocol):
+    """What a kernel needs and does; see `quod.codegen.usage`, which is loaded when it is asked."""
+
+    @property
+    def registers(self) -> int | None: ...
+    @property
+    def spilled_bytes(self) -> int | None: ...
+    @property
+    def stack_bytes(self) -> int | None: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def live_words(self) -> int: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+
 K = TypeVar("K", bound=Compiled)
 
 
@@ -37,7 +58,7 @@ class Launches(Protocol[K]):
 
     def compile(self, definition: Any, *, lanes: int | None = None, **static: Any) -> K: ...
 
-    def launch(self, kernel: K, groups: int, *arguments: Any) -> None: ...
+    def launch(self, kernel: K, groups: Groups, *arguments: Any) -> None: ...
 
 
 class Launcher(Generic[K]):
@@ -47,25 +68,38 @@ class Launcher(Generic[K]):
     `groups` gives the number of workgroups.
     """
 
-    def __init__(self, device: Launches[K], kernel: K, instances: str) -> None:
+    def __init__(
+        self, device: Launches[K], kernel: K, instances: tuple[str, ...],
+        shape: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """`instances` are the parameters that count them along each axis; a workgroup has the
+        extents `shape`, by default all its instances along the first axis."""
         self.device = device
         self.kernel = kernel
         self._instances = instances
-        self._at = list(kernel.parameters).index(instances)
+        self._shape = shape or (kernel.lanes, *[1] * (len(instances) - 1))
+        names = list(kernel.parameters)
+        self._at = [names.index(name) for name in instances]
 
-    def groups(self, instances: int) -> int:
-        """Workgroups that have so many instances; DeviceError for what is no such number."""
-        type_ = self.kernel.slots[self._instances]
+    def groups(self, *instances: int) -> Groups:
+        """Workgroups that have so many instances, of several axes for each; DeviceError for what is
+        no such number."""
+        pairs = zip(self._instances, instances, self._shape, strict=True)
+        found = tuple(self._along(*pair) for pair in pairs)
+        return found[0] if len(found) == 1 else found
+
+    def _along(self, name: str, instances: int, extent: int) -> int:
+        type_ = self.kernel.slots[name]
         try:
             number = operator.index(instances)
         except TypeError:
             number = -1
         if not 0 <= number < 1 << type_.bits:
             raise DeviceError(
-                f"argument {self._instances} of kernel {self.kernel.name} is the number of "
+                f"argument {name} of kernel {self.kernel.name} is the number of "
                 f"instances, a whole number from 0 to 2**{type_.bits} - 1, not {instances!r}"
             )
-        return -(-number // self.kernel.lanes)
+        return -(-number // extent)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Runs as many workgroups as the instances need and waits for them.
@@ -74,7 +108,8 @@ class Launcher(Generic[K]):
         missing, unknown or does not fit its parameter.
         """
         ordered = self._ordered(arguments, named)
-        self.device.launch(self.kernel, self.groups(ordered[self._at]), *ordered)
+        groups = self.groups(*(ordered[at] for at in self._at))
+        self.device.launch(self.kernel, groups, *ordered)
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         names = tuple(self.kernel.parameters)
@@ -98,10 +133,11 @@ def bind(
     definition: Any, device: Launches[K], lanes: int | None, static: dict[str, Any]
 ) -> Launcher[K]:
     """The launcher of a kernel; KernelError if the kernel does not tell its instances."""
-    if definition.instances is None:
+    if not definition.instances:
         raise KernelError(
             f"no parameter of kernel {definition.name} is known to be the number of instances; "
             'call an integer parameter n, name another with @kernel(instances="..."), or use '
             "device.launch(kernel, groups, ...)"
         )
-    return Launcher(device, device.compile(definition, lanes=lanes, **static), definition.instances)
+    compiled = device.compile(definition, lanes=lanes, **static)
+    return Launcher(device, compiled, definition.instances, definition.shape)

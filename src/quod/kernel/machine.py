@@ -39,11 +39,11 @@ class Capability(StrEnum):
     SLOW_SUBGROUPS = "slow_subgroup"
     """They do so through shared memory and barriers: what avoids it is faster."""
 
+    CHECKS = "checks"
+    """Kernels print and check assertions; elsewhere neither is recorded."""
+
     EXP2 = "exp2"
     """An instruction gives powers of two of floats."""
-
-    PRIVATE_ARRAYS = "private"
-    """An instance has arrays of its own, which an index picks from."""
 
     SHORT_KERNELS = "short_kernels"
     """The driver copies functions to wherever they are called, and takes long over large kernels:

@@ -107,7 +107,13 @@ def load(op: Op) -> None:
         )
 
 
+def _refuse_constant(op: Op) -> None:
+    if types.is_constant(_pointer(op)):
+        raise _fail(op, "a table is only read: copy it to shared or private memory to change it")
+
+
 def store(op: Op) -> None:
+    _refuse_constant(op)
     element = types.loaded_type(_place(op).element)
     _counts(op, max(3, len(op.operands)), 0)
     values = types_of(op.operands[2:])
@@ -116,6 +122,7 @@ def store(op: Op) -> None:
 
 
 def atomic(op: Op) -> None:
+    _refuse_constant(op)
     element = _place(op).element
     _counts(op, len(op.definition.operands), 1)
     if element not in types.UNSIGNED:
@@ -168,9 +175,35 @@ def array(op: Op) -> None:
     _counts(op, 0, 1)
     result, count = op.results[0].type, op.attributes.get("count")
     if not isinstance(result, PointerType) or result.space != op.definition.declares:
-        raise _fail(op, f"{op.name} gives a pointer to {op.name} memory, not {result}")
+        space = op.definition.declares
+        raise _fail(op, f"{op.name} gives a pointer to {space} memory, not {result}")
     if type(count) is not int or count < 1:
         raise _fail(op, f"{op.name} memory holds at least one element, not {count}")
+
+
+def table(op: Op) -> None:
+    array(op)
+    element, data = _pointer_of(op).element, op.attributes.get("data")
+    wanted = 2 * element.bytes * int(op.attributes["count"])
+    if not isinstance(data, str) or len(data) != wanted or not set(data) <= set(_DIGITS):
+        raise _fail(op, f"a table of {op.attributes['count']} {element} has {wanted} digits of hex")
+
+
+_DIGITS = "0123456789abcdef"
+
+
+def _pointer_of(op: Op) -> PointerType:
+    """The pointer that an op gives."""
+    result = op.results[0].type
+    assert isinstance(result, PointerType)
+    return result
+
+
+def shown(op: Op) -> None:
+    _counts(op, len(op.operands), 0)
+    for operand in op.operands:
+        if operand.type not in types.SCALARS:
+            raise _fail(op, f"print shows numbers, not {operand.type}")
 
 
 def call(op: Op) -> None:

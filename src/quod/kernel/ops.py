@@ -505,7 +505,24 @@ _row(
 )  # fmt: skip
 _row(
     "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
-    declares="private", capability=Capability.PRIVATE_ARRAYS,
+    declares="private", varies="always",
+)  # fmt: skip
+_row(
+    "table", "-> ptr<T>",
+    "A table of `count` elements that the kernel only reads; `data` are their bytes in hex, each "
+    "element's lowest first.", declares="constant", type_rule="table",
+)  # fmt: skip
+
+_row = partial(
+    _define, "On devices that check", effect="write", cost="free", capability=Capability.CHECKS
+)
+_row(
+    "print", "... ->", "Prints numbers behind `label`, a line for each instance.",
+    type_rule="shown", step="shown",
+)  # fmt: skip
+_row(
+    "assert", "bool ->", "Stops the launch with `message` where the operand is false.",
+    step="checked",
 )  # fmt: skip
 
 _row = partial(_define, "Functions and control flow", effect="control", cost="control")

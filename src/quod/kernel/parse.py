@@ -227,7 +227,7 @@ class _Parser:
                 raise self._error("a pointer leads to numbers, not to pointers")
             element = self._type()
             self._expect(",")
-            space = self._take("word", "global, shared or private")
+            space = self._take("word", "global, shared, private or constant")
             self._expect(">")
             text = f"ptr<{element.name}, {space.text}>"
         try:

@@ -14,13 +14,16 @@ import os
 import pkgutil
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen, replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Capability, Machine
+
+if TYPE_CHECKING:
+    from quod.kernel.launcher import KernelUsage
 
 Emitter = Callable[[Kernel, Machine], str]
 
@@ -62,6 +65,13 @@ class KernelRow:
     name: str
     parameters: list[str]
     doc: str
+
+
+def usage_of(found: RegisteredKernel, arch: str | None, workgroup: int | None) -> KernelUsage:
+    """What a kernel needs and does on an NVIDIA GPU."""
+    module = importlib.import_module("quod.codegen.usage")
+    usage: KernelUsage = module.usage(found, arch, workgroup)
+    return usage
 
 
 def _representation(kernel: Kernel, _machine: Machine) -> str:

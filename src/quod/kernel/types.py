@@ -10,7 +10,7 @@ from typing import Literal
 
 from quod.frozen import frozen
 
-Space = Literal["global", "shared", "private"]
+Space = Literal["global", "shared", "private", "constant"]
 
 
 @frozen(eq=False)
@@ -73,6 +73,11 @@ def pointer(element: Type, space: Space = "global") -> PointerType:
     return _POINTERS[key]
 
 
+def is_constant(type_: Type) -> bool:
+    """Whether it is a pointer into a table."""
+    return isinstance(type_, PointerType) and type_.space == "constant"
+
+
 def is_private(type_: Type) -> bool:
     """Whether it is a pointer into the memory of one instance."""
     return isinstance(type_, PointerType) and type_.space == "private"
@@ -88,6 +93,8 @@ def parse_type(text: str) -> Type:
             return pointer(parse_type(element), "shared")
         if space == "private":
             return pointer(parse_type(element), "private")
+        if space == "constant":
+            return pointer(parse_type(element), "constant")
     if text not in _SCALARS_BY_NAME:
         raise ValueError(f"{text!r} is not a type")
     return _SCALARS_BY_NAME[text]

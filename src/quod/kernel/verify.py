@@ -13,6 +13,8 @@ from quod.kernel.value import Value
 
 MAXIMUM_WORKGROUP_SIZE = 1024
 MAXIMUM_SUBGROUP_SIZE = 32
+MOST_PRIVATE_BYTES = 8192
+"""Of an instance: what WGSL has everywhere (its section "Limits")."""
 
 
 def verify(kernel: Kernel, machine: Machine | None = None) -> None:
@@ -175,17 +177,22 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
             kernel.location,
         )
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
-    used = 0
+    used = private = 0
     for op in kernel.block.ops:
-        space, needed = op.definition.declares, op.definition.capability
-        if space and needed and machine is not None and not machine.has(needed):
-            raise VerificationFailure(
-                f"kernels for {machine.target} have no {space} memory", op.location
-            )
+        space, pointer = op.definition.declares, op.results[0].type if op.results else None
+        if not space or not isinstance(pointer, PointerType):
+            continue
+        nbytes = pointer.element.bytes * int(op.attributes["count"])
+        if space == "private":
+            private += nbytes
+            if private > MOST_PRIVATE_BYTES:
+                raise VerificationFailure(
+                    f"the kernel needs {private} bytes of private memory, and an instance has "
+                    f"{MOST_PRIVATE_BYTES}; take shared or global memory",
+                    op.location,
+                )
         if space == "shared":
-            pointer = op.results[0].type
-            assert isinstance(pointer, PointerType)
-            used += pointer.element.bytes * int(op.attributes["count"])
+            used += nbytes
             if used > limit:
                 raise VerificationFailure(
                     f"the kernel needs {used} bytes of shared memory, and the machine has {limit}",

@@ -84,6 +84,7 @@ class ModuleEmitter:
         self.one_subgroup = self.lanes <= kernel.subgroup_size
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
         self._declarations: dict[str, None] = {}
+        self._constants: list[str] = []
         self._functions: dict[tuple[int, tuple[bool, ...], bool], str] = {}
         self._bodies: list[str] = []
         self._masked: dict[int, bool] = {}
@@ -92,11 +93,19 @@ class ModuleEmitter:
         """Declares an intrinsic, once."""
         self._declarations[signature] = None
 
+    def constant(self, text: str, element: Type) -> str:
+        """The name of an array that is part of the code."""
+        name = f"@table{len(self._constants)}"
+        align = max(4, element.bytes)
+        self._constants.append(f"{name} = private unnamed_addr constant {text}, align {align}")
+        return name
+
     def text(self) -> str:
         entry = self._entry()
         header = f"; {self.kernel.name}: {self.lanes} lanes\n"
         declarations = "\n".join(f"declare {line}" for line in self._declarations)
-        return "\n\n".join([header + declarations, *self._bodies, entry]) + "\n"
+        tables = ["\n".join(self._constants)] if self._constants else []
+        return "\n\n".join([header + declarations, *tables, *self._bodies, entry]) + "\n"
 
     def needs_mask(self, function: Function) -> bool:
         """Whether the function does something that inactive instances must not do."""

@@ -446,6 +446,27 @@ def _shared(body: BodyEmitter, op: Op) -> None:
     body.names[result] = body.allocate(f"[{op.attributes['count']} x {name}]", 64)
 
 
+def _private(body: BodyEmitter, op: Op) -> None:
+    """An array a lane, one behind the other."""
+    (result,) = op.results
+    name, count = memory_name(element_of(result)), int(op.attributes["count"])
+    room = body.allocate(f"[{count * body.lanes} x {name}]", 64)
+    if body.lanes == 1:
+        body.names[result] = room
+        return
+    starts = ", ".join(f"i64 {lane * count}" for lane in range(body.lanes))
+    body.names[result] = body.fresh(
+        f"getelementptr {name}, ptr {room}, {body.vector('i64')} <{starts}>"
+    )
+
+
+def _table(body: BodyEmitter, op: Op) -> None:
+    element = element_of(op.results[0])
+    data = bytes.fromhex(op.attributes["data"])
+    numbers = ", ".join(f"i8 {byte}" for byte in data)
+    body.names[op.results[0]] = body.module.constant(f"[{len(data)} x i8] [{numbers}]", element)
+
+
 RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
     "load": _load,
     "store": _store,
@@ -453,4 +474,6 @@ RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
     "pointer_cast": _pointer_cast,
     "pointer_add": _pointer_add,
     "shared": _shared,
+    "private": _private,
+    "table": _table,
 }

@@ -365,6 +365,10 @@ def _num_workgroups(body: BodyEmitter, op: Op) -> None:
     body.names[op.results[0]] = "%groups32"
 
 
+def _left_out(body: BodyEmitter, op: Op) -> None:
+    """Only devices that interpret kernels print and check."""
+
+
 def _barrier(body: BodyEmitter, op: Op) -> None:
     """Nothing: the instances of a workgroup are the lanes of a vector and run in lockstep."""
 
@@ -422,4 +426,6 @@ RULES: dict[str, Rule] = {
     "workgroup_id": _workgroup_id,
     "num_workgroups": _num_workgroups,
     "barrier": _barrier,
+    "print": _left_out,
+    "assert": _left_out,
 }

@@ -76,6 +76,7 @@ class ModuleEmitter:
         }
         self._version = self.architecture.version
         self._shared_bytes = 0
+        self._tables: list[str] = []
         self._functions: dict[int, str] = {}
         self._text: list[str] = []
         self._where: list[Location | None] = []
@@ -96,6 +97,15 @@ class ModuleEmitter:
                 f"{self.architecture.name} has {self.architecture.shared_bytes}"
             )
         return offset
+
+    def table(self, data: bytes) -> str:
+        """The name of an array that is part of the module."""
+        name = f"table{len(self._tables)}"
+        numbers = ", ".join(map(str, data))
+        self._tables.append(
+            f".global .align {BASE_ALIGNMENT} .b8 {name}[{len(data)}] = {{{numbers}}};"
+        )
+        return name
 
     def module(self) -> PtxModule:
         entry = ENTRY_PREFIX + _clean(self.kernel.name)
@@ -122,7 +132,7 @@ class ModuleEmitter:
         elif self._shared_bytes:
             size = self._shared_bytes
             lines += [f".shared .align {BASE_ALIGNMENT} .b8 shared_memory[{size}];", ""]
-        return lines
+        return lines + ([*self._tables, ""] if self._tables else [])
 
     def _append(self, text: str, location: Location | None = None) -> None:
         self._text.append(text)
@@ -239,12 +249,19 @@ class BodyEmitter:
         self._location = location
         self._counts = dict.fromkeys(REGISTER_TYPES, 0)
         self._labels = 0
+        self._private: list[str] = []
         self._known: list[dict[tuple[str, str], str]] = [{}]
 
     # --- text
 
+    def private_array(self, nbytes: int) -> str:
+        """The name of an array of the instance."""
+        name = f"private{len(self._private)}"
+        self._private.append(f"  .local .align {BASE_ALIGNMENT} .b8 {name}[{nbytes}];")
+        return name
+
     def declarations(self) -> list[str]:
-        return [
+        return self._private + [
             f"  .reg .{REGISTER_TYPES[kind]} %{kind}<{count}>;"
             for kind, count in self._counts.items()
             if count

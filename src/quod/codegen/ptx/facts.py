@@ -150,7 +150,7 @@ _MULTIPLES: dict[str, Callable[[Op, list[int]], int]] = {
     "bitcast": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
     "pointer_cast": lambda op, parts: parts[0],
     "pointer_add": lambda op, parts: min(parts),
-    "shared": lambda op, parts: BASE_ALIGNMENT,
+    **dict.fromkeys(("shared", "private", "table"), lambda op, parts: BASE_ALIGNMENT),
 }
 
 

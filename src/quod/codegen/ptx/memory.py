@@ -31,6 +31,15 @@ def _pointer_type(pointer: Value) -> PointerType:
     return pointer.type
 
 
+_SPACES = {"global": "global", "shared": "shared", "private": "local", "constant": "global"}
+"""What PTX calls them; a table that lanes read at places of their own is slow in its `.const`."""
+
+
+def _is_near(pointer: PointerType) -> bool:
+    """Whether addresses have 32 bits."""
+    return pointer.space in ("shared", "private")
+
+
 def _memory_suffix(element: Type) -> str:
     """The type of an element in memory; a bool is a byte."""
     if element.kind == "float":
@@ -80,7 +89,7 @@ def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value
         if b.constant is None:
             return index, constant
         step = int(b.constant)
-        modular = index.type.bits == 64 or pointer.space == "shared"
+        modular = index.type.bits == 64 or _is_near(pointer)
         if not modular and body.facts.maximum(a) + step >= 1 << 32:
             return index, constant
         if constant + step >= 1 << 24:
@@ -123,7 +132,7 @@ def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bo
 def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
     """Where pointer[index] is."""
     kind = _pointer_type(pointer)
-    size, shared = kind.element.bytes, kind.space == "shared"
+    size, shared = kind.element.bytes, _is_near(kind)
     base = body.get(pointer)
     step, residue = _residue(body, index)
     multiple = min(body.facts.multiple(pointer), step * size)
@@ -160,7 +169,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
         registers = [body.new(register) for _ in range(width)]
         vector, target = _vector(registers)
         place = address.text(first * element.bytes)
-        body.line(f"ld.{kind.space}{vector}.{suffix} {target}, {place};")
+        body.line(f"ld.{_SPACES[kind.space]}{vector}.{suffix} {target}, {place};")
         for result, loaded in zip(op.results[first : first + width], registers, strict=True):
             if element is types.bool_:
                 body.define(result, "setp.ne.u32", f"{loaded}, 0")
@@ -188,7 +197,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
     for first, width in _pieces(address, len(values), element.bytes):
         vector, source = _vector(stored[first : first + width])
         place = address.text(first * element.bytes)
-        body.line(f"st.{kind.space}{vector}.{suffix} {place}, {source};")
+        body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {place}, {source};")
 
 
 _ATOMICS = {
@@ -200,7 +209,7 @@ _ATOMICS = {
 def _atomic(body: BodyEmitter, op: Op) -> None:
     pointer, index, *values = op.operands
     (result,) = op.results
-    space = _pointer_type(pointer).space
+    space = _SPACES[_pointer_type(pointer).space]
     place = address_of(body, pointer, index).text()
     operands = ", ".join([place, *(body.register(value) for value in values)])
     body.define(result, f"atom.{space}.{_ATOMICS[op.name]}{result.type.bits}", operands)
@@ -235,7 +244,7 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
     """Into the second level of the cache; shared memory has none before it."""
     pointer, index = op.operands
     kind = _pointer_type(pointer)
-    if kind.space == "shared":
+    if kind.space != "global":
         return
     address = address_of(body, pointer, index)
     last = (int(op.attributes["count"]) - 1) * kind.element.bytes
@@ -251,7 +260,7 @@ def _pointer_add(body: BodyEmitter, op: Op) -> None:
     """The multiple of the sum is left to the facts."""
     pointer, index = op.operands
     kind = _pointer_type(pointer)
-    shared, size = kind.space == "shared", kind.element.bytes
+    shared, size = _is_near(kind), kind.element.bytes
     if index.constant is not None:
         name = "add.u32" if shared else "add.u64"
         text = f"{body.get(pointer)}, {int(index.constant) * size}"
@@ -270,6 +279,17 @@ def _shared(body: BodyEmitter, op: Op) -> None:
     body.define(result, "mov.u32", f"shared_memory+{offset}" if offset else "shared_memory")
 
 
+def _private(body: BodyEmitter, op: Op) -> None:
+    (result,) = op.results
+    nbytes = _pointer_type(result).element.bytes * int(op.attributes["count"])
+    body.define(result, "mov.u32", body.private_array(nbytes))
+
+
+def _table(body: BodyEmitter, op: Op) -> None:
+    data = bytes.fromhex(op.attributes["data"])
+    body.define(op.results[0], "mov.u64", body.module.table(data))
+
+
 RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
@@ -282,4 +302,6 @@ RULES: dict[str, Rule] = {
     "pointer_cast": _pointer_cast,
     "pointer_add": _pointer_add,
     "shared": _shared,
+    "private": _private,
+    "table": _table,
 }

@@ -33,9 +33,9 @@ _SUFFIXES = {
 
 
 def register_kind(type_: Type) -> str:
-    """The kind of register that holds a value; addresses in shared memory have 32 bits."""
+    """The kind of register that holds a value; addresses of a workgroup's memory have 32 bits."""
     if isinstance(type_, PointerType):
-        return "rd" if type_.space == "global" else "r"
+        return "rd" if type_.space in ("global", "constant") else "r"
     return _REGISTERS[type_]
 
 
@@ -439,6 +439,10 @@ def _special(register: str) -> Rule:
     return rule
 
 
+def _left_out(body: BodyEmitter, op: Op) -> None:
+    """Only devices that interpret kernels print and check."""
+
+
 def _barrier(body: BodyEmitter, op: Op) -> None:
     body.line("bar.sync 0;")
 
@@ -588,4 +592,6 @@ RULES: dict[str, Rule] = {
     "ballot": _ballot,
     **dict.fromkeys(COMBINING, _combined),
     "barrier": _barrier,
+    "print": _left_out,
+    "assert": _left_out,
 }

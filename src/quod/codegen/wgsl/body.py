@@ -348,6 +348,7 @@ _STATEMENTS: dict[str, Callable[[Body, Op], None]] = {
     "yield": Body._nothing,
     "shared": Body._nothing,
     "private": Body._nothing,
+    "table": Body._nothing,
     "load": Body._load,
     "store": Body._store,
     "barrier": Body._barrier,

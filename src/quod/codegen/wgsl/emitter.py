@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from quod.codegen.wgsl.body import ATOMICS_OF_WGSL, CUT_SHORT, Body, Lines
 from quod.codegen.wgsl.lower import LoweredKernel, lower
 from quod.codegen.wgsl.machine import PORTABLE
@@ -26,7 +28,7 @@ from quod.kernel.value import Value
 # WGSL allows 255 parameters of a function; one more is kept for none.
 _MOST_PARAMETERS = 250
 
-_SPACES = {"shared": "workgroup", "private": "private"}
+_SPACES = {"shared": "workgroup", "private": "private", "table": "const"}
 """What WGSL calls the memory that an op declares."""
 
 _HEADER_LANES = "@builtin(local_invocation_index) local_id: u32"
@@ -185,6 +187,11 @@ class Emitter:
             (array,) = op.results
             element = "atomic<u32>" if array in self.atomic else "u32"
             name, count = self.arrays[array][0], op.attributes["count"]
+            if op.name == "table":
+                data = np.frombuffer(bytes.fromhex(op.attributes["data"]), "<u4")
+                numbers = ", ".join(f"{word}u" for word in data)
+                lines.add(f"const {name} = array<u32, {count}>({numbers});")
+                continue
             lines.add(f"var<{_SPACES[op.name]}> {name}: array<{element}, {count}>;")
         if "uniform" in used:
             lines.add("var<workgroup> agreed: u32;")

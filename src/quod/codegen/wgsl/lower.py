@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+import numpy as np
+
 from quod.codegen.int64_pairs import Number, Wide, WideArithmetic
 from quod.errors import KernelError
 from quod.frozen import frozen
@@ -405,12 +407,21 @@ class _Lowering:
             self._values.update(zip(op.results, results, strict=True))
 
     def _declared(self, op: Op) -> None:
-        """Shared or private memory."""
+        """Shared or private memory, or a table."""
         pointer = op.results[0].type
         assert isinstance(pointer, PointerType)
         nbytes = pointer.element.bytes * int(op.attributes["count"])
-        declare = self._k.shared if op.name == "shared" else self._k.private
-        array = declare(types.u32, -(-nbytes // _WORD_BYTES))
+        words = -(-nbytes // _WORD_BYTES)
+        if op.name == "table":
+            data = bytes.fromhex(op.attributes["data"]).ljust(words * _WORD_BYTES, b"\0")
+            array = self._k.table(types.u32, np.frombuffer(data, "<u4").tolist())
+        else:
+            declare = self._k.shared if op.name == "shared" else self._k.private
+            array = declare(types.u32, words)
+            if op.name == "private" and pointer.element.bytes < _WORD_BYTES:
+                # A store of part of a word reads the rest of it.
+                with self._k.range(0, words) as loop:
+                    array[loop.index] = 0
         self._values[op.results[0]] = Place(array, self._zero(), pointer.element)
 
     def _zero(self) -> Value:
@@ -467,15 +478,21 @@ class _Lowering:
         first = self._units(place, op.operands[1])
         given = self._lowered(op.operands[2:])
         if place.unit < _WORD_BYTES:
-            self._note_atomic(place)
+            if not types.is_private(place.array.type):
+                self._note_atomic(place)
             for i, value in enumerate(given):
                 assert isinstance(value, Value)
                 word, shift, mask = self._narrow(place, first + i)
                 if value.type is types.bool_:
                     value = value.cast(types.u32)
-                # Others may change the rest of the word meanwhile: add what changes this part.
-                old = (k.load(place.array, word)[0] >> shift) & mask
-                k.atomic_add(place.array, word, ((value & mask) - old) << shift)
+                before = k.load(place.array, word)[0]
+                old = (before >> shift) & mask
+                change = ((value & mask) - old) << shift
+                if types.is_private(place.array.type):
+                    k.store(place.array, word, before + change)
+                else:
+                    # Others may change the rest of the word meanwhile: add what changes this part.
+                    k.atomic_add(place.array, word, change)
             return
         words = [word for value in given for word in self._wide.to_words(value)]
         k.store(place.array, first, *words)
@@ -510,7 +527,7 @@ class _Lowering:
         self._k.store(target.array, to, *self._k.load(source.array, start, words))
 
     def _nothing(self, op: Op) -> None:
-        """A hint, or a wait for what is there already."""
+        """A hint, a wait for what is there already, or what only devices do that interpret."""
 
     def _barrier(self, op: Op) -> None:
         self._k.barrier()
@@ -594,6 +611,7 @@ _SPECIAL: dict[str, Callable[[_Lowering, Op], None]] = {
     "call": _Lowering._call,
     "shared": _Lowering._declared,
     "private": _Lowering._declared,
+    "table": _Lowering._declared,
     "pointer_cast": _Lowering._pointer_cast,
     "pointer_add": _Lowering._pointer_add,
     "load": _Lowering._load,
@@ -603,6 +621,8 @@ _SPECIAL: dict[str, Callable[[_Lowering, Op], None]] = {
     "copy_async_commit": _Lowering._nothing,
     "copy_async_wait": _Lowering._nothing,
     "prefetch": _Lowering._nothing,
+    "print": _Lowering._nothing,
+    "assert": _Lowering._nothing,
     "barrier": _Lowering._barrier,
     "uniform": _Lowering._uniform,
     "shuffle": _Lowering._shuffle,

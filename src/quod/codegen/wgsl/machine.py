@@ -62,8 +62,8 @@ class WgslTarget:
         Its limit of workgroup memory leaves room for what emulated subgroups and `uniform` take.
         """
         features = {
-            Capability.SUBGROUPS, Capability.PRIVATE_ARRAYS, Capability.SHORT_KERNELS,
-            Capability.WORD_STORES, Capability.LOW_PRODUCTS,
+            Capability.SUBGROUPS, Capability.SHORT_KERNELS, Capability.WORD_STORES,
+            Capability.LOW_PRODUCTS,
         }  # fmt: skip
         if self.u64:
             features.add(Capability.U64)

@@ -29,6 +29,7 @@ from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Machine
+from quod.kernel.types import PointerType
 
 SizeClass = tuple[int, ...]
 
@@ -106,9 +107,20 @@ class KernelText:
                 f"kernel {kernel.name} ({kernel.location}): {error}{where}"
             ) from error
         facts = KernelFacts(
-            pointer_uses(kernel), kernel.shared_bytes, kernel.name, digest=text_digest(self._text)
+            pointer_uses(kernel), _stack_bytes(kernel), kernel.name, digest=text_digest(self._text)
         )
         return CompiledCode(facts, code)
+
+
+def _stack_bytes(kernel: Kernel) -> int:
+    """What the arrays of a workgroup and of its instances take."""
+    private = 0
+    for op in kernel.block.ops:
+        if op.definition.declares == "private":
+            pointer = op.results[0].type
+            assert isinstance(pointer, PointerType)
+            private += pointer.element.bytes * int(op.attributes["count"])
+    return kernel.shared_bytes + private * kernel.workgroup_size
 
 
 def is_known(

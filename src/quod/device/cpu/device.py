@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
+    from quod.kernel.launcher import Groups
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
@@ -64,6 +65,7 @@ class CpuDevice(OpenedDevice):
     kind = "cpu"
     name = "cpu"
     host_memory = True
+    kernel_type: type = CpuKernel
     single_queue = False
     space = HOST
 
@@ -186,17 +188,17 @@ class CpuDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: CpuKernel, groups: int, *arguments: Argument) -> None:
+    def launch(self, kernel: CpuKernel, groups: Groups, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
-        arguments = adopt(self, kernel, arguments)
+        count, arguments = adopt(self, kernel, groups, arguments)
         slots = kernel.pack(arguments)
         note_launch(kernel)
-        self.execute(kernel, groups, slots, arguments)
+        self.execute(kernel, count, slots, arguments)
 
     def execute(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]

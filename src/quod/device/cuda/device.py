@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
+    from quod.kernel.launcher import Groups
 
 # What plans may count on of the memory that is free: the driver needs some for itself.
 _BUDGET_SHARE = 0.92
@@ -70,6 +71,7 @@ class CudaDevice(OpenedDevice):
     kind = "cuda"
     strategy = "carry32"
     host_memory = False
+    kernel_type: type = CudaKernel
     single_queue = False
 
     def __init__(
@@ -332,21 +334,21 @@ class CudaDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: CudaKernel, groups: int, *arguments: Argument) -> None:
+    def launch(self, kernel: CudaKernel, groups: Groups, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
         the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
         """
-        staged, packed = begin_launch(self, kernel, groups, arguments)
-        if groups == 0:
+        count, staged, packed = begin_launch(self, kernel, groups, arguments)
+        if count == 0:
             return
 
         def doing() -> str:
             return f"kernel {kernel}"
 
         with self.using(doing), self._working((staged, packed), doing) as stream:
-            issue_launch(self.driver, kernel, groups, packed.address, stream)
+            issue_launch(self.driver, kernel, count, packed.address, stream)
         staged.bring_back(self)
 
     @contextmanager

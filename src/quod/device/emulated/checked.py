@@ -16,7 +16,9 @@ from quod.device.buffer import host_bytes
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.interpreted import InterpretedKernel
 from quod.device.kernel_table import KernelTable, lanes_of
+from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
@@ -30,6 +32,7 @@ class CheckedCpuDevice(CpuDevice):
     """
 
     name = "cpu:checked"
+    kernel_type: type = InterpretedKernel
 
     def __init__(
         self, *, strategy: str | None = None, threads: int | None = None,
@@ -37,6 +40,11 @@ class CheckedCpuDevice(CpuDevice):
     ) -> None:  # fmt: skip
         super().__init__(strategy=strategy, threads=threads, memory_budget=memory_budget)
         self._checked: KernelTable[InterpretedKernel] = KernelTable()
+
+    def machine(self, lanes: int) -> Machine:
+        """What kernels of so many lanes are traced for: they print and check assertions, too."""
+        usual = super().machine(lanes)
+        return replace(usual, features=usual.features | {Capability.CHECKS})
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
     from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
+    from quod.kernel.launcher import Groups
 
 # Without loops over limbs, which an interpreter is slow at.
 _WGSL = wgsl_machine.WgslTarget(limbs="13")
@@ -76,6 +77,7 @@ class EmulatedDevice(OpenedDevice):
 
     kind = "emulated"
     host_memory = False
+    kernel_type: type = EmulatedKernel
     single_queue = False
 
     def __init__(
@@ -177,10 +179,10 @@ class EmulatedDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: EmulatedKernel, groups: int, *arguments: Argument) -> None:
+    def launch(self, kernel: EmulatedKernel, groups: Groups, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
-        staged, _ = begin_launch(self, kernel, groups, arguments)
-        self.execute(kernel, groups, staged.arguments)
+        count, staged, _ = begin_launch(self, kernel, groups, arguments)
+        self.execute(kernel, count, staged.arguments)
         staged.bring_back(self)
 
     def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
     from quod.device.stream import IdleStream
     from quod.device.timeline import Stage, Timeline
+    from quod.kernel.launcher import Groups
 
 _WATCHDOG_SECONDS = 60.0
 _SOFTWARE_WATCHDOG_SECONDS = 600.0
@@ -85,6 +86,7 @@ class WebGpuDevice(OpenedDevice):
     kind = "webgpu"
     strategy = "portable"
     host_memory = False
+    kernel_type: type = WebGpuKernel
     single_queue = True
 
     def __init__(
@@ -298,15 +300,15 @@ class WebGpuDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: WebGpuKernel, groups: int, *arguments: Argument) -> None:
+    def launch(self, kernel: WebGpuKernel, groups: Groups, *arguments: Argument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Arrays are copied to the adapter and, where the kernel stores through them, back. Ctrl-C
         ends the wait; the GPU finishes what it has begun, and what it stores until then is
         undefined.
         """
-        staged, packed = begin_launch(self, kernel, groups, arguments)
-        if groups == 0:
+        count, staged, packed = begin_launch(self, kernel, groups, arguments)
+        if count == 0:
             return
 
         def doing() -> str:
@@ -315,12 +317,12 @@ class WebGpuDevice(OpenedDevice):
         session = self.session
         with session.using(doing):
             parameters = Parameters()
-            block = packed.parameters(groups)
+            block = packed.parameters(count)
             parameters.add(block)
             uniform = parameters.buffer(session)
             group = bind_group(session, uniform, len(block), packed.ranges)
             encoding = Encoding(session)
-            shape = grid(groups, self.limits.groups_a_dimension)
+            shape = grid(count, self.limits.groups_a_dimension)
             encoding.dispatch(packed.variant.pipeline(), group, 0, shape)
             keep = (staged, packed, uniform, group)
             session.wait_for(session.queue.submit(encoding.encoder, doing, keep))

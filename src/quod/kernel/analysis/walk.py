@@ -164,7 +164,7 @@ class _Walker:
         size = pointer.type.element.bytes
         address = self._address(op, pointer, index)
         space = pointer.type.space
-        if self._settling or space == "private":
+        if self._settling or space == "private" or space == "constant":
             return address
         access = Access(verb, space, op.location, size * count, size, address, active)
         self.findings.accesses.append(access)

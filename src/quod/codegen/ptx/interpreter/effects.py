@@ -77,7 +77,7 @@ def address_in(base: Array, offset: np.uint64) -> Array:
 
 def load(instruction: Instruction, operands: Operands) -> Code:
     """ld of global and shared memory; ld.param is the routine's own."""
-    space, count, type_, hints = _where_to(instruction, ("global", "shared"))
+    space, count, type_, hints = _where_to(instruction, ("global", "shared", "local"))
     operands.count(2)
     target, source = instruction.operands
     slots = [operands.loose_target(part) for part in _parts(target, count, instruction)]
@@ -105,7 +105,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
 
 def store(instruction: Instruction, operands: Operands) -> Code:
     """st to global and shared memory."""
-    space, count, type_, hints = _where_to(instruction, ("global", "shared"))
+    space, count, type_, hints = _where_to(instruction, ("global", "shared", "local"))
     if "nc" in hints:
         raise instruction.error("cannot store to constant data")
     operands.count(2)

@@ -30,7 +30,7 @@ from quod.codegen.ptx.interpreter.decode import (
 )
 from quod.codegen.ptx.interpreter.effects import EFFECTS, TOGETHER
 from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
-from quod.codegen.ptx.interpreter.memory import Memory, global_address, shared_layout
+from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer
@@ -65,11 +65,12 @@ class Decoded:
 
 
 def _granule(module: Module) -> int:
-    """Bytes of the smallest access to shared memory."""
+    """Bytes of the smallest access to shared or private memory."""
     sizes = [4]
     for routine in (module.entry, *module.functions.values()):
         for instruction in routine.instructions:
-            if "shared" in instruction.opcode and instruction.opcode[0] in ("ld", "st", "atom"):
+            near = {"shared", "local"} & set(instruction.opcode)
+            if near and instruction.opcode[0] in ("ld", "st", "atom"):
                 sizes.append(bits_of(instruction.opcode[-1]) // 8)
     return min(sizes)
 
@@ -80,6 +81,13 @@ class Program:
     def __init__(self, text: str) -> None:
         self.module = parse(text)
         self.addresses, self.shared_bytes = shared_layout(self.module.shared)
+        private, self.private_bytes = shared_layout(self.module.local)
+        tables = {name: FIRST_TABLE + at for at, name in enumerate(self.module.tables)}
+        self.addresses |= private | {name: global_address(at) for name, at in tables.items()}
+        self.tables = {
+            at: Buffer(f"the table {name}", np.frombuffer(self.module.tables[name], np.uint8))
+            for name, at in tables.items()
+        }
         self.dynamic = any(array.size is None for array in self.module.shared)
         self.granule = _granule(self.module)
         self._functions: dict[str, Decoded] = {}
@@ -254,7 +262,9 @@ class Run:
         self._size = width * count
         self._count = count
         self.live = np.ones(self._size, np.bool_)
-        self.memory = Memory(buffers, shared_bytes, program.granule, first, count, width)
+        self.memory = Memory(
+            buffers, shared_bytes, program.granule, first, count, width, program.private_bytes
+        )
         self._templates = templates
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
@@ -409,7 +419,7 @@ def interpret_ptx(
             else "the text has no shared memory whose size the launch says",
             location,
         )
-    buffers: dict[int, Buffer] = {}
+    buffers: dict[int, Buffer] = dict(program.tables)
     values = []
     for number, (parameter, given) in enumerate(zip(declared, arguments, strict=True)):
         if isinstance(given, np.ndarray):

@@ -11,7 +11,7 @@ import numpy as np
 from quod.codegen.ptx.interpreter.parse import Instruction, SharedArray
 from quod.kernel import types
 from quod.kernel.interpreter_copies import PendingCopies
-from quod.kernel.interpreter_memory import Buffer, Place, SharedBuffer
+from quod.kernel.interpreter_memory import Buffer, Place, PrivateBuffer, SharedBuffer
 from quod.kernel.ir import Location
 from quod.kernel.semantics import Array
 from quod.kernel.types import Type
@@ -21,7 +21,10 @@ _REACH = np.uint64(40)
 """Bits of an address within its buffer; the bits above are the buffer's number, from 1 on."""
 
 SHARED_START = 1024
-"""Where shared memory begins, so that 0 is no address of it."""
+"""Where shared memory begins, and private memory, so that 0 is no address of them."""
+
+FIRST_TABLE = 1 << 16
+"""The number of the first table, as if it were of an argument."""
 
 
 def global_address(number: int) -> int:
@@ -48,10 +51,11 @@ class Memory:
 
     def __init__(
         self, arrays: dict[int, Buffer], shared_bytes: int, granule: int, first_group: int,
-        groups: int, width: int,
+        groups: int, width: int, private_bytes: int = 0,
     ) -> None:  # fmt: skip
         self._buffers = arrays
         self.shared = SharedBuffer("shared memory", shared_bytes, granule, width, groups)
+        self._private = PrivateBuffer("private memory", private_bytes, granule, width * groups)
         self._group = first_group
         self._width = width
         self._copies = PendingCopies(width * groups)
@@ -69,6 +73,9 @@ class Memory:
         if space == "shared":
             offsets = addresses.astype(np.int64) - SHARED_START
             return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes))]
+        if space == "local":
+            offsets = addresses.astype(np.int64) - SHARED_START
+            return [(0, self._private, lanes, self._inside(instruction, offsets, lanes))]
         numbers = (addresses >> _REACH).astype(np.int64)
         offsets = (addresses & np.uint64((1 << 40) - 1)).astype(np.int64)
         found = []
@@ -88,7 +95,7 @@ class Memory:
         if (offsets < 0).any():
             lane = int(lanes[int(np.argmax(offsets < 0))])
             place = self.place(instruction.location)
-            raise place.error(lane, "points before the beginning of shared memory")
+            raise place.error(lane, "points before the beginning of its memory")
         return offsets
 
     @staticmethod

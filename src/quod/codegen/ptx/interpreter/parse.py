@@ -72,6 +72,8 @@ class Module:
     entry: Routine
     functions: dict[str, Routine]
     shared: list[SharedArray]
+    local: list[SharedArray]
+    tables: dict[str, bytes]
 
 
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
@@ -83,8 +85,9 @@ _ROUTINE = re.compile(
     r"\(([^)]*)\)(.*)",
     re.DOTALL,
 )
+_TABLE = re.compile(r"\.global\s+\.align\s+(\d+)\s+\.b8\s+([\w$]+)\[(\d+)\]\s*=\s*\{([\d, ]*)\};")
 _SHARED = re.compile(
-    r"(?:\.(extern)\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.[bu](8|16|32|64)\s+([\w$]+)"
+    r"(?:\.(extern)\s+)?\.(?:shared|local)\s+(?:\.align\s+(\d+)\s+)?\.[bu](8|16|32|64)\s+([\w$]+)"
     r"\[(\d*)\]"
 )
 _PARAMETER = re.compile(
@@ -109,6 +112,8 @@ class _Parser:
         self._entry: Routine | None = None
         self._functions: dict[str, Routine] = {}
         self._shared: list[SharedArray] = []
+        self._local: list[SharedArray] = []
+        self._tables: dict[str, bytes] = {}
         self._scopes: list[dict[str, str]] = []
 
     def _error(self, problem: str, line: int) -> InterpreterError:
@@ -159,7 +164,7 @@ class _Parser:
             raise self._error("the text ends within a routine or a declaration", begun)
         if self._entry is None:
             raise self._error("the text has no .entry", 1)
-        return Module(self._entry, self._functions, self._shared)
+        return Module(self._entry, self._functions, self._shared, self._local, self._tables)
 
     def _number(self, digits: str, line: int) -> int:
         if not 0 < len(digits) <= _MOST_DIGITS:
@@ -169,13 +174,21 @@ class _Parser:
     def _declaration(self, text: str, line: int) -> None:
         if _ROUTINE.match(text):  # a prototype; the function itself follows
             return
+        table = _TABLE.fullmatch(text)
+        if table:
+            numbers = [self._number(one.strip(), line) for one in table[4].split(",")]
+            if len(numbers) != self._number(table[3], line) or max(numbers) > 255:
+                raise self._error(f"the table {table[2]} has not the bytes that it says", line)
+            self._tables[table[2]] = bytes(numbers)
+            return
         found = _SHARED.match(text)
         if not found:
             raise self._error(f"{text!r} is no declaration that is known here", line)
         extern, alignment, bits, name, count = found.groups()
         size = None if extern else self._number(count, line) * int(bits) // 8
         aligned = self._number(alignment, line) if alignment else int(bits) // 8
-        self._shared.append(SharedArray(name, size, aligned))
+        arrays = self._local if text.startswith(".local") else self._shared
+        arrays.append(SharedArray(name, size, aligned))
 
     def _routine(self, header: str, line: int) -> Routine:
         found = _ROUTINE.match(header)
@@ -232,7 +245,7 @@ class _Parser:
                 self._registers(routine, text, line)
             elif directive == ".param":
                 self._passed(routine, text, line)
-            elif directive == ".shared":
+            elif directive in (".shared", ".local"):
                 self._declaration(text + ";", line)
             elif directive not in (".pragma", ".loc"):
                 raise self._error(f"{directive} is no directive that is known here", line)

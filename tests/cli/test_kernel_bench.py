@@ -1,0 +1,96 @@
+"""quod kernel bench: any kernel timed; usage, PTX and WGSL of a kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+from quod.codegen import usage as module
+from quod.codegen.ptx.assembler import AssemblerMissing
+from quod.errors import KernelError
+from quod.field import FieldSpec
+from quod.field.kernels import field_multiply
+from quod.field.moduli import BN254_FR
+from quod.kernel import examples
+
+SOURCE = """
+from typing import Annotated
+
+from quod.field import NAMED, Element, ElementOf, prime_field
+from quod.kernel import F32, U32, U64, Bool, Builder, Pointer, kernel
+
+FR = NAMED["bn254.fr"]
+
+
+@kernel
+def scale(
+    k: Builder, n: U32, r: Annotated[Element, ElementOf(FR)], a: F32, x: Pointer[U64],
+    flags: Pointer[Bool], y: Pointer[F32],
+) -> None:
+    i = k.global_id()
+    with k.if_(i < n):
+        f = prime_field(k, FR)
+        f.store(x, i, f.load(x, i) * r)
+        with k.if_(flags[i]):
+            y[i] = y[i] * a
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--zeros", "--device", "cpu:checked"]])
+def test_a_kernel_of_a_file(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SOURCE)
+    sizes = ["n=10", "r=0x7", "a=1.5", "x=40", "flags=10", "y=10"]
+    arguments = ["kernel", "bench", f"{file}:scale", *sizes, "--seconds", "0", *options]
+    assert entry.run([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bytes"] == 2 * 320 + 10 + 2 * 40
+    assert found["runs"] == 1
+    assert 0 < found["least_seconds"] <= found["median_seconds"]
+    assert entry.run(arguments) == 0
+    assert "730 bytes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (["n=8", "x=8"], "needs y=ELEMENTS out=ELEMENTS, too"),
+        (["n=8", "z=8"], "'z=8' is no parameter of examples.vector_add; it has n, x, y, out"),
+        (["n=8", "n=8"], "'n=8' is no parameter"),
+        (["n=many"], "'n=many' gives no number; write n=1000"),
+    ],
+)
+def test_sizes_that_are_none(
+    sizes: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["kernel", "bench", "examples.vector_add", *sizes]) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = field_multiply.usage("sm_80", workgroup=64, spec=FieldSpec(BN254_FR))
+    assert found.registers is not None
+    assert 30 < found.registers < 80
+    assert (found.spilled_bytes, found.stack_bytes, found.shared_bytes) == (0, 0, 0)
+    assert found.counts["loaded"] == 64
+    assert 128 <= found.counts["multiply-adds"] <= 150
+    with pytest.raises(KernelError, match="static parameters without a value: spec"):
+        field_multiply.usage()
+
+    def missing(*_: object) -> None:
+        raise AssemblerMissing("there is none")
+
+    monkeypatch.setattr(module, "assemble", missing)
+    without = examples.reduce_sum.usage()
+    assert (without.registers, without.spilled_bytes, without.shared_bytes) == (None, None, 512)
+    assert without.live_words > 0
+
+
+def test_texts() -> None:
+    assert examples.saxpy.ptx() == examples.saxpy.emit("ptx")
+    assert examples.saxpy.wgsl() == examples.saxpy.emit("wgsl")

@@ -1,0 +1,127 @@
+"""What kernels print and assert on devices that check; neither costs anything elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.wgsl import emitter as wgsl
+from quod.codegen.wgsl.machine import PORTABLE
+from quod.device import open_device
+from quod.errors import KernelError
+from quod.frozen import replace
+from quod.kernel import (
+    U32,
+    AssertionFailure,
+    Builder,
+    KernelDefinition,
+    Machine,
+    Pointer,
+    TraceError,
+    Value,
+    function,
+    kernel,
+)
+from quod.kernel.parse import parse
+from quod.kernel.text import to_text
+from tests.kernel.machines import EIGHT
+from tests.kernel.refusals import line_of, refuses
+
+CHECKING = replace(EIGHT, features=EIGHT.features | {"checks"})
+
+
+@kernel
+def halve(k: Builder, n: U32, x: Pointer[U32]) -> None:
+    """Halves even numbers."""
+    i = k.global_id()
+
+    @function
+    def half(k: Builder, value: Value) -> Value:
+        k.assert_(value % 2 == 0, "an odd number")  # the assertion
+        return value // 2
+
+    with k.if_(i < n):
+        k.print("before", x[i], i == 2)  # the print
+        x[i] = half(k, x[i])
+
+
+@kernel
+def plain(k: Builder, n: U32, x: Pointer[U32]) -> None:
+    i = k.global_id()
+
+    @function
+    def half(k: Builder, value: Value) -> Value:
+        return value // 2
+
+    with k.if_(i < n):
+        x[i] = half(k, x[i])
+
+
+def test_a_checked_device(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_device("cpu:checked") as device:
+        x = np.array([4, 2, 8], np.uint32)
+        halve.on(device, lanes=2)(3, x)
+        assert x.tolist() == [2, 1, 4]
+        place = f"{__file__}:{line_of(halve, '# the print')}"
+        assert capsys.readouterr().out.splitlines() == [
+            f"{place}: instance {at % 2} of workgroup {at // 2}: before {value} {at == 2}"
+            for at, value in enumerate([4, 2, 8])
+        ]
+        with pytest.raises(AssertionFailure) as caught:
+            halve.on(device, lanes=2)(3, x)
+    place = f"{__file__}:{line_of(halve, '# the assertion')}"
+    assert str(caught.value) == f"{place}: an odd number (instance 1 of workgroup 0)"
+    assert isinstance(caught.value, KernelError)
+
+
+@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "emulated:wgsl"])
+def test_other_devices_do_not(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_device(name) as device:
+        x = np.array([5, 2], np.uint32)
+        halve.on(device, lanes=8)(2, x)
+        assert x.tolist() == [2, 1]
+    assert capsys.readouterr().out == ""
+
+
+def without_names(definition: KernelDefinition, machine: Machine) -> str:
+    return to_text(definition.trace(machine)).replace(definition.name, "kernel")
+
+
+def test_they_cost_nothing_elsewhere() -> None:
+    for machine in (EIGHT, ptx_machine(32), PORTABLE.machine(8)):
+        assert without_names(halve, machine) == without_names(plain, machine)
+    assert without_names(halve, CHECKING) != without_names(plain, CHECKING)
+
+
+def test_text_and_targets() -> None:
+    traced = halve.trace(CHECKING)
+    assert "print %" in to_text(traced)
+    assert to_text(parse(to_text(traced))) == to_text(traced)
+    for machine, emit in ((ptx_machine(32), ptx.emit), (PORTABLE.machine(8), wgsl.emit)):
+        checking = replace(machine, features=machine.features | {"checks"})
+        assert emit(halve.trace(checking), checking).splitlines()[1:]
+
+
+def test_what_is_refused() -> None:
+    def element(k: Builder, x: Pointer[U32]) -> None:
+        k.print("x", 3)  # type: ignore[arg-type]  # here
+
+    def pointer(k: Builder, x: Pointer[U32]) -> None:
+        k.print(x)  # here
+
+    def known(k: Builder, x: Pointer[U32]) -> None:
+        k.assert_(True, "no")  # type: ignore[arg-type]  # here
+
+    def silent(k: Builder, x: Pointer[U32]) -> None:
+        k.assert_(x[0] == 0, 5)  # type: ignore[arg-type]  # here
+
+    words = "of a field element print field.to_words(a)"
+    for body, message in (
+        (element, f"k.print takes texts and kernel values, not an int; {words}"),
+        (pointer, f"k.print takes texts and kernel values, not a Value; {words}"),
+        (known, "this condition is known while the kernel is traced; use Python's own `if`"),
+        (silent, "k.assert_ takes a condition and a text that says what is wrong"),
+    ):
+        refuses(body, TraceError, message)
