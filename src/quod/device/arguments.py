@@ -29,7 +29,7 @@ from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.kernel.launcher import Compiled
+    from quod.kernel.compiled import Compiled
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
 
