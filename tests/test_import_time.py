@@ -42,7 +42,7 @@ VERIFY = {
 }
 PROVE = {
     "cli": "progress",
-    "device": "background together",
+    "device": "background pipeline together",
     # How elements are held decides how long tables are.
     "field": "roots",
     "field.strategies": "ifma52 inversion limbs64 saturated",
