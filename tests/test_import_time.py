@@ -31,8 +31,8 @@ VERIFY = {
     "field.strategies": "carry_chains reduction",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "marks points proof soundness verifier",
-    "kernel": "builder builder_memory builder_values collector control definition errors ir "
-    "machine ops registry semantics simplify structure types value",
+    "kernel": "builder builder_memory builder_values collector compiled control definition errors "
+    "ir machine ops registry semantics simplify structure types value",
     "lazy": "",
     "msm": "bases execute options plan precompute",
     "msm.buckets": "affine_rounds point_sums slices",
@@ -42,7 +42,7 @@ VERIFY = {
 }
 PROVE = {
     "cli": "progress",
-    "device": "background together",
+    "device": "background pipeline together",
     # How elements are held decides how long tables are.
     "field": "roots",
     "field.strategies": "ifma52 inversion limbs64 saturated",

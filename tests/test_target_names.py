@@ -16,7 +16,6 @@ DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Planning)Device|is_(cpu|cuda|we
 
 # The list may only shrink.
 LEFT = {
-    "field/strategy.py": {"wgsl"},
     # Takes apart what was recorded for a page on such a device, and nothing that computes.
     "groth16/gpu/graph.py": {"PlanningDevice", "quod.device.planning"},
 }

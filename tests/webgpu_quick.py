@@ -22,7 +22,7 @@ QUICK = (
     r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
     r"tests/groth16/gpu/test_key\.py::test_the_proof_is_that_of_the_cpu\[webgpu-bn254\]",
     r"tests/groth16/gpu/test_key\.py::test_\w+\[webgpu:portable.*",
-    r"tests/groth16/gpu/test_rows\.py::test_products_with_a_witness\[webgpu-128-.*",
+    r"tests/groth16/gpu/test_matrix\.py::test_products_with_a_witness\[webgpu-128-.*",
     r"tests/groth16/gpu/test_witness\.py::test_every_value_arrives\[webgpu-101-5\]",
     r"tests/groth16/test_lagrange\.py::test_lagrange_values\[webgpu-[0-9]+-bn254\]",
     r"tests/groth16/test_sparse\.py::test_a_long_sum_of_the_largest_values\[webgpu-bn254\]",

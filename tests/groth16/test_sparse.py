@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.field.array import Words, from_integers, integers_to_words, to_integers
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
-from quod.groth16.sparse import SparseRows, multiply_pointwise, safe_entries
+from quod.groth16.sparse import HostMatrix, multiply_pointwise, safe_entries
 
 Entry = tuple[int, int, int, int]
 
@@ -40,9 +40,9 @@ def sums(
     return result
 
 
-def multiplied(rows: SparseRows, vector: list[int]) -> Words:
-    out = np.zeros((rows.height, rows.modulus.words), dtype=np.uint32)
-    rows.multiply(integers_to_words(rows.modulus, vector), out)
+def multiplied(matrix: HostMatrix, vector: list[int]) -> Words:
+    out = np.zeros((matrix.height, matrix.modulus.words), dtype=np.uint32)
+    matrix.multiply(integers_to_words(matrix.modulus, vector), out)
     return out
 
 
@@ -69,9 +69,9 @@ def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> N
         entries.sort(key=lambda entry: entry[0])
     edges = [0, 1, fr.value - 1, fr.value - 2]
     vector = edges + [rng.randrange(fr.value) for _ in range(25)]
-    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 64, 29)
-    found = multiplied(rows, vector)
-    assert rows.nonzeros == len(entries)
+    matrix = HostMatrix.from_coefficients(device, fr, coefficients(fr, entries), 64, 29)
+    found = multiplied(matrix, vector)
+    assert matrix.nonzeros == len(entries)
     assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
 
 
@@ -81,8 +81,8 @@ def test_transposed_products(device: AnyDevice, curve: str) -> None:
     rng = random.Random(curve)
     entries = random_entries(rng, fr.value, 37, 29)
     vector = [rng.randrange(fr.value) for _ in range(37)]
-    rows = SparseRows.transposed(device, fr, coefficients(fr, entries), 2, 29)
-    found = multiplied(rows, vector)
+    matrix = HostMatrix.transposed(device, fr, coefficients(fr, entries), 2, 29)
+    found = multiplied(matrix, vector)
     assert to_integers(fr, found) == sums(fr, entries, vector, 58, transposed=True)
 
 
@@ -92,28 +92,28 @@ def test_a_long_sum_of_the_largest_values(device: AnyDevice, curve: str) -> None
     # One lane makes a sum, and Mesa's driver in software ends its loops after 65,535 rounds.
     terms = 1000 if getattr(device, "drops_long_loops", False) else 5000
     entries = [(0, 0, 0, fr.value - 1)] * terms + [(1, 0, 0, 1)]
-    rows = SparseRows.from_coefficients(device, fr, coefficients(fr, entries), 1, 1)
-    found = multiplied(rows, [fr.value - 1])
+    matrix = HostMatrix.from_coefficients(device, fr, coefficients(fr, entries), 1, 1)
+    found = multiplied(matrix, [fr.value - 1])
     assert to_integers(fr, found) == [terms, fr.value - 1]
 
 
 def test_no_entries(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
-    for rows in (
-        SparseRows.from_coefficients(device, fr, empty, 4, 4),
-        SparseRows.transposed(device, fr, empty, 2, 4),
+    for matrix in (
+        HostMatrix.from_coefficients(device, fr, empty, 4, 4),
+        HostMatrix.transposed(device, fr, empty, 2, 4),
     ):
-        assert rows.nonzeros == 0
-        assert not multiplied(rows, [1, 2, 3, 4]).any()
+        assert matrix.nonzeros == 0
+        assert not multiplied(matrix, [1, 2, 3, 4]).any()
 
 
 def test_only_owned_entries_are_used_in_place(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 2, 3)])
     for owned in (True, False):
-        rows = SparseRows.from_coefficients(device, fr, entries, 2, 3, owned=owned)
-        assert np.shares_memory(rows.entries, entries) == owned
+        matrix = HostMatrix.from_coefficients(device, fr, entries, 2, 3, owned=owned)
+        assert np.shares_memory(matrix.entries, entries) == owned
 
 
 @pytest.mark.parametrize("owned", [True, False])
@@ -129,10 +129,10 @@ def test_entries_outside_the_matrices(bad: Entry, owned: bool) -> None:
 def test_entries_that_change_in_the_file_later_are_not_followed(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 3), (1, 0, 1, 2), (0, 1, 2, 3)])
-    rows = SparseRows.from_coefficients(device, fr, entries, 2, 3)
+    matrix = HostMatrix.from_coefficients(device, fr, entries, 2, 3)
     entries["signal"] = 1 << 20
     entries["value"] = 0
-    assert to_integers(fr, multiplied(rows, [5, 6, 7])) == [15, 21, 12, 0]
+    assert to_integers(fr, multiplied(matrix, [5, 6, 7])) == [15, 21, 12, 0]
 
 
 def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
@@ -140,8 +140,8 @@ def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
     entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
     aligned = coefficients(fr, entries)
     moved = np.frombuffer(b"\0" + aligned.tobytes(), dtype=aligned.dtype, offset=1)
-    rows = SparseRows.from_coefficients(device, fr, moved, 2, 3)
-    found = multiplied(rows, [5, 6, 7])
+    matrix = HostMatrix.from_coefficients(device, fr, moved, 2, 3)
+    found = multiplied(matrix, [5, 6, 7])
     assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from quod.curve.parameters import EdwardsCurve
 from quod.field.element import Element
+from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import types
@@ -106,11 +107,17 @@ class EdwardsArithmetic:
         return self._product(b - a, d - c, d + c, b + a)
 
     def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
-        f = self.field
-        a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
-        e = f.square(p.x + p.y) - a - b
-        g = b - a
-        return self._product(e, g - (c + c), g, -(a + b))
+        return doubled(self.field, p)
 
     def _product(self, e: Element, f: Element, g: Element, h: Element) -> EdwardsPoint:
         return self.carried(EdwardsPoint(e * f, g * h, f * g, e * h))
+
+
+def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
+    """2p on a curve with a = -1, with standard bounds: dbl-2008-hwcd."""
+    a, b, c = field.square(p.x), field.square(p.y), field.square(p.z)
+    e = field.square(p.x + p.y) - a - b
+    g = b - a
+    h = field.negate(a + b)
+    f = g - (c + c)
+    return EdwardsPoint(*(field.carried(part) for part in (e * f, g * h, f * g, e * h)))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from quod.curve.coordinates import FqCoordinates
-from quod.curve.edwards_point import EdwardsPoint
+from quod.curve.edwards_point import EdwardsPoint, doubled
 from quod.curve.entries import SIGN_BIT
 from quod.curve.groups import Group
 from quod.curve.shared_inversion import share_inversion
@@ -160,14 +160,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return result
 
     def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
-        """dbl-2008-hwcd."""
-        f = self.field
-        a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
-        e = f.square(p.x + p.y) - a - b
-        g = b - a
-        h = f.negate(a + b)
-        less = g - (c + c)
-        return EdwardsPoint(*self._carried(e * less, g * h, less * g, e * h))
+        return doubled(self.field, p)
 
     def load(self, sums: Value, index: Operand) -> EdwardsPoint:
         f, size = self.field, self.group.coordinate_words

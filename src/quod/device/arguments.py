@@ -29,7 +29,8 @@ from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.kernel.launcher import Compiled, Groups
+    from quod.kernel.compiled import Compiled
+    from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
 

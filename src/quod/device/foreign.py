@@ -17,7 +17,7 @@ from quod.kernel.types import PointerType
 
 if TYPE_CHECKING:
     from quod.device.arguments import Owner
-    from quod.kernel.launcher import Compiled
+    from quod.kernel.compiled import Compiled
 
 _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
 

@@ -9,31 +9,21 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quod.device.arguments import Argument
 from quod.errors import KernelError
+from quod.kernel.compiled import Compiled
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
-from quod.kernel.types import Type
-from quod.kernel.value import ParameterType
 
 Kernel = TypeVar("Kernel")
 
 
-class CompiledKernel(Protocol):
-    """A kernel made ready by a device.
+class CompiledKernel(Compiled, Protocol):
+    """A kernel made ready by a device, which takes its `slots`.
 
-    `slots` are the numbers and pointers that its parameters are made of, which the device takes,
-    `lanes` is how many instances a workgroup has, `stored` the indices of the slots that the kernel
-    may store through, `static` the arguments fixed when it was traced, `digest` which text was
-    emitted for it (see `compiled_code.text_digest`).
+    `stored` are the indices of the slots that the kernel may store through, `static` the arguments
+    fixed when it was traced, `digest` which text was emitted for it (see
+    `compiled_code.text_digest`).
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, ParameterType]: ...
-    @property
-    def slots(self) -> Mapping[str, Type]: ...
-    @property
-    def lanes(self) -> int: ...
     @property
     def stored(self) -> frozenset[int]: ...
     @property

@@ -21,7 +21,7 @@ from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.formats import Zkey
 from quod.groth16.resident import Tasks
-from quod.groth16.sparse import SparseRows, multiply_pointwise
+from quod.groth16.sparse import HostMatrix, multiply_pointwise
 from quod.msm import MsmBases, msm
 from quod.ntt import NttPlan, coset_quotient
 
@@ -77,7 +77,7 @@ class HostKey:
         # One proof after another, each with all of the device.
         self._computing = threading.Lock()
         with timeline.stage("matrices"):
-            self._rows = SparseRows.from_coefficients(
+            self._matrix = HostMatrix.from_coefficients(
                 device,
                 zkey.fr,
                 zkey.coefficients,
@@ -157,7 +157,7 @@ class _Parts:
     def _quotient(self) -> Words:
         """The scalars of the H bases: A*B - C on the odd coset, canonical."""
         key, timeline = self._key, self._timeline
-        device, zkey, rows = key._device, key._zkey, key._rows
+        device, zkey, matrix = key._device, key._zkey, key._matrix
         fr, n = zkey.fr, zkey.domain_size
         with timeline.stage("quotient", parent=self._stage):
             buffer = device.allocate(3 * n * fr.bytes)
@@ -165,10 +165,10 @@ class _Parts:
             a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
             product = product_cost(fr)
             with timeline.stage(
-                "A·w, B·w", bytes=rows.nonzeros * (4 + 2 * fr.bytes) + 2 * n * fr.bytes,
-                modmuls=rows.nonzeros, multiply_adds=rows.nonzeros * product,
+                "A·w, B·w", bytes=matrix.nonzeros * (4 + 2 * fr.bytes) + 2 * n * fr.bytes,
+                modmuls=matrix.nonzeros, multiply_adds=matrix.nonzeros * product,
             ):  # fmt: skip
-                rows.multiply(self._witness, evaluations[: 2 * n])
+                matrix.multiply(self._witness, evaluations[: 2 * n])
             with timeline.stage(
                 "A·w ∘ B·w", bytes=3 * n * fr.bytes, modmuls=n, multiply_adds=n * product
             ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.field.moduli import BN254_FR
 from quod.groth16.chain import chain_products
-from quod.groth16.gpu.rows import add_pieces, lay_out_rows, multiply_pieces
+from quod.groth16.gpu.matrix import add_pieces, lay_out_rows, multiply_pieces
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
 from quod.groth16.sparse import sparse_rows
 from quod.kernel.registry import register

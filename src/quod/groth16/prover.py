@@ -16,7 +16,6 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from os import PathLike
 from typing import Any, Protocol
@@ -26,6 +25,7 @@ import numpy as np
 from quod.curve.array import Point
 from quod.curve.groups import Group
 from quod.device.background import Background
+from quod.device.pipeline import overlapped
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
@@ -84,23 +84,11 @@ def prove_many(
     self_check: bool = True,
 ) -> Iterator[tuple[Proof, list[int]]]:
     """See `ProvingKey.prove_many`."""
-    with ThreadPoolExecutor(1, "quod-proof") as pool:
-        before: Future[tuple[Proof, list[int]]] | None = None
-        for witness in witnesses:
-            failed: Exception | None = None
-            after = None
-            try:
-                begun = _Proving(key, witness, seed, self_check, or_null(None))
-                after = pool.submit(begun.finish)
-            except Exception as error:
-                failed = error
-            if before is not None:
-                yield before.result()
-            if failed is not None:
-                raise failed
-            before = after
-        if before is not None:
-            yield before.result()
+    return overlapped(
+        witnesses,
+        lambda witness: _Proving(key, witness, seed, self_check, or_null(None)).finish,
+        name="quod-proof",
+    )
 
 
 class _Proving:

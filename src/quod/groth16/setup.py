@@ -41,10 +41,10 @@ from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.zkey import POINTS
 from quod.frozen import frozen
-from quod.groth16.gpu.rows import GpuRows
+from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
-from quod.groth16.sparse import SparseRows, taken
+from quod.groth16.sparse import HostMatrix, taken
 from quod.msm.fixed_base import FixedBase
 
 
@@ -246,8 +246,8 @@ def _scalars(
         )
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
-    rows = SparseRows if device.host_memory else GpuRows
-    rows.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
+    matrix = HostMatrix if device.host_memory else DeviceMatrix
+    matrix.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
     a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
     # What brings Montgomery form back to integers.
     leave = pow(fr.montgomery_radix, -1, r)

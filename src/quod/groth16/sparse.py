@@ -156,8 +156,8 @@ class RowEntries:
         return cls(height, coefficients, index_word, row[start], start, stop)
 
 
-class MatrixRows(ABC):
-    """The rows of one or more matrices over the same columns, ready to be multiplied by a vector.
+class SparseMatrix(ABC):
+    """One or more matrices, one above the other, ready to be multiplied by a vector.
 
     Row t of the result is ``sum(value * vector[index])`` over the entries of the row. The result
     has `height` rows; those without entries are zero.
@@ -210,8 +210,8 @@ class MatrixRows(ABC):
         """
 
 
-class SparseRows(MatrixRows):
-    """Rows for a processor, which reads the entries where they are."""
+class HostMatrix(SparseMatrix):
+    """A matrix for a processor, which reads the entries where they are."""
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
         self.device, self.modulus, self.height = device, modulus, rows.height
@@ -232,7 +232,7 @@ class SparseRows(MatrixRows):
         return len(self.entries) // (HEAD_WORDS + self.modulus.words)
 
     def multiply(self, vector: Words, out: Words) -> None:
-        """See `MatrixRows`."""
+        """See `SparseMatrix`."""
         device, rows = self.device, len(self.target)
         last = out[self.target[-1] :][:1] if rows else out[:0]
         mark(last)

@@ -15,7 +15,7 @@ from quod.kernel.value import Composite, ParameterType, Value
 
 if TYPE_CHECKING:
     from quod.kernel.builder import Builder
-    from quod.kernel.launcher import Compiled
+    from quod.kernel.compiled import Compiled
 
 
 class Declared(Protocol):

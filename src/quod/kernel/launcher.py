@@ -4,33 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from quod.errors import DeviceError, KernelError
-
-if TYPE_CHECKING:
-    from quod.kernel.types import Type
-    from quod.kernel.value import ParameterType
-
+from quod.kernel.compiled import Compiled
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
-
-
-class Compiled(Protocol):
-    """What a device makes of a kernel; `lanes` is how many instances a workgroup has.
-
-    `slots` are the numbers and pointers that its parameters are made of.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, ParameterType]: ...
-    @property
-    def slots(self) -> Mapping[str, Type]: ...
-    @property
-    def lanes(self) -> int: ...
 
 
 class KernelUsage(Protocol):

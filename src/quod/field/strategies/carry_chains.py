@@ -9,6 +9,7 @@ at odd places, which are added up once in the end. Additions run beside the mult
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -18,6 +19,18 @@ Words = Sequence[Value]
 
 KARATSUBA_WORDS = 6
 """Numbers of so many words or more in each half are multiplied by Karatsuba's method."""
+
+
+def with_carry(
+    k: Builder, operation: Literal["add", "sub"], a: Words, b: Words
+) -> tuple[list[Value], Value]:
+    """The words of a sum or difference, as many as both have, and its carry or borrow."""
+    word, carry = k.emit_many(f"{operation}_cc", (a[0], b[0]))
+    words = [word]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        word, carry = k.emit_many(f"{operation}c_cc", (x, y, carry))
+        words.append(word)
+    return words, carry
 
 
 class CarryChains:
@@ -43,19 +56,11 @@ class CarryChains:
 
     def add(self, a: Words, b: Words) -> tuple[list[Value], Value]:
         """a + b of as many words as both have, and the carry."""
-        return self._chain("add_cc", "addc_cc", a, b)
+        return with_carry(self.k, "add", a, b)
 
     def subtract(self, a: Words, b: Words) -> tuple[list[Value], Value]:
         """a - b modulo 2**(32 * words), and the borrow."""
-        return self._chain("sub_cc", "subc_cc", a, b)
-
-    def _chain(self, first: str, then: str, a: Words, b: Words) -> tuple[list[Value], Value]:
-        word, carry = self.k.emit_many(first, (a[0], b[0]))
-        words = [word]
-        for x, y in zip(a[1:], b[1:], strict=True):
-            word, carry = self.k.emit_many(then, (x, y, carry))
-            words.append(word)
-        return words, carry
+        return with_carry(self.k, "sub", a, b)
 
     def mask(self, borrow: Value) -> Value:
         """All ones where there was a borrow, else 0."""

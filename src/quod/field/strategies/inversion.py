@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from quod.field.moduli import Modulus
+from quod.field.strategies.carry_chains import with_carry
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -318,18 +319,10 @@ class Inversion64(Inversion):
     def _add(self, a: Limbs, b: Limbs) -> Limbs:
         """a + b in as many limbs as a has, which are no fewer than b's."""
         zero = self.k.constant(0, types.u64)
-        return self._chain("add_cc", "addc_cc", a, [*b, *([zero] * (len(a) - len(b)))])
+        return tuple(with_carry(self.k, "add", a, [*b, *([zero] * (len(a) - len(b)))])[0])
 
     def _subtract(self, a: Limbs, b: Sequence[Value]) -> Limbs:
-        return self._chain("sub_cc", "subc_cc", a, b)
-
-    def _chain(self, first: str, then: str, a: Limbs, b: Sequence[Value]) -> Limbs:
-        limb, carry = self.k.emit_many(first, (a[0], b[0]))
-        limbs = [limb]
-        for x, y in zip(a[1:], b[1:], strict=True):
-            limb, carry = self.k.emit_many(then, (x, y, carry))
-            limbs.append(limb)
-        return tuple(limbs)
+        return tuple(with_carry(self.k, "sub", a, b)[0])
 
     def _shifted(self, number: Limbs) -> Limbs:
         """The number over 2**steps in one limb less."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
+from quod.field.strategies.carry_chains import with_carry
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Value
@@ -81,24 +82,8 @@ class SaturatedLimbs(PrimeField):
             b = self._below(b, self.p)
         bound = a.bound + b.bound - 1
         size = self._size(bound)
-        limbs, _ = self._add_chain(a.limbs[:size], b.limbs[:size])
+        limbs, _ = with_carry(self.k, "add", a.limbs[:size], b.limbs[:size])
         return self._made(limbs, bound, a.exponent)
-
-    def _add_chain(self, a: Sequence[Value], b: Sequence[Value]) -> tuple[list[Value], Value]:
-        total, carry = self.k.emit_many("add_cc", (a[0], b[0]))
-        limbs = [total]
-        for x, y in zip(a[1:], b[1:], strict=True):
-            total, carry = self.k.emit_many("addc_cc", (x, y, carry))
-            limbs.append(total)
-        return limbs, carry
-
-    def _subtract_chain(self, a: Sequence[Value], b: Sequence[Value]) -> tuple[list[Value], Value]:
-        total, borrow = self.k.emit_many("sub_cc", (a[0], b[0]))
-        limbs = [total]
-        for x, y in zip(a[1:], b[1:], strict=True):
-            total, borrow = self.k.emit_many("subc_cc", (x, y, borrow))
-            limbs.append(total)
-        return limbs, borrow
 
     def subtract(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
@@ -108,8 +93,10 @@ class SaturatedLimbs(PrimeField):
             a = self._below(a, self.p)
         multiple = self._multiple_above(b)
         size = self._size(a.bound + multiple)
-        raised, _ = self._add_chain(a.limbs[:size], self.raw_constant(multiple).limbs[:size])
-        limbs, _ = self._subtract_chain(raised, b.limbs[:size])
+        raised, _ = with_carry(
+            self.k, "add", a.limbs[:size], self.raw_constant(multiple).limbs[:size]
+        )
+        limbs, _ = with_carry(self.k, "sub", raised, b.limbs[:size])
         return self._made(limbs, a.bound + multiple, a.exponent)
 
     def _multiple_above(self, b: Element) -> int:
@@ -152,7 +139,9 @@ class SaturatedLimbs(PrimeField):
                 times *= 2
             amount = self.p * times
             own = a.limbs[: self._size(a.bound)]
-            limbs, borrow = self._subtract_chain(own, self.raw_constant(amount).limbs[: len(own)])
+            limbs, borrow = with_carry(
+                self.k, "sub", own, self.raw_constant(amount).limbs[: len(own)]
+            )
             less = self._is_set(borrow)
             chosen = [self.k.select(less, x, y) for x, y in zip(own, limbs, strict=True)]
             a = self._made(chosen, max(amount, a.bound - amount), a.exponent)
@@ -177,7 +166,7 @@ class SaturatedLimbs(PrimeField):
                 self.k.constant((amount >> (self.limb_bits * j)) & mask, self.limb_type)
                 for j in range(len(limbs))
             ]
-            less, borrow = self._subtract_chain(limbs, constant)
+            less, borrow = with_carry(self.k, "sub", limbs, constant)
             negative = self._is_set(borrow)
             limbs = [self.k.select(negative, x, y) for x, y in zip(limbs, less, strict=True)]
             bound = max(amount, bound - amount)

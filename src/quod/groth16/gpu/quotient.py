@@ -10,7 +10,7 @@ from quod.errors import DeviceError
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
 from quod.formats import Zkey
-from quod.groth16.gpu.rows import GpuRows
+from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.ntt import NttPlan
 from quod.ntt.quotient import record_coset_quotient
 
@@ -33,12 +33,12 @@ class Quotient:
                 f"whose vectors take {bytes_text(vector)}, and a kernel of this device reaches "
                 f"{bytes_text(reach)}; prove on one that reaches more, or with --device cpu"
             )
-        needed = GpuRows.peak_bytes(fr, len(zkey.coefficients), 2 * n)
+        needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
         device.check_budget(f"the matrices of {zkey.path}", needed)
-        self._rows = GpuRows.from_coefficients(
+        self._matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )
-        elements = max(3 * n, self._rows.elements)
+        elements = max(3 * n, self._matrix.elements)
         self._products = device.allocate(elements * fr.bytes, zero=False)
         self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
         self._multiply = device.compile(field_multiply, spec=fr)
@@ -47,7 +47,7 @@ class Quotient:
     def nbytes(self) -> int:
         """Device memory that it takes, the tables of the transforms among it."""
         tables = self._domain.peak_bytes(batch=3, ordering="NR")
-        return self._rows.nbytes + self._products.nbytes + tables
+        return self._matrix.nbytes + self._products.nbytes + tables
 
     def record(self, recording: RecordingStream, witness: Buffer) -> Buffer:
         """Records all of it: A*B - C on the odd coset, canonical integers."""
@@ -57,7 +57,7 @@ class Quotient:
     def record_products(self, recording: RecordingStream, witness: Buffer) -> None:
         """Records A*w, B*w and their product; `witness` holds canonical integers."""
         fr, n = self._fr, self._size
-        self._rows.record(recording, witness, self._products)
+        self._matrix.record(recording, witness, self._products)
         a, b, c = self._thirds()
         recording.launch(
             self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",

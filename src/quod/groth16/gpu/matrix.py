@@ -1,4 +1,4 @@
-"""A·w and B·w on a GPU: sparse rows laid out so that a warp reads memory in one piece.
+"""A·w and B·w on a GPU: a sparse matrix laid out so that a warp reads memory in one piece.
 
 The entries are those of `quod.groth16.sparse`, and one product an entry suffices here for the same
 reason. A row of more than `PIECE` entries is cut into pieces, whose sums a second kernel adds up, a
@@ -27,7 +27,7 @@ from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.groth16.sparse import HEAD_WORDS, Coefficients, MatrixRows, RowEntries, taken
+from quod.groth16.sparse import HEAD_WORDS, Coefficients, RowEntries, SparseMatrix, taken
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
 
@@ -259,7 +259,7 @@ class _Run:
         return sum(buffer.nbytes for buffer in buffers)
 
 
-class GpuRows(MatrixRows):
+class DeviceMatrix(SparseMatrix):
     """Rows in the memory of a GPU.
 
     `elements` is how many elements the products need room for: the rows, and sums of pieces behind
@@ -297,7 +297,7 @@ class GpuRows(MatrixRows):
         return kept + self._cut_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
-        """See `MatrixRows`; it waits for them, and `out` may hold anything."""
+        """See `SparseMatrix`; it waits for them, and `out` may hold anything."""
         device = self._device
         products = device.allocate(self.elements * self._modulus.bytes, zero=False)
         recording = device.stream("sparse").record()

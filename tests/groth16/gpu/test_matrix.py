@@ -14,15 +14,15 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words, to_integers
 from quod.formats import coefficient_dtype
-from quod.groth16.gpu import rows as module
-from quod.groth16.gpu.rows import BUNDLE, PIECE, GpuRows, Layout
+from quod.groth16.gpu import matrix as module
+from quod.groth16.gpu.matrix import BUNDLE, PIECE, DeviceMatrix, Layout
 from tests.groth16.test_sparse import Entry, coefficients, random_entries, sums
 
 
-def products(rows: GpuRows, vector: list[int]) -> list[int]:
+def products(matrix: DeviceMatrix, vector: list[int]) -> list[int]:
     fr = CURVES["bn254"].fr
-    out = np.zeros((rows.height, fr.words), np.uint32)
-    rows.multiply(integers_to_words(fr, vector), out)
+    out = np.zeros((matrix.height, fr.words), np.uint32)
+    matrix.multiply(integers_to_words(fr, vector), out)
     return to_integers(fr, out)
 
 
@@ -41,10 +41,10 @@ def test_products_with_a_witness(
     if order == "shuffled":
         rng.shuffle(entries)
     vector = [0, 1, fr.value - 1, fr.value - 2] + [rng.randrange(fr.value) for _ in range(25)]
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 64, 29)
-    assert rows.nonzeros == len(entries)
-    assert rows.elements > rows.height == 128
-    assert products(rows, vector) == sums(fr, entries, vector, 128, transposed=False)
+    matrix = DeviceMatrix.from_coefficients(gpu_device, fr, coefficients(fr, entries), 64, 29)
+    assert matrix.nonzeros == len(entries)
+    assert matrix.elements > matrix.height == 128
+    assert products(matrix, vector) == sums(fr, entries, vector, 128, transposed=False)
 
 
 def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +54,8 @@ def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = random_entries(rng, fr.value, 7, 29)
     vector = [rng.randrange(fr.value) for _ in range(29)]
     device = EmulatedDevice(executor="ptx", workgroup=32)
-    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 8, 29)
-    assert products(rows, vector) == sums(fr, entries, vector, 16, transposed=False)
+    matrix = DeviceMatrix.from_coefficients(device, fr, coefficients(fr, entries), 8, 29)
+    assert products(matrix, vector) == sums(fr, entries, vector, 16, transposed=False)
 
 
 def test_transposed_products(gpu_device: AnyDevice) -> None:
@@ -63,30 +63,30 @@ def test_transposed_products(gpu_device: AnyDevice) -> None:
     rng = random.Random(1)
     entries = random_entries(rng, fr.value, 37, 29)
     vector = [rng.randrange(fr.value) for _ in range(37)]
-    rows = GpuRows.transposed(gpu_device, fr, coefficients(fr, entries), 2, 29)
-    assert products(rows, vector) == sums(fr, entries, vector, 58, transposed=True)
+    matrix = DeviceMatrix.transposed(gpu_device, fr, coefficients(fr, entries), 2, 29)
+    assert products(matrix, vector) == sums(fr, entries, vector, 58, transposed=True)
 
 
 def test_a_long_sum_of_the_largest_values(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries: list[Entry] = [(0, 0, 0, fr.value - 1)] * 3000 + [(1, 0, 0, 1)]
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 1, 1)
-    assert products(rows, [fr.value - 1]) == [3000, fr.value - 1]
+    matrix = DeviceMatrix.from_coefficients(gpu_device, fr, coefficients(fr, entries), 1, 1)
+    assert products(matrix, [fr.value - 1]) == [3000, fr.value - 1]
 
 
 def test_no_entries(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     empty = np.zeros(0, dtype=coefficient_dtype(fr.words))
-    rows = GpuRows.from_coefficients(gpu_device, fr, empty, 4, 4)
-    assert rows.nonzeros == 0
-    assert products(rows, [1, 2, 3, 4]) == [0] * 8
+    matrix = DeviceMatrix.from_coefficients(gpu_device, fr, empty, 4, 4)
+    assert matrix.nonzeros == 0
+    assert products(matrix, [1, 2, 3, 4]) == [0] * 8
 
 
 def test_entries_outside_the_matrices(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 1), (1, 1, 1 << 20, 1)])
     with pytest.raises(InputError, match="outside their 2 rows and 3 columns"):
-        GpuRows.from_coefficients(gpu_device, fr, entries, 2, 3)
+        DeviceMatrix.from_coefficients(gpu_device, fr, entries, 2, 3)
 
 
 def test_the_layout() -> None:
@@ -125,8 +125,8 @@ def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = random_entries(random.Random(3), fr.value, 200, 29)
     entries += [(0, 201, 3, 5)] * 1000
-    rows = GpuRows.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256, 29)
-    assert 0 < rows.nbytes < GpuRows.peak_bytes(fr, len(entries), 512)
+    matrix = DeviceMatrix.from_coefficients(gpu_device, fr, coefficients(fr, entries), 256, 29)
+    assert 0 < matrix.nbytes < DeviceMatrix.peak_bytes(fr, len(entries), 512)
 
 
 def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,9 +137,9 @@ def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     entries += [(1, 121, i % 29, fr.value - 1 - i) for i in range(50)]
     vector = [0, 1, fr.value - 1] + [3**i for i in range(26)]
     device = EmulatedDevice(largest_buffer=44 * 10 * BUNDLE)
-    rows = GpuRows.from_coefficients(device, fr, coefficients(fr, entries), 128, 29)
-    assert len(rows._runs) > 2
-    assert products(rows, vector) == sums(fr, entries, vector, 256, transposed=False)
+    matrix = DeviceMatrix.from_coefficients(device, fr, coefficients(fr, entries), 128, 29)
+    assert len(matrix._runs) > 2
+    assert products(matrix, vector) == sums(fr, entries, vector, 256, transposed=False)
 
 
 def test_runs_cover_all_bundles() -> None:
