@@ -22,6 +22,9 @@ from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.value import Value
 
+_FOLD = (1 << 32) - 1
+"""The low half of a 64-bit word, and 2**64 modulo 2**64 - 2**32 + 1."""
+
 
 class OneWord(PrimeField):
     """Elements in one word of `limb_bits` bits, with the radix that they have in memory."""
@@ -198,9 +201,14 @@ class Word32(OneWord):
         if most >> 64:
             return super()._multiplied(a, b)
         product = self.k.emit("mul_wide", (a.limbs[0], b.limbs[0]))
-        quotient = product.cast(types.u32) * self._number(-pow(self.p, -1, self.room) % self.room)
-        total = product + self.k.emit("mul_wide", (quotient, self._number(self.p)))
-        return (total >> 32).cast(types.u32), (most >> 32) + 1
+        inverse = -pow(self.p, -1, self.room) % self.room
+        if _is_vector(self.k):
+            # Vectors multiply the low halves of 64-bit words, and 32-bit words in more steps.
+            multiple = ((product & _FOLD) * inverse & _FOLD) * self.p
+        else:
+            quotient = product.cast(types.u32) * self._number(inverse)
+            multiple = self.k.emit("mul_wide", (quotient, self._number(self.p)))
+        return (product + multiple >> 32).cast(types.u32), (most >> 32) + 1
 
 
 class Mersenne32(Word32):
@@ -255,11 +263,20 @@ class Word64(OneWord):
         return modulus.words == 2 and not modulus.is_plain
 
     def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
-        return a * b, self.k.emit("mul_hi", (a, b))
+        k = self.k
+        if not _is_vector(k):
+            return a * b, k.emit("mul_hi", (a, b))
 
+        # Vectors multiply halves, in words of 64 bits: of shorter ones LLVM makes more.
+        mask = _FOLD
+        (low_a, high_a), (low_b, high_b) = ((x & mask, x >> 32) for x in (a, b))
+        # None of these wraps: (2**32 - 1)**2 + 2 * (2**32 - 1) is 2**64 - 1.
+        low = low_a * low_b
+        middle = high_a * low_b + (low >> 32)
+        other = low_a * high_b + (middle & mask)
+        high = high_a * high_b + (middle >> 32) + (other >> 32)
+        return (low & mask) | (other << 32), high
 
-_FOLD = (1 << 32) - 1
-"""2**64 modulo 2**64 - 2**32 + 1."""
 
 _HALF_ORDER = 96
 """The power of two that is -1 modulo 2**64 - 2**32 + 1."""
@@ -281,18 +298,15 @@ class Goldilocks(Word64):
         return modulus.words == 2 and modulus.is_plain
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
-        if self._chains is not None:
-            low, high = self._wide(a.limbs[0], b.limbs[0])
-            return self._joined(self._reduced([*self._split(low), *self._split(high)])), self.p
-        k, fold = self.k, _FOLD
+        k = self.k
         low, high = self._wide(a.limbs[0], b.limbs[0])
-        top, middle = high >> 32, high & fold
-        # Less the top times -2**96; what borrowed 2**64 gives it back as 2**32 - 1.
-        less = low - top
-        less = k.select(low < top, less - fold, less)
-        # Neither step wraps again: `top` and `middle` are below 2**32.
-        total = less + ((middle << 32) - middle)
-        return k.select(total < less, total + fold, total), self.room
+        if self._chains is not None:
+            return self._joined(self._reduced([*self._split(low), *self._split(high)])), self.p
+        # As `_reduced`, in words of 64 bits: each step has wrapped where a sum is below its term.
+        none, fold = self._number(0), self._number(_FOLD)
+        total = low + ((high & _FOLD) * _FOLD + ((high >> 32) ^ _FOLD))
+        word = total - k.select(total < low, none, fold)
+        return word - k.select(total < word, fold, none), self.p
 
     # --- two words with carries
 
@@ -369,6 +383,13 @@ class Goldilocks(Word64):
         chains = self._chains
         assert chains is not None
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
+
+
+def _is_vector(k: Builder) -> bool:
+    """Whether words of 64 bits are in vectors, which have neither carries nor long products."""
+    return k.machine.has(Capability.U64) and not (
+        k.machine.has(Capability.CARRY) or k.machine.has(Capability.MAD_CARRY_32)
+    )
 
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
