@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quod.curve.affine import g1_group, g2_group
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.formats import Witness
 from quod.formats.strict_json import CIRCUIT_INPUT, PROOF, PUBLIC, VERIFICATION_KEY
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
