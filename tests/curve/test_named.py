@@ -70,6 +70,9 @@ def test_edwards_curves_are_what_they_claim(curve: EdwardsCurve) -> None:
 def test_cycles() -> None:
     pallas, vesta = WEIERSTRASS["pallas"], WEIERSTRASS["vesta"]
     assert (pallas.fq, pallas.fr) == (vesta.fr, vesta.fq)
+    grumpkin, bn254 = WEIERSTRASS["grumpkin"], CURVES["bn254"]
+    assert (grumpkin.fq, grumpkin.fr) == (bn254.fr, bn254.fq)
+    assert grumpkin.b == bn254.fr.value - 17
     for curve in (pallas, vesta):
         assert curve.generator == (curve.fq.value - 1, 2)
 

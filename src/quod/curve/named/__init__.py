@@ -44,7 +44,7 @@ class NamedCurves(Mapping[str, C]):
 CURVES: NamedCurves[PairingCurve] = NamedCurves("bn254", "bls12_381", "bls12_377")
 """The curves with a pairing."""
 
-WEIERSTRASS: NamedCurves[Curve] = NamedCurves("secp256k1", "pallas", "vesta")
+WEIERSTRASS: NamedCurves[Curve] = NamedCurves("secp256k1", "pallas", "vesta", "grumpkin")
 """Short Weierstrass curves without one."""
 
 EDWARDS: NamedCurves[EdwardsCurve] = NamedCurves("edwards_bls12", "jubjub", "baby_jubjub")
