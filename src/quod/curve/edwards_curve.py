@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Self
 
-from quod.curve.order import check_order, check_prime_field
+from quod.curve.making import check_order, check_prime_field, unchecked
 from quod.curve.parameters import G1Point
 from quod.errors import InputError
 from quod.field.moduli import Modulus
@@ -91,10 +91,7 @@ class EdwardsCurve:
         cofactor: int,
     ) -> Self:  # fmt: skip
         """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
-        curve = object.__new__(cls)
-        curve.__dict__.update(name=name, fq=fq, fr=fr, cofactor=cofactor)
-        curve._set(a, d, generator)
-        return curve
+        return unchecked(cls, name, fq, fr, (a, d, generator), cofactor)
 
     @cached_property
     def is_complete(self) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from quod.curve.group import Group
-from quod.curve.order import check_order, check_prime_field
+from quod.curve.making import check_order, check_prime_field, unchecked
 from quod.curve.parameters import G1Parameters
 from quod.errors import InputError
 from quod.field.moduli import Modulus
@@ -66,10 +66,7 @@ class Curve(Group):
         cofactor: int = 1,
     ) -> Self:  # fmt: skip
         """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
-        curve = object.__new__(cls)
-        curve.__dict__.update(name=name, fq=fq, fr=fr, cofactor=cofactor)
-        curve._set(a, b, generator)
-        return curve
+        return unchecked(cls, name, fq, fr, (a, b, generator), cofactor)
 
     @property
     def coordinates(self) -> Modulus:

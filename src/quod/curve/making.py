@@ -1,9 +1,9 @@
-"""What is asked of the order of a curve that somebody makes."""
+"""How curves are made: checked, as their maker gives them, or known already."""
 
 from __future__ import annotations
 
 from math import isqrt
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
@@ -16,6 +16,27 @@ class _Curve(Protocol):
     def fq(self) -> Modulus: ...
     @property
     def fr(self) -> Modulus: ...
+
+
+Numbers = tuple[int, int, tuple[int, int]]
+"""The two of the equation, and the generator."""
+
+
+class _Made(_Curve, Protocol):
+    def _set(self, first: int, second: int, generator: tuple[int, int], /) -> None: ...
+
+
+C = TypeVar("C", bound=_Made)
+
+
+def unchecked(
+    kind: type[C], name: str, fq: Modulus, fr: Modulus, numbers: Numbers, cofactor: int
+) -> C:
+    """A curve of these fields that is not checked."""
+    curve = object.__new__(kind)
+    curve.__dict__.update(name=name, fq=fq, fr=fr, cofactor=cofactor)
+    curve._set(*numbers)
+    return curve
 
 
 def check_prime_field(name: str, fq: Modulus) -> None:
