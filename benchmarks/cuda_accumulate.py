@@ -19,7 +19,8 @@ from unittest import mock
 import checkout  # noqa: F401
 import numpy as np
 
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline

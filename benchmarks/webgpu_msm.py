@@ -20,7 +20,8 @@ from typing import Any
 import checkout  # noqa: F401
 
 from quod.cli.bench.harness import warm_up, warm_up_of
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.cache import CompileCache
 from quod.device.timeline import Timeline
 from quod.device.webgpu.device import WebGpuDevice

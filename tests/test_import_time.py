@@ -18,9 +18,10 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # only some runs need is imported where it is used.
 VERIFY = {
     "cli": "entry groth16 guard outputs parameters quick streams terminal",
-    "curve": "affine array coordinates edwards_model edwards_operations edwards_point entries "
-    "groups kernels lane_table membership operations pairing pairing_exponent pairing_loop "
-    "parameters point shared_inversion",
+    "curve": "affine array coordinates edwards_curve edwards_model edwards_operations "
+    "edwards_point entries group groups kernels lane_table making membership named operations "
+    "pairing pairing_exponent pairing_loop parameters point shared_inversion",
+    "curve.named": "bn254 bls12_381 bls12_377 edwards_bls12",
     "device": "arguments backends buffer cache cancellation compiled_code discovery host "
     "kernel_table launched memory own_folder prologue protocol sources timeline written",
     "device.cpu": "backend compilations compiler device llvm native_code processor workers",

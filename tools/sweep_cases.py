@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import GROUPS, Group
-from quod.curve.parameters import CURVES
+from quod.curve.affine import affine_group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import (
@@ -31,7 +33,6 @@ from quod.field.roots import root_of_unity
 from quod.groth16 import ProvingKey
 from quod.groth16.chain import ChainCircuit
 from quod.groth16.lagrange import scaled
-from quod.groth16.points import affine_group
 from quod.groth16.setup import make_key
 from quod.msm import FixedBase, MsmBases, MsmOptions, affine_ints, msm_words
 from quod.ntt import NttPlan

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.planning import PlanningDevice
 from quod.device.recording import Recording

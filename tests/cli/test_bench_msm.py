@@ -45,6 +45,16 @@ def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) 
     assert rows[0]["ratio"] == pytest.approx(rows[0]["peer_median"] / rows[0]["median"])
 
 
+@pytest.mark.parametrize(
+    ("curve", "group"), [("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]
+)
+def test_curves_without_a_pairing(
+    capsys: pytest.CaptureFixture[str], curve: str, group: str
+) -> None:
+    rows = rows_of(capsys, "--curve", curve, "--log2", "5")
+    assert {row["parameters"]["group"] for row in rows} == {group}
+
+
 def test_scalars_are_of_their_kind() -> None:
     group = GROUPS["bn254.g1"]
     count = 64
@@ -67,8 +77,8 @@ def test_a_wrong_result_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--curve", "bn255"], "'bn255.g1' is not a group; there are bn254.g1"),
-        (["--group", "g3"], "'bls12_381.g3' is not a group"),
+        (["--curve", "bn255"], "'bn255' is not a curve; there are bn254, bls12_381, "),
+        (["--group", "g3"], "'g3' is not a group of bls12_381; there are g1 and g2"),
         (["--scalars", "odd"], "'odd' is not a kind of scalars; there are uniform, bits"),
         (["--curve", "bn254", "--log2", "4", "--against", "arkworks"], "is not a peer"),
     ],

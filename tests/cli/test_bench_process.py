@@ -11,7 +11,7 @@ import pytest
 
 from quod.cli import entry
 from quod.cli.bench import harness, peers
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.errors import DeviceError, InputError, InsecureKeyError, MismatchError, QuodError
 from quod.field.array import integers_to_words
 from quod.formats import write_wtns

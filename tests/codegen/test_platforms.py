@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from quod.codegen.llvm import emitter as llvm
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device import CpuDevice, devices, open_device
 from quod.device.cache import CompileCache
 from quod.device.cpu import llvm as llvm_jit

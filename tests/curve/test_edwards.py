@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quod.curve.affine import phi
 from quod.curve.edwards import bls12_377_g1_edwards
-from quod.curve.parameters import BLS12_377
+from quod.curve.named.bls12_377 import BLS12_377
 from tests.reference.curve import edwards_of
 
 FORM = bls12_377_g1_edwards()

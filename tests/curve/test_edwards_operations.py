@@ -16,7 +16,7 @@ from quod.curve.array import to_points
 from quod.curve.edwards import bls12_377_g1_edwards
 from quod.curve.edwards_model import model_of
 from quod.curve.edwards_point import EdwardsArithmetic
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.kernel import TraceError

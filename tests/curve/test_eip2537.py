@@ -10,7 +10,8 @@ import pytest
 
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.encoding import encode_eip2537_g1, encode_eip2537_g2
-from quod.curve.parameters import BLS12_381, G1Point, G2Point
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.parameters import G1Point, G2Point
 from quod.errors import InputError
 from tests.reference.eip2537 import (
     FAILURES,

@@ -10,7 +10,8 @@ import pytest
 
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.curve.element_machine import ElementMachine, Step, factor, step
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.field.array import from_integers, to_integers
 from quod.field.extension import coordinate_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, u32

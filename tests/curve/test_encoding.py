@@ -34,7 +34,10 @@ from quod.curve.encoding import (
     encode_zcash_g1,
     encode_zcash_g2,
 )
-from quod.curve.parameters import BLS12_377, BLS12_381, BN254, G1Point, G2Point
+from quod.curve.named.bls12_377 import BLS12_377
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import G1Point, G2Point
 from quod.errors import InputError
 from tests.reference.circom import Proof, VerifyingKey
 from tests.reference.curve import TwistedEdwards

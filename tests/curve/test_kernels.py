@@ -12,9 +12,10 @@ from quod.curve import edwards_operations as edwards
 from quod.curve import kernels
 from quod.curve.array import from_points
 from quod.curve.edwards_model import edwards_to_model, model_of
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.curve.membership import curve_check, find_finite
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from tests.curve.test_edwards_operations import samples as edwards_samples
 from tests.curve.test_operations import samples
 from tests.executors import run_everywhere

@@ -27,7 +27,8 @@ from quod.curve.map_to_curve import (
     map_fp2_to_g2,
     map_fp_to_g1,
 )
-from quod.curve.parameters import BLS12_381, G1Point
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.parameters import G1Point
 from tests.reference.curve import ShortWeierstrass
 from tests.reference.field import fields_of
 

@@ -13,7 +13,8 @@ import pytest
 from quod.curve import operations
 from quod.curve.affine import g1_group, g2_group, phi, psi
 from quod.curve.array import Point, from_points, to_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of

@@ -9,7 +9,8 @@ import pytest
 
 from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.curve.packed_sums import PackedSums
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import Form

@@ -14,7 +14,10 @@ from py_ecc import bn128 as ecc_bn254
 
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import from_points
-from quod.curve.groups import Group
+from quod.curve.groups import PairingGroup
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
 from quod.curve.pairing import (
     ONE,
     miller_loops,
@@ -24,14 +27,7 @@ from quod.curve.pairing import (
     pairing_product_words,
     product_of_values,
 )
-from quod.curve.parameters import (
-    BLS12_381,
-    BN254,
-    CURVES,
-    G1Point,
-    G2Point,
-    PairingCurve,
-)
+from quod.curve.parameters import G1Point, G2Point, PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
@@ -161,7 +157,7 @@ def test_interpreter_agrees() -> None:
     """One pair at infinity, and one lane without a pair."""
     curve = BN254
     pairs = [*multiples(curve, [(1, 1), (2, 3), (5, -1)]), (None, curve.g2.generator)]
-    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs]).view(np.uint64)
-    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs]).view(np.uint64)
+    p = from_points(PairingGroup(curve.name, 1), [pair[0] for pair in pairs]).view(np.uint64)
+    q = from_points(PairingGroup(curve.name, 2), [pair[1] for pair in pairs]).view(np.uint64)
     out = np.zeros((len(pairs), 12, curve.fq.words // 2), np.uint64)
     run_everywhere(miller_loops, 1, [len(pairs), p, q, out], curve=curve.name)

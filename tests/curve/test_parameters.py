@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
-from quod.curve.parameters import (
-    BLS12_377,
-    BLS12_381,
-    BN254,
-    CURVES,
-    EDWARDS_BLS12,
-    Family,
-    PairingCurve,
-    Twist,
-)
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_377 import BLS12_377
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
+from quod.curve.parameters import Family, PairingCurve, Twist
 from tests.reference.curve import edwards_of, g1_of, g2_of
 from tests.reference.field import PrimeField, fields_of
 from tests.reference.pairing import frobenius, psi

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.groups import GROUPS, Group
-from quod.curve.parameters import CURVES
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype

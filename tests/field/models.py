@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import Extension, FieldSpec
 

@@ -11,7 +11,7 @@ import pytest
 from py_ecc.fields.field_elements import FQP
 
 from quod.codegen.ptx.machine import ptx_machine
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field import plain_extension
 from quod.field.extension import coordinate_field, extension_field

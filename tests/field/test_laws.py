@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.field.extension import coordinate_field
 from quod.field.moduli import NAMED, SECP256K1_FQ, Modulus
 from quod.field.named_extensions import EXTENSIONS

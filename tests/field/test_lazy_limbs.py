@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.field.element import Element

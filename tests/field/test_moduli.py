@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.errors import InputError
 from quod.field.moduli import NAMED, Modulus
 from quod.field.primality import is_prime

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.field import strategies
 from quod.field.extension import ExtensionField, coordinate_field

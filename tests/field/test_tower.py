@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.parameters import CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers, to_integers
 from quod.field.named_extensions import M31_3

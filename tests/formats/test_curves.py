@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quod.curve.named import CURVES
 from quod.field.moduli import MODULI
 from quod.formats.curves import (
-    CURVES,
     curve_of_json_name,
     curve_of_scalar_prime,
     first_at_or_above,

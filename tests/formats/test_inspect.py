@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import describe
-from quod.formats.curves import CURVES
 from tests.formats.tiny import DATA, container, piped, refused, replaced
 
 FOLDER = DATA / "bn254"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import R1cs, SparseMatrix, describe, write_r1cs
-from quod.formats.curves import CURVES
 from tests.formats.tiny import (
     DATA,
     ROWS_A,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quod.curve.named import CURVES
 from quod.errors import InputError, MismatchError
 from quod.formats import (
     ProofJson,
@@ -21,7 +22,6 @@ from quod.formats import (
     read_verification_key,
     verification_key_to_json,
 )
-from quod.formats.curves import CURVES
 from tests.formats.tiny import DATA, TINY_CURVES, refused, tiny_witness
 
 FQ = CURVES["bn254"].fq.value

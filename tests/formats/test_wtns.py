@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import Witness, write_wtns
-from quod.formats.curves import CURVES
 from tests.formats.tiny import (
     DATA,
     TINY_CURVES,

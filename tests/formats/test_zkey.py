@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import (
     R1cs,
@@ -18,7 +19,6 @@ from quod.formats import (
     read_verification_key,
     write_zkey,
 )
-from quod.formats.curves import CURVES
 from quod.formats.iden3 import Words
 from tests.conftest import REPOSITORY
 from tests.formats.tiny import DATA, TINY_CURVES, integers, refused, replaced, rows_of, split

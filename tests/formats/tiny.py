@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import SparseMatrix
-from quod.formats.curves import CURVES
 from quod.formats.iden3 import Words
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "formats"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.field.array import integers_to_words
 from quod.formats import SparseMatrix, write_r1cs, write_wtns
 

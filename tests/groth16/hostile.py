@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 
 Files = dict[str, str]
 """The texts of the files ``key``, ``public`` and ``proof``."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import words_to_integers

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from quod.cli import entry
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.groth16.gpu import bases
 from tests.groth16.conftest import Made

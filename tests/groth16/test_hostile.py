@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.affine import plain_point
+from quod.curve.affine import affine_group, plain_point
 from quod.curve.array import from_points
 from quod.curve.edwards_operations import from_edwards_points
 from quod.curve.encoding import encode_eip197_g2, encode_zcash_g1
 from quod.curve.groups import GROUPS
-from quod.curve.parameters import CURVES, EDWARDS_BLS12
+from quod.curve.named import CURVES
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.errors import InputError, InsecureKeyError, MismatchError, QuodError
 from quod.formats import Witness
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey, public_from_json_text
-from quod.groth16.points import affine_group
 from tests.groth16.conftest import Made
 from tests.groth16.hostile import TABLE, Files
 

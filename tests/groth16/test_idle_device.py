@@ -12,8 +12,8 @@ import pytest
 from quod.curve import operations
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
 from quod.curve.pairing import pairing_product
-from quod.curve.parameters import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedSubmission
 from quod.device.recording import Recording

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.field.array import Words, from_integers, integers_to_words, random_elements
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, integers_to_words, to_integers, words_to_integers
 from quod.field.roots import quotient_coset_shift, root_of_unity

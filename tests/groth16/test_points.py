@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from quod.curve.groups import GROUPS, Group
+from quod.curve.affine import affine_group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.groth16.points import affine_group, multiples, sum_of_multiples
+from quod.groth16.points import multiples, sum_of_multiples
 
 ALL_GROUPS = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
 

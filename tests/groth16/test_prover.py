@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, OutputError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words, from_integers, integers_to_words, to_integers

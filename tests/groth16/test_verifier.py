@@ -14,15 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quod.curve.affine import AffineGroup
+from quod.curve.affine import AffineGroup, affine_group
 from quod.curve.groups import GROUPS
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
-from quod.groth16.points import affine_group
 from tests.groth16.circuits import CIRCOM_SETS
 from tests.groth16.conftest import Made
 from tests.node import run_program

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.array import Point, from_points
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 

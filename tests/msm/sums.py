@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import from_points
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.field.array import from_integers, to_integers
 from quod.kernel import Machine
 from tests.reference.field import fields_of

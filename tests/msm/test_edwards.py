@@ -10,7 +10,7 @@ import pytest
 
 from quod.curve.edwards_operations import from_edwards_points
 from quod.curve.groups import GROUPS
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.msm import MsmBases, MsmOptions

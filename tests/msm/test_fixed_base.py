@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from quod.curve.array import from_points, to_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words

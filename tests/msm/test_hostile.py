@@ -11,7 +11,8 @@ import pytest
 
 from quod.curve.affine import phi
 from quod.curve.array import Point, from_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_words

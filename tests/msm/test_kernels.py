@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from quod.curve.array import from_points
 from quod.curve.edwards_model import model_of
-from quod.curve.groups import GROUPS, Group
-from quod.curve.parameters import EDWARDS_BLS12
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.kernel.interpreter import interpret
 from quod.msm.buckets import slices

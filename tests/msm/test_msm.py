@@ -12,7 +12,8 @@ import pytest
 
 from quod.curve.array import from_points
 from quod.curve.encoding import decode_zcash_g1, encode_zcash_g1
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.field.array import Words
 from quod.msm import MsmBases, MsmOptions, msm, msm_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.curve.parameters import BN254
+from quod.curve.named.bn254 import BN254
 from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers

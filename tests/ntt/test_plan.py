@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.parameters import BLS12_381, CURVES
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import random_elements

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from quod.curve.parameters import BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice

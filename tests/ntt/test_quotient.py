@@ -8,7 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from quod.curve.parameters import BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, words_to_integers
 from quod.field.roots import RootFamily, quotient_coset_shift, root_of_unity

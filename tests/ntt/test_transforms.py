@@ -8,7 +8,10 @@ from typing import get_args
 
 import pytest
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.field.roots import RootFamily
 from quod.ntt import Ordering, ntt, plan

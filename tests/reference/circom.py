@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quod.curve.parameters import CURVES, G1Point, G2Point, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.parameters import G1Point, G2Point, PairingCurve
 
 
 @dataclass(frozen=True)

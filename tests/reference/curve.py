@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Generic
 
-from quod.curve.parameters import EdwardsCurve, PairingCurve
+from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.parameters import PairingCurve
 from tests.reference.field import Element, Field, Fq2, PrimeField, fields_of
 
 
@@ -127,3 +128,9 @@ def g2_of(curve: PairingCurve) -> ShortWeierstrass[Fq2]:
 def edwards_of(curve: EdwardsCurve) -> TwistedEdwards:
     """The twisted Edwards curve over its field."""
     return TwistedEdwards(PrimeField(curve.fq.value), curve.a, curve.d)
+
+
+@cache
+def prime_curve(q: int, a: int, b: int) -> ShortWeierstrass[int]:
+    """y^2 = x^3 + a*x + b over the integers modulo q."""
+    return ShortWeierstrass(PrimeField(q), a % q, b % q)

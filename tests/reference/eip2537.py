@@ -21,7 +21,8 @@ from quod.curve.encoding import (
     encode_eip2537_g2,
 )
 from quod.curve.map_to_curve import map_fp2_to_g2, map_fp_to_g1
-from quod.curve.parameters import BLS12_381, G1Point, G2Point
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.parameters import G1Point, G2Point
 from quod.errors import InputError
 from tests.reference.curve import g1_of, g2_of
 from tests.reference.msm import msm_naive

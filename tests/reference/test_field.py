@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from tests.reference.field import Field, Fq2, Fq12, PrimeField, QuadraticField, fields_of
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from quod.curve.parameters import BLS12_377, BN254, EDWARDS_BLS12
+from quod.curve.named.bls12_377 import BLS12_377
+from quod.curve.named.bn254 import BN254
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from tests.reference.curve import edwards_of, g1_of, g2_of
 from tests.reference.msm import msm, msm_edwards, msm_naive
 

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from quod.field.roots import RootFamily, root_of_unity
 from tests.reference.ntt import bit_reversed, dft, fft, ntt
 

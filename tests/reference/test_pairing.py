@@ -8,7 +8,10 @@ import pytest
 from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from tests.reference.curve import g1_of, g2_of
 from tests.reference.field import fields_of
 from tests.reference.pairing import (

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from quod.curve.affine import affine_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
@@ -19,7 +20,6 @@ from quod.device.planning import PlanningDevice
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.graph import GraphStage, ProofGraph
-from quod.groth16.points import affine_group
 from quod.msm import msm
 from quod.web import site
 from quod.web.site import Site

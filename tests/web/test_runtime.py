@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from quod.curve.affine import g1_group, g2_group
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.formats import Witness
 from quod.formats.strict_json import CIRCUIT_INPUT, PROOF, PUBLIC, VERIFICATION_KEY
+from quod.web.curve_table import render
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
 from quod.web.witness_wasm import read_calculator
 from tests.groth16.hostile import TABLE
@@ -536,3 +537,8 @@ def test_files_are_kept_under_the_name_of_the_site(node: Node) -> None:
         "quod https://here.example/site/ VERSION",
     ]
     assert (answered, fetched) == (2, 1)
+
+
+def test_the_table_of_curves_is_that_of_the_named_ones() -> None:
+    """To write it again: python -m quod.web.curve_table > src/quod/web/runtime/curves.js"""
+    assert (RUNTIME / "curves.js").read_text() == render()

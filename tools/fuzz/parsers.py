@@ -14,7 +14,7 @@ from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
 from quod.curve import encoding
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.device.webgpu.compiler import KernelText

@@ -12,25 +12,33 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.curve.affine import AffineGroup as AffineGroup
+    from quod.curve.affine import affine_group as affine_group
     from quod.curve.affine import g1_group as g1_group
     from quod.curve.affine import g2_group as g2_group
     from quod.curve.array import Point as Point
     from quod.curve.array import from_points as from_points
     from quod.curve.array import to_points as to_points
+    from quod.curve.edwards_curve import EdwardsCurve as EdwardsCurve
+    from quod.curve.edwards_curve import MontgomeryForm as MontgomeryForm
+    from quod.curve.group import Group as Group
     from quod.curve.groups import GROUPS as GROUPS
-    from quod.curve.groups import Group as Group
+    from quod.curve.named import CURVES as CURVES
+    from quod.curve.named import EDWARDS as EDWARDS
+    from quod.curve.named import WEIERSTRASS as WEIERSTRASS
     from quod.curve.pairing import pairing_product as pairing_product
     from quod.curve.pairing import pairing_product_is_one as pairing_product_is_one
-    from quod.curve.parameters import CURVES as CURVES
-    from quod.curve.parameters import EDWARDS_BLS12 as EDWARDS_BLS12
-    from quod.curve.parameters import EdwardsCurve as EdwardsCurve
     from quod.curve.parameters import PairingCurve as PairingCurve
+    from quod.curve.weierstrass import Curve as Curve
 
 __all__ = [
     "PairingCurve",
     "CURVES",
     "EdwardsCurve",
-    "EDWARDS_BLS12",
+    "EDWARDS",
+    "MontgomeryForm",
+    "Curve",
+    "WEIERSTRASS",
+    "affine_group",
     "Group",
     "GROUPS",
     "Point",
@@ -45,10 +53,14 @@ __all__ = [
 
 _HOME = {
     "PairingCurve": "quod.curve.parameters",
-    "CURVES": "quod.curve.parameters",
-    "EdwardsCurve": "quod.curve.parameters",
-    "EDWARDS_BLS12": "quod.curve.parameters",
-    "Group": "quod.curve.groups",
+    "CURVES": "quod.curve.named",
+    "EdwardsCurve": "quod.curve.edwards_curve",
+    "EDWARDS": "quod.curve.named",
+    "WEIERSTRASS": "quod.curve.named",
+    "Curve": "quod.curve.weierstrass",
+    "MontgomeryForm": "quod.curve.edwards_curve",
+    "affine_group": "quod.curve.affine",
+    "Group": "quod.curve.group",
     "GROUPS": "quod.curve.groups",
     "Point": "quod.curve.array",
     "from_points": "quod.curve.array",

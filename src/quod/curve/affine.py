@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic
 
-from quod.curve.coordinates import C, Coordinates, fq2_of, fq_of
+from quod.curve.coordinates import C, Coordinates, FqCoordinates, fq2_of, fq_of
+from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
 from quod.curve.parameters import Family, Fq2Element, G1Point, G2Point, PairingCurve
 from quod.errors import InputError
 from quod.frozen import frozen
@@ -19,13 +21,14 @@ from quod.frozen import frozen
 
 @frozen
 class AffineGroup(Generic[C]):
-    """y^2 = x^3 + b over Fq or Fq2, and its subgroup of prime order.
+    """y^2 = x^3 + a*x + b over Fq or Fq2, and its subgroup of prime order.
 
-    `name` is ``curve.g1`` or ``curve.g2``.
+    `name` is that of the group, such as ``bn254.g1``.
     """
 
     name: str
     field: Coordinates[C]
+    a: C
     b: C
     generator: tuple[C, C]
     order: int
@@ -33,8 +36,9 @@ class AffineGroup(Generic[C]):
     subgroup_test: Callable[[AffineGroup[C], tuple[C, C]], bool]
 
     def right_side(self, x: C) -> C:
-        """x^3 + b."""
-        return self.field.add(self.field.multiply(self.field.square(x), x), self.b)
+        """x^3 + a*x + b."""
+        f = self.field
+        return f.add(f.multiply(f.add(f.square(x), self.a), x), self.b)
 
     def contains(self, point: tuple[C, C] | None) -> bool:
         """Whether the point is on the curve; infinity is. Coordinates must be below p."""
@@ -61,7 +65,7 @@ class AffineGroup(Generic[C]):
         elif y1 != y2 or y1 == f.zero:
             return None
         else:
-            slope = f.multiply(f.scale(f.square(x1), 3), f.invert(f.scale(y1, 2)))
+            slope = f.multiply(f.add(f.scale(f.square(x1), 3), self.a), f.invert(f.scale(y1, 2)))
         x3 = f.subtract(f.square(slope), f.add(x1, x2))
         return x3, f.subtract(f.multiply(slope, f.subtract(x1, x3)), y1)
 
@@ -87,6 +91,8 @@ class AffineGroup(Generic[C]):
         a, b = f.square(x), f.square(y)
         d = f.scale(f.multiply(x, b), 4)
         e = f.scale(a, 3)
+        if self.a != f.zero:
+            e = f.add(e, f.multiply(self.a, f.square(f.square(z))))
         x3 = f.subtract(f.square(e), f.scale(d, 2))
         y3 = f.subtract(f.multiply(e, f.subtract(d, x3)), f.scale(f.square(b), 8))
         return x3, y3, f.scale(f.multiply(y, z), 2)
@@ -166,6 +172,7 @@ def g1_group(curve: PairingCurve) -> AffineGroup[int]:
     return AffineGroup(
         name=f"{curve.name}.g1",
         field=fq_of(curve),
+        a=curve.g1.a,
         b=curve.g1.b,
         generator=curve.g1.generator,
         order=curve.fr.value,
@@ -189,11 +196,34 @@ def g2_group(curve: PairingCurve) -> AffineGroup[Fq2Element]:
     return AffineGroup(
         name=f"{curve.name}.g2",
         field=fq2_of(curve),
+        a=curve.g2.a,
         b=curve.g2.b,
         generator=curve.g2.generator,
         order=curve.fr.value,
         cofactor=curve.g2.cofactor,
         subgroup_test=in_g2,
+    )
+
+
+@cache
+def affine_group(group: Group) -> AffineGroup[Any]:
+    """The law of any group."""
+    if isinstance(group, PairingGroup):
+        return g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
+    order, parameters = group.scalars.value, group.parameters
+
+    def has_order(law: AffineGroup[Any], point: tuple[Any, Any]) -> bool:
+        return parameters.cofactor == 1 or law.multiply(order, point) is None
+
+    return AffineGroup(
+        name=group.name,
+        field=FqCoordinates(group.coordinates.value),
+        a=parameters.a,
+        b=parameters.b,
+        generator=parameters.generator,
+        order=order,
+        cofactor=parameters.cofactor,
+        subgroup_test=has_order,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.affine import plain_point
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words

@@ -11,7 +11,9 @@ from __future__ import annotations
 from functools import cache
 
 from quod.curve.affine import AffineGroup, g1_group
-from quod.curve.parameters import BLS12_377, EdwardsCurve, G1Point
+from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.named.bls12_377 import BLS12_377
+from quod.curve.parameters import G1Point
 from quod.frozen import frozen, replace
 
 
@@ -72,15 +74,19 @@ def bls12_377_g1_edwards() -> EdwardsForm:
     x_scale = f.square_root(f.negate(a))
     assert x_scale is not None
     x_scale = min(x_scale, f.negate(x_scale))
-    curve = EdwardsCurve(
-        name="bls12_377.g1_edwards",
-        fq=BLS12_377.fq,
-        fr=BLS12_377.fr,
-        a=-1,
-        d=f.negate(f.multiply(d, f.invert(a))),
-        generator=(0, 1),  # until the map is there that gives it
-        cofactor=BLS12_377.g1.cofactor,
-    )
-    form = EdwardsForm(group, curve, scale, x_scale)
-    generator = form.to_edwards(BLS12_377.g1.generator)
-    return replace(form, curve=replace(curve, generator=generator))
+
+    def curve(generator: tuple[int, int]) -> EdwardsCurve:
+        """Known, as its law is not complete."""
+        return EdwardsCurve.known(
+            name="bls12_377.g1_edwards",
+            fq=BLS12_377.fq,
+            fr=BLS12_377.fr,
+            a=-1,
+            d=f.negate(f.multiply(d, f.invert(a))),
+            generator=generator,
+            cofactor=BLS12_377.g1.cofactor,
+        )
+
+    # The map gives the generator.
+    form = EdwardsForm(group, curve((0, 1)), scale, x_scale)
+    return replace(form, curve=curve(form.to_edwards(BLS12_377.g1.generator)))

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from functools import cache, cached_property
 
+from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.edwards_point import EdwardsArithmetic
-from quod.curve.groups import Group
-from quod.curve.parameters import EDWARDS_BLS12, EdwardsCurve, G1Parameters, G1Point
+from quod.curve.group import Group
+from quod.curve.parameters import G1Parameters, G1Point
 from quod.curve.shared_inversion import share_inversion
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -25,16 +26,15 @@ from quod.kernel.value import Value
 
 @frozen
 class EdwardsModel(Group):
-    """The Weierstrass model of the Edwards curve of that name, as a group for kernels."""
+    """The Weierstrass model of an Edwards curve, as a group for kernels."""
+
+    edwards: EdwardsCurve
+
+    degree = 1
 
     @property
     def name(self) -> str:
-        return f"{self.curve_name}.weierstrass"
-
-    @property
-    def edwards(self) -> EdwardsCurve:
-        """The curve that this is a model of."""
-        return EDWARDS_CURVES[self.curve_name]
+        return f"{self.edwards.name}.weierstrass"
 
     @property
     def coordinates(self) -> Modulus:
@@ -45,16 +45,9 @@ class EdwardsModel(Group):
         return self.edwards.fr
 
     @cached_property
-    def montgomery(self) -> tuple[int, int]:
-        """A and B of the Montgomery form."""
-        p, a, d = self.edwards.fq.value, self.edwards.a, self.edwards.d
-        inverse = pow(a - d, -1, p)
-        return 2 * (a + d) * inverse % p, 4 * inverse % p
-
-    @cached_property
     def parameters(self) -> G1Parameters:
         p = self.edwards.fq.value
-        big_a, big_b = self.montgomery
+        big_a, big_b = self.edwards.montgomery.a, self.edwards.montgomery.b
         square, b_square = big_a**2, big_b**2
         generator = self.from_edwards(self.edwards.generator)
         assert generator is not None
@@ -67,35 +60,26 @@ class EdwardsModel(Group):
 
     def from_edwards(self, point: tuple[int, int]) -> G1Point:
         """The image of a point of the Edwards curve."""
-        p = self.edwards.fq.value
-        x, y = point[0] % p, point[1] % p
-        if (x, y) == (0, 1):
+        form, p = self.edwards.montgomery, self.edwards.fq.value
+        image = self.edwards.to_montgomery(point)
+        if image is None:
             return None
-        big_a, big_b = self.montgomery
-        b_inverse, third = pow(big_b, -1, p), pow(3, -1, p)
-        u = (1 + y) * pow(1 - y, -1, p) % p
-        v = u * pow(x, -1, p) if x else 0
-        return (u + big_a * third) * b_inverse % p, v * b_inverse % p
+        b_inverse, third = pow(form.b, -1, p), pow(3, -1, p)
+        return (image[0] + form.a * third) * b_inverse % p, image[1] * b_inverse % p
 
     def to_edwards(self, point: G1Point) -> tuple[int, int]:
         """The point of the Edwards curve whose image this is."""
         if point is None:
             return 0, 1
-        p = self.edwards.fq.value
-        big_a, big_b = self.montgomery
-        u = (point[0] * big_b - big_a * pow(3, -1, p)) % p
-        v = point[1] * big_b % p
-        x = u * pow(v, -1, p) % p if v else 0
-        return x, (u - 1) * pow(u + 1, -1, p) % p
-
-
-EDWARDS_CURVES = {EDWARDS_BLS12.name: EDWARDS_BLS12}
+        form, p = self.edwards.montgomery, self.edwards.fq.value
+        u = point[0] * form.b - form.a * pow(3, -1, p)
+        return self.edwards.from_montgomery((u, point[1] * form.b))
 
 
 @cache
 def model_of(curve: EdwardsCurve) -> EdwardsModel:
-    """The model of a named curve."""
-    return EdwardsModel(curve.name, 1)
+    """The model of a curve."""
+    return EdwardsModel(curve)
 
 
 @kernel
@@ -116,7 +100,7 @@ def edwards_to_model(
     """
     f = EdwardsArithmetic(k, model.edwards).field
     p = model.edwards.fq.value
-    big_a, big_b = model.montgomery
+    big_a, big_b = model.edwards.montgomery.a, model.edwards.montgomery.b
     b_inverse = pow(big_b, -1, p)
     shift = big_a * pow(3 * big_b, -1, p) % p
     one = f.one()

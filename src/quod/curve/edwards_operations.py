@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from quod.curve.affine import plain_point
 from quod.curve.array import widened_scalars
+from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.edwards_model import EdwardsModel, edwards_to_model
 from quod.curve.edwards_point import EdwardsArithmetic
 from quod.curve.lane_table import LaneTable, digit_bits
-from quod.curve.parameters import EdwardsCurve
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, unwritten
 from quod.errors import InputError
@@ -110,11 +110,13 @@ def edwards_check(
     k: Builder, count: U32, points: Pointer[U64], found: Pointer[U32], *, curve: EdwardsCurve
 ) -> None:
     """found[i] = 1 if a*x^2 + y^2 = 1 + d*x^2*y^2, else 0; coordinates are below the modulus."""
-    f, i = EdwardsArithmetic(k, curve).field, k.global_id()
+    law, i = EdwardsArithmetic(k, curve), k.global_id()
+    f = law.field
     with k.if_(i < count):
         place = i.cast(types.u64) * 2
         x2, y2 = f.square(f.load(points, place)), f.square(f.load(points, place + 1))
-        difference = y2 - x2 - f.one() - x2 * y2 * f.constant(curve.d)
+        left = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
+        difference = left - f.one() - x2 * y2 * f.constant(curve.d)
         found[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
 
 

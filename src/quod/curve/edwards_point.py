@@ -1,9 +1,9 @@
-"""Points of twisted Edwards curves with a = -1 inside kernels.
+"""Points of twisted Edwards curves inside kernels.
 
 Extended coordinates (X, Y, Z, T: x = X/Z, y = Y/Z, T = XY/Z) of Hisil, Wong, Carter and Dawson,
-"Twisted Edwards Curves Revisited" (ASIACRYPT 2008): add-2008-hwcd-3 and dbl-2008-hwcd of the
-Explicit-Formulas Database. Where d is not a square they take every pair of points: equal, opposite,
-neutral, of even order.
+"Twisted Edwards Curves Revisited" (ASIACRYPT 2008): add-2008-hwcd, its form hwcd-3 where a = -1,
+and dbl-2008-hwcd of the Explicit-Formulas Database. Where a is a square and d is not they take
+every pair of points: equal, opposite, neutral, of even order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
-from quod.curve.parameters import EdwardsCurve
+from quod.curve.edwards_curve import EdwardsCurve
 from quod.field.element import Element
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
@@ -49,8 +49,8 @@ class EdwardsArithmetic:
     """The group law of one curve in one kernel; affine points in memory are x then y."""
 
     def __init__(self, k: Builder, curve: EdwardsCurve) -> None:
-        if curve.a != -1 or pow(curve.d, (curve.fq.value - 1) // 2, curve.fq.value) == 1:
-            raise TraceError(f"the formulas take a = -1 and a d that is no square: {curve.name}")
+        if not curve.is_complete:
+            raise TraceError(f"the formulas take a square a and a d that is none: {curve.name}")
         self.k = k
         self.curve = curve
         self.field = prime_field(k, curve.fq)
@@ -100,6 +100,11 @@ class EdwardsArithmetic:
 
     def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
         f = self.field
+        if self.curve.a != -1:
+            a, b = p.x * q.x, p.y * q.y
+            c, d = p.t * f.constant(self.curve.d) * q.t, p.z * q.z
+            e = (p.x + p.y) * (q.x + q.y) - a - b
+            return self._product(e, d - c, d + c, b - self.a_times(a))
         a = (p.y - p.x) * (q.y - q.x)
         b = (p.y + p.x) * (q.y + q.x)
         c = p.t * f.constant(2 * self.curve.d) * q.t
@@ -107,7 +112,16 @@ class EdwardsArithmetic:
         return self._product(b - a, d - c, d + c, b + a)
 
     def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
-        return doubled(self.field, p)
+        if self.curve.a == -1:
+            return doubled(self.field, p)
+        f = self.field
+        a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
+        e, scaled = f.square(p.x + p.y) - a - b, f.carried(self.a_times(a))
+        return self._product(e, scaled + b - (c + c), scaled + b, scaled - b)
+
+    def a_times(self, x: Element) -> Element:
+        """a * x."""
+        return -x if self.curve.a == -1 else self.field.constant(self.curve.a) * x
 
     def _product(self, e: Element, f: Element, g: Element, h: Element) -> EdwardsPoint:
         return self.carried(EdwardsPoint(e * f, g * h, f * g, e * h))

@@ -20,7 +20,7 @@ from functools import cache
 from quod.curve.coordinates import FqCoordinates
 from quod.curve.edwards_point import EdwardsPoint, doubled
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.shared_inversion import share_inversion
 from quod.curve.sums import Coordinates, SumArithmetic
 from quod.field.element import Element

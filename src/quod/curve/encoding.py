@@ -21,14 +21,9 @@ from typing import Generic, Literal
 
 from quod.curve.affine import AffineGroup, g1_group, g2_group, plain_point
 from quod.curve.coordinates import C
-from quod.curve.parameters import (
-    BLS12_381,
-    BN254,
-    Fq2Element,
-    G1Point,
-    G2Point,
-    PairingCurve,
-)
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.errors import InputError
 from quod.frozen import frozen
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from quod.curve.edwards_sums import edwards_form
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.lanes import of_lane
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.curve.sums import Form

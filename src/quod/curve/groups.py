@@ -1,22 +1,20 @@
-"""The groups that points live in, as kernels and plans name them."""
+"""The groups of the curves with a pairing."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from quod.curve.parameters import CURVES, G1Parameters, G2Parameters, PairingCurve
+from quod.curve.group import Group
+from quod.curve.named import CURVES
+from quod.curve.parameters import G1Parameters, G2Parameters, PairingCurve
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 
 
 @frozen
-class Group:
-    """The subgroup of order r of E(Fq) (``g1``) or of its twist over Fq2 (``g2``).
-
-    An affine point in memory is x then y, each of `degree` field elements; (0, 0) stands for
-    infinity, as in snarkjs's files.
-    """
+class PairingGroup(Group):
+    """The subgroup of order r of E(Fq) (``g1``) or of its twist over Fq2 (``g2``)."""
 
     curve_name: str
     degree: int
@@ -31,23 +29,15 @@ class Group:
 
     @property
     def curve(self) -> PairingCurve:
+        """The curve with its pairing."""
         return CURVES[self.curve_name]
 
     @property
     def coordinates(self) -> Modulus:
-        """The modulus of the coordinates."""
         return self.curve.fq
-
-    @cached_property
-    def field(self) -> FieldSpec:
-        """The field of the coordinates."""
-        if self.degree == 1:
-            return self.coordinates
-        return self.curve.tower.fq2
 
     @property
     def scalars(self) -> Modulus:
-        """The modulus of the scalars, the order of the group."""
         return self.curve.fr
 
     @property
@@ -55,22 +45,10 @@ class Group:
         return self.curve.g1 if self.degree == 1 else self.curve.g2
 
     @cached_property
-    def coordinate_words(self) -> int:
-        """64-bit words of one coordinate in memory."""
-        return self.coordinates.words // 2 * self.degree
-
-    @property
-    def point_words(self) -> int:
-        """64-bit words of an affine point in memory."""
-        return 2 * self.coordinate_words
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of one point in a host array of 32-bit words."""
-        words = self.coordinates.words
-        return (2, words) if self.degree == 1 else (2, 2, words)
+    def field(self) -> FieldSpec:
+        return self.coordinates if self.degree == 1 else self.curve.tower.fq2
 
 
-GROUPS: dict[str, Group] = {
-    group.name: group for name in CURVES for group in (Group(name, 1), Group(name, 2))
+GROUPS: dict[str, PairingGroup] = {
+    group.name: group for name in CURVES for group in (PairingGroup(name, 1), PairingGroup(name, 2))
 }

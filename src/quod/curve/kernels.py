@@ -10,11 +10,13 @@ from typing import Any
 
 from quod.curve import edwards_operations as edwards
 from quod.curve.edwards_model import edwards_to_model, model_of
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.curve.lane_table import LaneTable, digit_bits
 from quod.curve.membership import curve_check, find_finite
+from quod.curve.named import CURVES
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.curve.pairing import miller_loops, pairing_final
-from quod.curve.parameters import CURVES, EDWARDS_BLS12
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.curve.shared_inversion import share_inversion
 from quod.frozen import replace

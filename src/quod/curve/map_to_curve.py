@@ -13,7 +13,8 @@ from typing import Generic
 
 from quod.curve.affine import g1_group, g2_group, psi
 from quod.curve.coordinates import C, Coordinates, fq2_of, fq_of
-from quod.curve.parameters import BLS12_381, Fq2Element, G1Point, G2Point
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.parameters import Fq2Element, G1Point, G2Point
 from quod.frozen import frozen
 
 # A polynomial is the list of its coefficients, the constant first.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import operator
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
 from quod.curve.parameters import Family
 from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
@@ -55,6 +56,8 @@ def find_finite(
 
 def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Value:
     """Whether a point on the curve has prime order or is infinity."""
+    if not isinstance(curve.group, PairingGroup):
+        return _times_long(k, curve, point, curve.group.scalars.value).infinity
     parameters = curve.group.curve
     x = parameters.x
     if curve.group.degree == 1:
@@ -68,13 +71,32 @@ def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Va
     return curve.add(left, curve.negate(right)).infinity
 
 
+def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
+    """factor * p for a constant above 0, by doubling and adding, a word after the other."""
+    count = -(-factor.bit_length() // 64)
+    total = curve.carried(curve.infinity())
+    for place in reversed(range(count)):
+        word = k.constant(factor >> (64 * place) & (1 << 64) - 1, types.u64)
+        with k.range(0, 64, carry=(total, word)) as loop:
+            doubled = curve.carried(curve.double(loop.carried[0]))
+            with k.if_(loop.carried[1] >> 63 != 0) as branch:
+                branch.give(curve.carried(curve.add(doubled, p)))
+            with branch.otherwise():
+                branch.give(doubled)
+            loop.next((branch.results, loop.carried[1] << 1))
+        total = loop.results[0]
+    return total
+
+
 def _phi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
+    assert isinstance(curve.group, PairingGroup)
     beta = curve.field.constant(curve.group.curve.phi.beta)
     return curve.carried(ExtendedPoint(p.x * beta, p.y, p.zz, p.zzz, p.infinity))
 
 
 def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
     f = curve.field
+    assert isinstance(curve.group, PairingGroup)
     cx, cy = (f.constant(c) for c in curve.group.curve.psi_coefficients)
     x, y, zz, zzz = (f.frobenius(part) for part in (p.x, p.y, p.zz, p.zzz))
     return curve.carried(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))

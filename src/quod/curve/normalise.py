@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.curve.element_machine import step
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.kernels import curve_normalise
 from quod.curve.packed_sums import PackedWeierstrassSums
 from quod.kernel import types

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from quod.curve import kernels
 from quod.curve.array import check_points_array, widened_scalars
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.membership import (
     OFF_CURVE,
     ON_CURVE,

@@ -15,7 +15,7 @@ from quod.curve.edwards_point import EdwardsPoint
 from quod.curve.edwards_sums import EdwardsSums
 from quod.curve.element_machine import ElementMachine, Step, step
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sums import SumArithmetic
 from quod.field.element import Element
 from quod.field.extension import coordinate_field

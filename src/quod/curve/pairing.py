@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import from_points
-from quod.curve.groups import Group
+from quod.curve.groups import PairingGroup
+from quod.curve.named import CURVES
 from quod.curve.pairing_exponent import final_exponentiation
 from quod.curve.pairing_loop import MillerLoop
-from quod.curve.parameters import CURVES, Fq2Element, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.device.written import not_written, unwritten
 from quod.errors import DeviceError
@@ -142,8 +143,8 @@ def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair])
 
     Of shape (n, 12, words), for `product_of_values`.
     """
-    p = from_points(Group(curve.name, 1), [pair[0] for pair in pairs])
-    q = from_points(Group(curve.name, 2), [pair[1] for pair in pairs])
+    p = from_points(PairingGroup(curve.name, 1), [pair[0] for pair in pairs])
+    q = from_points(PairingGroup(curve.name, 2), [pair[1] for pair in pairs])
     return _miller_words(device, curve, p, q)
 
 

@@ -1,15 +1,11 @@
-"""The named curves as plain integers: equations, generators, endomorphisms.
+"""Curves with a pairing as plain integers: equations, generators, endomorphisms.
 
-Only what defines a curve is typed here; what follows from it (cofactors, Frobenius and twist
-coefficients, lattice bases) is computed on first use. Nothing here is in Montgomery form and
-nothing touches a device.
+Only what defines a curve is typed, in `quod.curve.named`; what follows from it (cofactors,
+Frobenius and twist coefficients, lattice bases) is computed on first use. Nothing here is in
+Montgomery form and nothing touches a device.
 
 Elements of Fq2 = Fq[u]/(u^2 - fq2_non_residue) are pairs ``(c0, c1)`` for ``c0 + c1*u``; affine
 points are pairs ``(x, y)``; the point at infinity is None wherever points are plain integers.
-
-Sources: Barreto and Naehrig (SAC 2005) and EIP-196/197 for BN254; Barreto, Lynn and Scott (SCN
-2002), draft-irtf-cfrg-pairing-friendly-curves-11 for BLS12-381; Bowe et al., "Zexe" (S&P 2020) for
-BLS12-377 and Edwards BLS12.
 """
 
 from __future__ import annotations
@@ -17,15 +13,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import cache, cached_property
 
-from quod.field.moduli import (
-    BLS12_377_FQ,
-    BLS12_377_FR,
-    BLS12_381_FQ,
-    BLS12_381_FR,
-    BN254_FQ,
-    BN254_FR,
-    Modulus,
-)
+from quod.field.moduli import Modulus
 from quod.field.spec import Extension
 from quod.frozen import frozen
 
@@ -117,7 +105,7 @@ def _frobenius_coefficients(tower: Tower, power: int) -> tuple[Fq2Element, ...]:
 
 @frozen
 class G1Parameters:
-    """E(Fq): y^2 = x^3 + b, and the generator of its subgroup of order r. `a` is 0."""
+    """E(Fq): y^2 = x^3 + a*x + b, and the generator of its subgroup of order r."""
 
     b: int
     generator: tuple[int, int]
@@ -189,7 +177,8 @@ def _rounded(numerator: int, denominator: int) -> int:
 class PairingCurve:
     """A pairing-friendly curve of embedding degree 12 with a sextic twist.
 
-    `x` is the (signed) parameter of the family.
+    `x` is the (signed) parameter of the family. `snarkjs_name` is what snarkjs writes into JSON;
+    `aliases` are read there as well.
     """
 
     name: str
@@ -202,6 +191,8 @@ class PairingCurve:
     g1: G1Parameters
     g2: G2Parameters
     phi: Endomorphism
+    snarkjs_name: str
+    aliases: tuple[str, ...] = ()
 
     @cached_property
     def trace(self) -> int:
@@ -232,154 +223,11 @@ class PairingCurve:
         return self.trace - 1
 
 
-@frozen
-class EdwardsCurve:
-    """The twisted Edwards curve a*x^2 + y^2 = 1 + d*x^2*y^2 over Fq and its subgroup of order r.
-
-    The addition law is complete (no exceptional points) when a is a square and d is not.
-    """
-
-    name: str
-    fq: Modulus
-    fr: Modulus
-    a: int
-    d: int
-    generator: tuple[int, int]
-    cofactor: int
-
-
-def _bls12_g1_cofactor(x: int) -> int:
+def bls12_g1_cofactor(x: int) -> int:
+    """The cofactor of G1 for the parameter of the family."""
     return (x - 1) ** 2 // 3
 
 
-def _bls12_g2_cofactor(x: int) -> int:
+def bls12_g2_cofactor(x: int) -> int:
+    """The cofactor of G2 for the parameter of the family."""
     return (x**8 - 4 * x**7 + 5 * x**6 - 4 * x**4 + 6 * x**3 - 4 * x**2 - 4 * x + 13) // 9
-
-
-_BN254_X = 4965661367192848881
-_BLS12_381_X = -0xD201000000010000
-_BLS12_377_X = 0x8508C00000000001
-
-_BN254_TOWER = Tower(BN254_FQ, -1, (9, 1))
-
-BN254 = PairingCurve(
-    name="bn254",
-    family=Family.BN,
-    fq=BN254_FQ,
-    fr=BN254_FR,
-    x=_BN254_X,
-    tower=_BN254_TOWER,
-    twist=Twist.D,
-    g1=G1Parameters(b=3, generator=(1, 2), cofactor=1),
-    g2=G2Parameters(
-        b=_BN254_TOWER.multiply((3, 0), _BN254_TOWER.invert((9, 1))),
-        generator=(
-            (
-                10857046999023057135944570762232829481370756359578518086990519993285655852781,
-                11559732032986387107991004021392285783925812861821192530917403151452391805634,
-            ),
-            (
-                8495653923123431417604973247489272438418190587263600148770280649306958101930,
-                4082367875863433681332203403145435568316851327593401208105741076214120093531,
-            ),
-        ),
-        cofactor=2 * BN254_FQ.value - BN254_FR.value,
-    ),
-    phi=Endomorphism(
-        beta=0x59E26BCEA0D48BACD4F263F1ACDB5C4F5763473177FFFFFE,
-        eigenvalue=36 * _BN254_X**3 + 18 * _BN254_X**2 + 6 * _BN254_X + 1,
-        order=BN254_FR.value,
-    ),
-)
-
-BLS12_381 = PairingCurve(
-    name="bls12_381",
-    family=Family.BLS12,
-    fq=BLS12_381_FQ,
-    fr=BLS12_381_FR,
-    x=_BLS12_381_X,
-    tower=Tower(BLS12_381_FQ, -1, (1, 1)),
-    twist=Twist.M,
-    g1=G1Parameters(
-        b=4,
-        generator=(
-            0x17F1D3A73197D7942695638C4FA9AC0FC3688C4F9774B905A14E3A3F171BAC586C55E83FF97A1AEFFB3AF00ADB22C6BB,
-            0x08B3F481E3AAA0F1A09E30ED741D8AE4FCF5E095D5D00AF600DB18CB2C04B3EDD03CC744A2888AE40CAA232946C5E7E1,
-        ),
-        cofactor=_bls12_g1_cofactor(_BLS12_381_X),
-    ),
-    g2=G2Parameters(
-        b=(4, 4),
-        generator=(
-            (
-                352701069587466618187139116011060144890029952792775240219908644239793785735715026873347600343865175952761926303160,
-                3059144344244213709971259814753781636986470325476647558659373206291635324768958432433509563104347017837885763365758,
-            ),
-            (
-                1985150602287291935568054521177171638300868978215655730859378665066344726373823718423869104263333984641494340347905,
-                927553665492332455747201965776037880757740193453592970025027978793976877002675564980949289727957565575433344219582,
-            ),
-        ),
-        cofactor=_bls12_g2_cofactor(_BLS12_381_X),
-    ),
-    phi=Endomorphism(
-        beta=0x1A0111EA397FE699EC02408663D4DE85AA0D857D89759AD4897D29650FB85F9B409427EB4F49FFFD8BFD00000000AAAC,
-        eigenvalue=_BLS12_381_X**2 - 1,
-        order=BLS12_381_FR.value,
-    ),
-)
-
-BLS12_377 = PairingCurve(
-    name="bls12_377",
-    family=Family.BLS12,
-    fq=BLS12_377_FQ,
-    fr=BLS12_377_FR,
-    x=_BLS12_377_X,
-    tower=Tower(BLS12_377_FQ, -5, (0, 1)),
-    twist=Twist.D,
-    g1=G1Parameters(
-        b=1,
-        generator=(
-            81937999373150964239938255573465948239988671502647976594219695644855304257327692006745978603320413799295628339695,
-            241266749859715473739788878240585681733927191168601896383759122102112907357779751001206799952863815012735208165030,
-        ),
-        cofactor=_bls12_g1_cofactor(_BLS12_377_X),
-    ),
-    g2=G2Parameters(
-        b=Tower(BLS12_377_FQ, -5, (0, 1)).invert((0, 1)),
-        generator=(
-            (
-                233578398248691099356572568220835526895379068987715365179118596935057653620464273615301663571204657964920925606294,
-                140913150380207355837477652521042157274541796891053068589147167627541651775299824604154852141315666357241556069118,
-            ),
-            (
-                63160294768292073209381361943935198908131692476676907196754037919244929611450776219210369229519898517858833747423,
-                149157405641012693445398062341192467754805999074082136895788947234480009303640899064710353187729182149407503257491,
-            ),
-        ),
-        cofactor=_bls12_g2_cofactor(_BLS12_377_X),
-    ),
-    phi=Endomorphism(
-        beta=0x09B3AF05DD14F6EC619AAF7D34594AABC5ED1347970DEC00452217CC900000008508C00000000001,
-        eigenvalue=_BLS12_377_X**2 - 1,
-        order=BLS12_377_FR.value,
-    ),
-)
-
-CURVES: dict[str, PairingCurve] = {curve.name: curve for curve in (BN254, BLS12_381, BLS12_377)}
-
-EDWARDS_BLS12 = EdwardsCurve(
-    name="edwards_bls12",
-    fq=BLS12_377_FR,
-    fr=Modulus.known(
-        "edwards_bls12.fr",
-        2111115437357092606062206234695386632838870926408408195193685246394721360383,
-    ),
-    a=-1,
-    d=3021,
-    generator=(
-        4497879464030519973909970603271755437257548612157028181994697785683032656389,
-        4357141146396347889246900916607623952598927460421559113092863576544024487809,
-    ),
-    cofactor=4,
-)

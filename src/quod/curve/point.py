@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.extension import coordinate_field
 from quod.frozen import frozen

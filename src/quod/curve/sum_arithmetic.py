@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.edwards_sums import EdwardsSums
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.packed_sums import PackedEdwardsSums, PackedWeierstrassSums
 from quod.curve.sums import Form, SumArithmetic, WeierstrassSums
 from quod.kernel.builder import Builder

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from quod.curve.entries import INDEX_MASK, SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.lanes import of_lane
 from quod.curve.point import AffinePoint, CoordinateElement, ExtendedPoint, PointArithmetic
 from quod.field.cost import product_cost, square_cost

@@ -4,50 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
-from quod.field.moduli import (
-    BLS12_377_FQ,
-    BLS12_377_FR,
-    BLS12_381_FQ,
-    BLS12_381_FR,
-    BN254_FQ,
-    BN254_FR,
-    Modulus,
-)
+from quod.field.moduli import BN254_FQ, GOLDILOCKS, PALLAS_FQ, PALLAS_FR, Modulus
 from quod.formats.iden3 import SectionReader, Words
-from quod.frozen import frozen
 
-
-@frozen
-class FileCurve:
-    """A curve as the formats see it: its two fields, and what snarkjs calls it.
-
-    `name` is Quod's; `snarkjs_name` is written into JSON; `aliases` are read there as well.
-    """
-
-    name: str
-    fq: Modulus
-    fr: Modulus
-    snarkjs_name: str
-    aliases: tuple[str, ...] = ()
-
-
-CURVES: dict[str, FileCurve] = {
-    curve.name: curve
-    for curve in (
-        FileCurve("bn254", BN254_FQ, BN254_FR, "bn128", ("bn254", "altbn128")),
-        FileCurve("bls12_381", BLS12_381_FQ, BLS12_381_FR, "bls12381"),
-        FileCurve("bls12_377", BLS12_377_FQ, BLS12_377_FR, "bls12377"),
-    )
-}
-
-# Other primes that circom compiles for, so that an error can name them.
+# Other primes that circom compiles for, by its names for them, so that an error can name them.
 _OTHER_SCALAR_PRIMES = {
-    2**64 - 2**32 + 1: "goldilocks",
+    GOLDILOCKS.value: "goldilocks",
     2**256 - 2**224 + 2**192 + 2**96 - 1: "secq256r1",
     BN254_FQ.value: "grumpkin",
-    0x40000000000000000000000000000000224698FC094CF91B992D30ED00000001: "pallas",
-    0x40000000000000000000000000000000224698FC0994A8DD8C46EB2100000001: "vesta",
+    PALLAS_FQ.value: "pallas",
+    PALLAS_FR.value: "vesta",
 }
 
 
@@ -57,19 +26,19 @@ def supported_curves() -> str:
     return ", ".join(rest) + f" and {last}"
 
 
-def curve_named(name: object) -> FileCurve:
+def curve_named(name: object) -> PairingCurve:
     """The curve that a caller gives by Quod's name; InputError for anything else."""
     if not isinstance(name, str) or name not in CURVES:
         raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
     return CURVES[name]
 
 
-def curve_of_scalar_prime(prime: int) -> FileCurve | None:
+def curve_of_scalar_prime(prime: int) -> PairingCurve | None:
     """The curve whose group order is `prime`, or None."""
     return next((curve for curve in CURVES.values() if curve.fr.value == prime), None)
 
 
-def curve_of_json_name(name: str) -> FileCurve | None:
+def curve_of_json_name(name: str) -> PairingCurve | None:
     """The curve that snarkjs or another tool calls `name`; case and punctuation do not count."""
     plain = "".join(filter(str.isalnum, name)).lower()
     for curve in CURVES.values():
@@ -83,7 +52,7 @@ def name_of_unknown_prime(prime: int) -> str:
     return _OTHER_SCALAR_PRIMES.get(prime, f"0x{prime:x}")
 
 
-def read_scalar_curve(header: SectionReader) -> FileCurve:
+def read_scalar_curve(header: SectionReader) -> PairingCurve:
     """Read the prime with which the headers of wtns and r1cs files begin, and find its curve."""
     start = header.offset
     prime = header.modulus("the prime")

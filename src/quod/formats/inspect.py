@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import r1cs, wtns, zkey
-from quod.formats.curves import CURVES
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,

@@ -17,9 +17,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import CURVES, curve_named, first_at_or_above, read_scalar_curve
+from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
 from quod.formats.source import Path
 from quod.frozen import frozen

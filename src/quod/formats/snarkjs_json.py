@@ -19,9 +19,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
-from quod.formats.curves import FileCurve, curve_named, curve_of_json_name, supported_curves
+from quod.formats.curves import curve_named, curve_of_json_name, supported_curves
 from quod.formats.source import Path
 from quod.formats.strict_json import (
     PROOF,
@@ -154,7 +155,7 @@ class _Reader:
             self.fail('"protocol"', f'must be "{PROTOCOL}", not {shown(protocol)}')
         return value
 
-    def curve(self, name: Any) -> FileCurve:
+    def curve(self, name: Any) -> PairingCurve:
         curve = curve_of_json_name(name) if isinstance(name, str) else None
         if curve is None:
             self.fail('"curve"', f"must be one of {supported_curves()}, not {shown(name)}")

@@ -28,15 +28,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import (
-    CURVES,
-    FileCurve,
-    curve_named,
-    first_at_or_above,
-    supported_curves,
-)
+from quod.formats.curves import curve_named, first_at_or_above, supported_curves
 from quod.formats.iden3 import (
     Iden3File,
     SectionReader,
@@ -78,7 +74,7 @@ class ZkeyHeader:
     """
 
     protocol: str
-    curve: FileCurve
+    curve: PairingCurve
     variables: int
     public: int
     domain_size: int
@@ -397,7 +393,7 @@ def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficient
     return entries, max(0, rows - header.public - 1)
 
 
-def _read_contributions(file: Iden3File, curve: FileCurve) -> tuple[bytes | None, int]:
+def _read_contributions(file: Iden3File, curve: PairingCurve) -> tuple[bytes | None, int]:
     """The circuit hash and the count of contributions, whose own contents are skipped."""
     if 10 not in file.sections:
         return None, 0
@@ -415,7 +411,7 @@ def _read_contributions(file: Iden3File, curve: FileCurve) -> tuple[bytes | None
 
 
 def check_arrays(
-    curve: FileCurve,
+    curve: PairingCurve,
     public: int,
     domain_size: int,
     coefficients: Coefficients,

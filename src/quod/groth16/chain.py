@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.written import check_written, unwritten
 from quod.errors import InputError

@@ -6,7 +6,7 @@ wanted last.
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.kernels import curve_multiply, curve_normalise
 from quod.curve.membership import curve_check
 from quod.curve.pairing import miller_loops, pairing_final

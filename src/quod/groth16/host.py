@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import Point
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.operations import is_finite
 from quod.device.cancellation import Cancellation
 from quod.device.protocol import HostDevice

@@ -10,7 +10,8 @@ from os import PathLike
 import numpy as np
 
 from quod.curve.array import to_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.curve.operations import first_bad_point
 from quod.device.background import Background
 from quod.device.discovery import DeviceChoice, resolve_device

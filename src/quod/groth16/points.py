@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from quod.curve import operations
-from quod.curve.affine import AffineGroup, g1_group, g2_group
+from quod.curve.affine import affine_group
 from quod.curve.array import Point, from_points, to_points
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm import msm
@@ -35,8 +34,3 @@ def sum_of_multiples(
         return msm(device, group, from_points(group, points), words)
     law = affine_group(group)
     return functools.reduce(law.add, multiples(device, group, points, scalars), None)
-
-
-def affine_group(group: Group) -> AffineGroup[Any]:
-    """The group law on plain points."""
-    return g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)

@@ -22,8 +22,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quod.curve.affine import affine_group
 from quod.curve.array import Point
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.background import Background
 from quod.device.pipeline import overlapped
 from quod.device.protocol import AnyDevice, in_host_memory
@@ -33,7 +34,7 @@ from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness, Zkey
 from quod.groth16.checks_ahead import compile_checks
-from quod.groth16.points import affine_group, multiples
+from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, Tasks
 from quod.groth16.verifier import Verification, VerifyingKey

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.groups import GROUPS
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null

@@ -23,9 +23,11 @@ from os import PathLike, fspath
 
 import numpy as np
 
-from quod.curve.affine import g1_group, plain_point
+from quod.curve.affine import affine_group, g1_group, plain_point
 from quod.curve.array import Point, from_points, to_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
 from quod.curve.operations import first_bad_point
 from quod.curve.pairing import (
     Fq12Integers,
@@ -35,7 +37,7 @@ from quod.curve.pairing import (
     pairing,
     product_of_values,
 )
-from quod.curve.parameters import CURVES, Family, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import Family, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
@@ -49,7 +51,7 @@ from quod.formats import (
 from quod.formats.curves import curve_named
 from quod.formats.snarkjs_json import parse_verification_key
 from quod.frozen import frozen
-from quod.groth16.points import affine_group, sum_of_multiples
+from quod.groth16.points import sum_of_multiples
 from quod.groth16.proof import Proof
 from quod.groth16.soundness import key_points, weakness, weakness_of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.operations import is_finite
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.edwards_model import EdwardsModel, model_of
 from quod.curve.edwards_operations import to_model
-from quod.curve.parameters import EdwardsCurve
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError

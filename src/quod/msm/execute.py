@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.parameters import Fq2Element
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Stage, Timeline, or_null

@@ -15,7 +15,7 @@ import numpy as np
 from quod.curve import operations
 from quod.curve.array import Point, check_scalars_array, from_points
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark, unwritten

@@ -5,8 +5,8 @@ from __future__ import annotations
 from quod.curve.edwards_model import model_of
 from quod.curve.edwards_sums import to_edwards
 from quod.curve.groups import GROUPS
+from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.curve.normalise import normalise_sums
-from quod.curve.parameters import EDWARDS_BLS12
 from quod.curve.sums import Form, resident_workgroups
 from quod.kernel.registry import register
 from quod.msm.buckets import accumulate as gpu_accumulate

@@ -8,7 +8,7 @@ from quod.errors import InputError
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
-    from quod.curve.groups import Group
+    from quod.curve.group import Group
 
 MAX_WINDOW_BITS = 16
 """The widest digits on a CPU, where they are kept in 16 bits."""

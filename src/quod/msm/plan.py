@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions

@@ -7,7 +7,7 @@ method over more bases and shorter scalars).
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.point import PointArithmetic
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel

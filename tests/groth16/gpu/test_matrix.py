@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError

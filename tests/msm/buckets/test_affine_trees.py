@@ -11,7 +11,8 @@ import pytest
 
 from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import ptx_machine
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.frozen import replace

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from quod.curve.array import Point, from_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline

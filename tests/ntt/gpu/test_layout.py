@@ -8,7 +8,8 @@ import pytest
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.curve.parameters import CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
 from quod.field.roots import root_of_unity

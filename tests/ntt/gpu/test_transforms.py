@@ -9,7 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from quod.curve.parameters import BLS12_381, BN254, CURVES, PairingCurve
+from quod.curve.named import CURVES
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import PairingCurve
 from quod.device.buffer import Buffer
 from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device

@@ -14,15 +14,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter
-from quod.curve.affine import g1_group, g2_group
+from quod.curve.affine import affine_group
 from quod.curve.array import Point, to_points
-from quod.curve.groups import GROUPS, Group
+from quod.curve.edwards_model import model_of
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.device.discovery import open_device, open_processor
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.kernels import field_multiply, field_sum
+from quod.field.moduli import BLS12_381_FQ
 from quod.msm import MsmBases, msm
 from quod.msm.execute import affine_ints
 from quod.msm.fixed_base import multiply_generator
@@ -39,19 +43,31 @@ def cases(
     device: str, curve: str, group: str, sizes: Sequence[int], scalars: str = "uniform"
 ) -> Iterator[Case]:
     """Cases for each size 2**k on one thread, with the peers there are, and on all threads."""
-    name = f"{curve}.{group}"
-    if name not in GROUPS:
-        raise InputError(f"{name!r} is not a group; there are {', '.join(GROUPS)}")
+    points = _group(curve, group)
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
     every = open_device(device)
     if not in_host_memory(every):
         for log2_size in sizes:
-            yield _resident_case(GROUPS[name], log2_size, scalars, every)
+            yield _resident_case(points, log2_size, scalars, every)
         return
     one = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
-        yield from _cases(GROUPS[name], log2_size, scalars, one, every)
+        yield from _cases(points, log2_size, scalars, one, every)
+
+
+def _group(curve: str, name: str) -> Group:
+    """The group of a curve, of which those with a pairing have two; Edwards ones in their model."""
+    if curve in WEIERSTRASS:
+        return WEIERSTRASS[curve]
+    if curve in EDWARDS:
+        return model_of(EDWARDS[curve])
+    if curve not in CURVES:
+        every = ", ".join((*CURVES, *WEIERSTRASS, *EDWARDS))
+        raise InputError(f"{curve!r} is not a curve; there are {every}")
+    if f"{curve}.{name}" not in GROUPS:
+        raise InputError(f"{name!r} is not a group of {curve}; there are g1 and g2")
+    return GROUPS[f"{curve}.{name}"]
 
 
 def _cases(
@@ -129,16 +145,14 @@ def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words
     )  # fmt: skip
     # Each product lacks a factor of the Montgomery radix.
     total = sum(words_to_integers(modulus, sums)) * modulus.montgomery_radix % modulus.value
-    if group.degree == 1:
-        return g1_group(group.curve).multiply(total, group.curve.g1.generator)
-    return g2_group(group.curve).multiply(total, group.curve.g2.generator)
+    return affine_group(group).multiply(total, group.parameters.generator)
 
 
 def _peers(
     group: Group, points: Words, scalars: Words, expected: Point
 ) -> dict[str, Callable[[], object]]:
     """Arkworks for BLS12-381, where it is installed."""
-    if group.curve_name != "bls12_381" or _absent(group):
+    if group.coordinates is not BLS12_381_FQ or _absent(group):
         return {}
     import py_arkworks_bls12381 as arkworks
 
@@ -169,7 +183,7 @@ def _peers(
 def _absent(group: Group) -> dict[str, str]:
     """Why a peer of this group is not measured."""
     known = importlib.util.find_spec("py_arkworks_bls12381") is not None
-    if group.curve_name != "bls12_381" or known:
+    if group.coordinates is not BLS12_381_FQ or known:
         return {}
     return {"arkworks": "py-arkworks-bls12381 is not installed (pip install py-arkworks-bls12381)"}
 

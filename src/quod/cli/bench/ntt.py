@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter
-from quod.curve.parameters import CURVES
+from quod.curve.named import CURVES
 from quod.device.discovery import open_device, open_processor
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.recording import Recording

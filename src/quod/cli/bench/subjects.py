@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from quod.cli.bench.settings import Settings, StagedSettings
+from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
 Sizes = Annotated[
     list[int] | None,
@@ -28,7 +29,8 @@ Constraints = Annotated[
     ),
 ]
 ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
-Curve = Annotated[str, typer.Option(help="bn254, bls12_381 or bls12_377.")]
+Curve = Annotated[str, typer.Option(help=f"{', '.join(CURVES)}.")]
+AnyCurve = Annotated[str, typer.Option(help=f"{', '.join((*CURVES, *WEIERSTRASS, *EDWARDS))}.")]
 
 
 def field(
@@ -69,7 +71,7 @@ def field(
 
 def msm(
     settings: StagedSettings,
-    curve: Curve = "bls12_381",
+    curve: AnyCurve = "bls12_381",
     group: Annotated[str, typer.Option(help="g1 or g2.")] = "g1",
     sizes: Sizes = None,
     scalars: Annotated[

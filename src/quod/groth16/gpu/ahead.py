@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.background import Background
 from quod.errors import QuodError
 from quod.groth16.points import multiples

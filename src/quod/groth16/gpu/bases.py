@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import Point, to_points
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice

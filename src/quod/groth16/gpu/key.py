@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from quod.curve.array import Point
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.event import Event
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording

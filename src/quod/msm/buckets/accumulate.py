@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import PRODUCTS_OF_BASE, Form, addition_cost, resident_workgroups
 from quod.device.buffer import Buffer

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.entries import INDEX_MASK, SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.field.extension import ExtensionElement, coordinate_field
 from quod.frozen import frozen

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from quod.curve.entries import SIGN_BIT
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.point import CoordinateElement
 from quod.curve.sums import WeierstrassSums
 from quod.device.protocol import AnyDevice

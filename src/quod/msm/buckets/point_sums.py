@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.protocol import HostDevice
 from quod.device.written import check_written, mark, unwritten
 from quod.msm.bases import Array

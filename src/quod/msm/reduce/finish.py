@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import Form
 from quod.device.discovery import open_processor

@@ -8,7 +8,7 @@ neighbouring bits, and join what they have in a tree, so that only the doublings
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import Form
 from quod.device.buffer import Buffer

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import PRODUCTS_OF_ADDITION, Form, addition_cost, resident_workgroups
 from quod.device.buffer import Buffer

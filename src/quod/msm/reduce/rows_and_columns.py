@@ -7,7 +7,7 @@ rows and columns: two cheap affine additions a bucket, and then sums over far fe
 
 from __future__ import annotations
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.point import ExtendedPoint, PointArithmetic
 from quod.kernel import types
 from quod.kernel.builder import Builder

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quod.curve.four_lanes import LANES, QUAD, QuadSum, quad_arithmetic
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import (
     PRODUCTS_OF_ADDITION,

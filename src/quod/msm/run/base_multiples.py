@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.edwards_sums import to_edwards
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.normalise import normalise_sums
 from quod.curve.point import CoordinateElement, ExtendedPoint, PointArithmetic, plus_a_times
 from quod.curve.sum_arithmetic import sum_arithmetic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sums import Form
 from quod.device.memory import UNLIMITED
 from quod.errors import DeviceError, InputError

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.normalise import normalise_sums
 from quod.curve.point import PointArithmetic
 from quod.device.protocol import AnyDevice

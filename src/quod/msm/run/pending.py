@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sums import Form
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.edwards_sums import edwards_form
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.operations import is_in_subgroup
 from quod.curve.sums import Form
 from quod.device.buffer import Buffer

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.curve.sums import PRODUCTS_OF_BASE, addition_cost
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording

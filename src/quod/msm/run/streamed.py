@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream

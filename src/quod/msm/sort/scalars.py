@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.array import check_points_array
-from quod.curve.groups import Group
+from quod.curve.group import Group
 from quod.errors import InputError
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -34,7 +34,13 @@ def window_count(maximum: int, window_bits: int) -> int:
 
 
 def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
-    """InputError unless points are an array of affine points, and not too many."""
+    """InputError unless points are an array of affine points, and not too many, of a group whose
+    scalars an MSM takes."""
+    if group.scalars.bits > 8 * SCALAR_BYTES:
+        raise InputError(
+            f"an MSM takes scalars of at most {8 * SCALAR_BYTES} bits, and the order of "
+            f"{group.name} has {group.scalars.bits}"
+        )
     check_points_array(group, points, "bases")
     if len(points) >= MOST_BASES:
         raise InputError("an MSM takes fewer than 2**31 bases")

@@ -1,4 +1,5 @@
 /** The curves, their two groups, and points as snarkjs and zkey files write them. */
+import { sources } from "./curves.js";
 import { InputError } from "./errors.js";
 import { Tower, inverse, primeField } from "./field.js";
 
@@ -165,39 +166,6 @@ function makeCurve({ snarkjs, family, q, r, x, xi, b, generator1, generator2, by
   };
 }
 
-const sources = {
-  bn254: {
-    snarkjs: "bn128",
-    family: /** @type {const} */ ("bn"),
-    q: 0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n,
-    r: 0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001n,
-    x: 4965661367192848881n,
-    xi: /** @type {Fq2} */ ([9n, 1n]),
-    b: 3n,
-    generator1: 0x1n,
-    generator2: /** @type {[Fq2, Fq2]} */ ([
-      [0x1800deef121f1e76426a00665e5c4479674322d4f75edadd46debd5cd992f6edn, 0x198e9393920d483a7260bfb731fb5d25f1aa493335a9e71297e485b7aef312c2n],
-      [0x12c85ea5db8c6deb4aab71808dcb408fe3d1e7690c43d37b4ce6cc0166fa7daan, 0x90689d0585ff075ec9e99ad690c3395bc4b313370b38ef355acdadcd122975bn],
-    ]),
-    bytes: 32,
-  },
-  bls12_381: {
-    snarkjs: "bls12381",
-    family: /** @type {const} */ ("bls12"),
-    q: 0x1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaabn,
-    r: 0x73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001n,
-    x: -0xd201000000010000n,
-    xi: /** @type {Fq2} */ ([1n, 1n]),
-    b: 4n,
-    generator1: 0x17f1d3a73197d7942695638c4fa9ac0fc3688c4f9774b905a14e3a3f171bac586c55e83ff97a1aeffb3af00adb22c6bbn,
-    generator2: /** @type {[Fq2, Fq2]} */ ([
-      [0x24aa2b2f08f0a91260805272dc51051c6e47ad4fa403b02b4510b647ae3d1770bac0326a805bbefd48056c8c121bdb8n, 0x13e02b6052719f607dacd3a088274f65596bd0d09920b61ab5da61bbdc7f5049334cf11213945d57e5ac7d055d042b7en],
-      [0xce5d527727d6e118cc9cdc6da2e351aadfd9baa8cbdd3a76d429a695160d12c923ac9cc3baca289e193548608b82801n, 0x606c4a02ea734cc32acd2b02bc28b99cb3e287e85a763af267492ab572e99ab3f370d275cec1da1aaa9075ff05f79ben],
-    ]),
-    bytes: 48,
-  },
-};
-
 /** @type {Map<string, Curve>} */
 const made = new Map();
 
@@ -208,8 +176,9 @@ const made = new Map();
 export function curveOf(name) {
   // Case and punctuation do not count.
   const plain = typeof name === "string" ? name.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase() : "";
-  const known = plain === "bn254" || plain === "altbn128" ? "bn128" : plain;
-  const found = Object.entries(sources).find(([, source]) => source.snarkjs === known);
+  const found = Object.entries(sources).find(
+    ([, { snarkjs, aliases }]) => plain === snarkjs || aliases.includes(plain),
+  );
   if (!found) throw new InputError(`curve ${JSON.stringify(name)} is neither bn128 nor bls12381`);
   const [key, source] = found;
   if (!made.has(key)) made.set(key, makeCurve(source));

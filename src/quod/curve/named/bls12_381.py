@@ -1,0 +1,54 @@
+"""BLS12-381: Barreto, Lynn and Scott (SCN 2002), draft-irtf-cfrg-pairing-friendly-curves-11."""
+
+from quod.curve.parameters import (
+    Endomorphism,
+    Family,
+    G1Parameters,
+    G2Parameters,
+    PairingCurve,
+    Tower,
+    Twist,
+    bls12_g1_cofactor,
+    bls12_g2_cofactor,
+)
+from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR
+
+_X = -0xD201000000010000
+
+BLS12_381 = PairingCurve(
+    name="bls12_381",
+    family=Family.BLS12,
+    fq=BLS12_381_FQ,
+    fr=BLS12_381_FR,
+    x=_X,
+    tower=Tower(BLS12_381_FQ, -1, (1, 1)),
+    twist=Twist.M,
+    g1=G1Parameters(
+        b=4,
+        generator=(
+            0x17F1D3A73197D7942695638C4FA9AC0FC3688C4F9774B905A14E3A3F171BAC586C55E83FF97A1AEFFB3AF00ADB22C6BB,
+            0x08B3F481E3AAA0F1A09E30ED741D8AE4FCF5E095D5D00AF600DB18CB2C04B3EDD03CC744A2888AE40CAA232946C5E7E1,
+        ),
+        cofactor=bls12_g1_cofactor(_X),
+    ),
+    g2=G2Parameters(
+        b=(4, 4),
+        generator=(
+            (
+                352701069587466618187139116011060144890029952792775240219908644239793785735715026873347600343865175952761926303160,
+                3059144344244213709971259814753781636986470325476647558659373206291635324768958432433509563104347017837885763365758,
+            ),
+            (
+                1985150602287291935568054521177171638300868978215655730859378665066344726373823718423869104263333984641494340347905,
+                927553665492332455747201965776037880757740193453592970025027978793976877002675564980949289727957565575433344219582,
+            ),
+        ),
+        cofactor=bls12_g2_cofactor(_X),
+    ),
+    phi=Endomorphism(
+        beta=0x1A0111EA397FE699EC02408663D4DE85AA0D857D89759AD4897D29650FB85F9B409427EB4F49FFFD8BFD00000000AAAC,
+        eigenvalue=_X**2 - 1,
+        order=BLS12_381_FR.value,
+    ),
+    snarkjs_name="bls12381",
+)

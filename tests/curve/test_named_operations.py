@@ -1,0 +1,71 @@
+"""Arrays of points of every group without a pairing, against plain integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.curve import edwards_operations, operations
+from quod.curve.array import from_points, to_points
+from quod.curve.edwards_model import EdwardsModel
+from quod.curve.edwards_operations import from_edwards_points, to_edwards_points
+from quod.curve.group import Group
+from quod.device.protocol import AnyDevice
+from tests.curve.every import GROUPS, hostile, law_of
+from tests.msm.inputs import scalar_words
+from tests.reference.curve import edwards_of
+
+EVERY = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+
+
+@EVERY
+def test_operations(device: AnyDevice, group: Group) -> None:
+    """Sums of every pair, and multiples by scalars of any size."""
+    law, r = law_of(group), group.scalars.value
+    points = hostile(group)
+    pairs = [(p, q) for p in points for q in points]
+    left, right = (from_points(group, side) for side in zip(*pairs, strict=True))
+    found = operations.add(device, group, left, right)
+    assert to_points(group, found) == [law.add(p, q) for p, q in pairs]
+    own = from_points(group, points)
+    opposite = operations.negate(device, group, own)
+    assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in points]))
+    scalars = [0, 1, 2, r - 1, r, r + 1, (1 << 256) - 1, 1 << 255, *range(3, 20)][: len(points)]
+    multiples = operations.multiply(device, group, own[: len(scalars)], scalar_words(scalars))
+    wanted = [law.mul(k, p) for k, p in zip(scalars, points, strict=False)]
+    assert to_points(group, multiples) == wanted
+
+
+@EVERY
+def test_membership(device: AnyDevice, group: Group) -> None:
+    law, r = law_of(group), group.scalars.value
+    points = hostile(group)
+    assert operations.is_on_curve(device, group, from_points(group, points)).all()
+    found = operations.is_in_subgroup(device, group, from_points(group, points))
+    assert list(found) == [law.mul(r, p) is None for p in points]
+    off = from_points(group, [(1, 1), (2, 3)])
+    assert list(operations.is_on_curve(device, group, off)) == [
+        law.contains((1, 1)), law.contains((2, 3)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "group", [g for g in GROUPS if isinstance(g, EdwardsModel)], ids=lambda group: group.name
+)
+def test_the_edwards_law(device: AnyDevice, group: EdwardsModel) -> None:
+    """Every pair, points of low order among them, in the curve's own coordinates."""
+    curve = group.edwards
+    law = edwards_of(curve)
+    points = [group.to_edwards(point) for point in hostile(group)]
+    assert all(law.contains(point) for point in points)
+    pairs = [(p, q) for p in points for q in points]
+    left, right = (from_edwards_points(curve, side) for side in zip(*pairs, strict=True))
+    found = edwards_operations.add(device, curve, left, right)
+    assert to_edwards_points(curve, found) == [law.add(p, q) for p, q in pairs]
+    own = from_edwards_points(curve, points)
+    doubled = edwards_operations.double(device, curve, own)
+    assert to_edwards_points(curve, doubled) == [law.add(p, p) for p in points]
+    assert edwards_operations.is_on_curve(device, curve, own).all()
+    assert not edwards_operations.is_on_curve(
+        device, curve, from_edwards_points(curve, [(1, 1), (2, 3)])
+    ).any()

@@ -1,0 +1,67 @@
+"""MSMs over every group without a pairing, on every device, against plain integers."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.curve.array import from_points
+from quod.curve.edwards_model import EdwardsModel
+from quod.curve.edwards_operations import from_edwards_points
+from quod.curve.group import Group
+from quod.curve.weierstrass import Curve
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.msm import MsmBases, edwards_msm, msm
+from tests.curve.every import GROUPS, P256, hostile, law_of
+from tests.msm.inputs import scalar_words
+from tests.reference.msm import msm as plain_msm
+
+EVERY = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+FULL = [group for group in GROUPS if group.name in ("secp256k1", "baby_jubjub.weierstrass", "p256")]
+"""The field fills its words; a is not -1; a is not 0."""
+
+
+def check(device: AnyDevice, group: Group) -> None:
+    """Hostile points with equal scalars, the ends of the range, and others."""
+    law, r = law_of(group), group.scalars.value
+    points = hostile(group) * 2
+    mixed = [0, 1, 2, r - 1, *((r // 7) * i % r for i in range(40))]
+    for scalars in ([r - 1] * len(points), mixed):
+        scalars = scalars[: len(points)]
+        own = points[: len(scalars)]
+        found = msm(device, group, from_points(group, own), scalar_words(scalars))
+        assert found == plain_msm(law, scalars, own)
+
+
+@EVERY
+def test_msm(device: AnyDevice, group: Group) -> None:
+    check(device, group)
+    with pytest.raises(InputError, match=f"scalar 1 is not below the order of {group.name}"):
+        points = from_points(group, [group.parameters.generator] * 2)
+        msm(device, group, points, scalar_words([1, group.scalars.value]))
+
+
+@pytest.mark.parametrize("group", FULL, ids=lambda group: group.name)
+def test_msm_on_a_gpu(gpu_device: AnyDevice, group: Group) -> None:
+    check(gpu_device, group)
+
+
+@pytest.mark.parametrize(
+    "group", [g for g in GROUPS if isinstance(g, EdwardsModel)], ids=lambda group: group.name
+)
+def test_edwards_points(device: AnyDevice, group: EdwardsModel) -> None:
+    law, r = law_of(group), group.scalars.value
+    points = hostile(group)
+    scalars = [(r // 3) * i % r for i in range(len(points))]
+    own = from_edwards_points(group.edwards, [group.to_edwards(point) for point in points])
+    found = edwards_msm(device, group.edwards, own, scalar_words(scalars))
+    assert found == group.to_edwards(plain_msm(law, scalars, points))
+
+
+def test_orders_beyond_256_bits_are_refused(cpu_device: AnyDevice) -> None:
+    order = Modulus.known("long.fr", (1 << 300) - 1)
+    long = Curve.known("long", P256.fq, order, P256.a, P256.b, P256.generator)
+    points = from_points(long, [P256.generator])
+    with pytest.raises(InputError, match="scalars of at most 256 bits, and the order of long has"):
+        MsmBases(cpu_device, long, points)
