@@ -14,6 +14,9 @@ from quod.kernel.builder import Builder
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.value import Value
 
+_FOLD = (1 << 32) - 1
+"""The low half of a 64-bit word, and 2**64 modulo 2**64 - 2**32 + 1."""
+
 
 class Word32(OneWord):
     """Primes below 2**32 in Montgomery form."""
@@ -37,9 +40,13 @@ class Word32(OneWord):
         low = number.cast(types.u32)
         if most >> 64:
             return self._halved(low, (number >> 32).cast(types.u32), bound - 1 >> 32)
-        quotient = low * self._number(-pow(self.p, -1, self.room) % self.room)
-        total = number + self.k.emit("mul_wide", (quotient, self._number(self.p)))
-        return (total >> 32).cast(types.u32), (most >> 32) + 1
+        inverse = -pow(self.p, -1, self.room) % self.room
+        if _is_vector(self.k):
+            # Vectors multiply the low halves of 64-bit words, and 32-bit words in more steps.
+            multiple = ((number & _FOLD) * inverse & _FOLD) * self.p
+        else:
+            multiple = self.k.emit("mul_wide", (low * self._number(inverse), self._number(self.p)))
+        return (number + multiple >> 32).cast(types.u32), (most >> 32) + 1
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Products are added in 64 bits, modulo 2**32 * p where they need more."""
@@ -147,7 +154,19 @@ class Word64(OneWord):
         return modulus.words == 2 and not modulus.is_plain
 
     def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
-        return a * b, self.k.emit("mul_hi", (a, b))
+        k = self.k
+        if not _is_vector(k):
+            return a * b, k.emit("mul_hi", (a, b))
+
+        # Vectors multiply halves, in words of 64 bits: of shorter ones LLVM makes more.
+        mask = _FOLD
+        (low_a, high_a), (low_b, high_b) = ((x & mask, x >> 32) for x in (a, b))
+        # None of these wraps: (2**32 - 1)**2 + 2 * (2**32 - 1) is 2**64 - 1.
+        low = low_a * low_b
+        middle = high_a * low_b + (low >> 32)
+        other = low_a * high_b + (middle & mask)
+        high = high_a * high_b + (middle >> 32) + (other >> 32)
+        return (low & mask) | (other << 32), high
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Low words are added with their carries, and high words modulo p."""
@@ -174,9 +193,6 @@ class Word64(OneWord):
         return total, above + (total < a).cast(types.u64)
 
 
-_FOLD = (1 << 32) - 1
-"""2**64 modulo 2**64 - 2**32 + 1."""
-
 _HALF_ORDER = 96
 """The power of two that is -1 modulo 2**64 - 2**32 + 1."""
 
@@ -197,10 +213,15 @@ class Goldilocks(Word64):
         return modulus.words == 2 and modulus.is_plain
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
+        k = self.k
+        low, high = self._wide(a.limbs[0], b.limbs[0])
         if self._chains is not None:
-            low, high = self._wide(a.limbs[0], b.limbs[0])
             return self._joined(self._reduced([*self._split(low), *self._split(high)])), self.p
-        return self._folded(*self._wide(a.limbs[0], b.limbs[0])), self.room
+        # As `_reduced`, in words of 64 bits: each step has wrapped where a sum is below its term.
+        none, fold = self._number(0), self._number(_FOLD)
+        total = low + ((high & _FOLD) * _FOLD + ((high >> 32) ^ _FOLD))
+        word = total - k.select(total < low, none, fold)
+        return word - k.select(total < word, fold, none), self.p
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Words are added with their carries into three."""
@@ -307,6 +328,13 @@ class Goldilocks(Word64):
         chains = self._chains
         assert chains is not None
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
+
+
+def _is_vector(k: Builder) -> bool:
+    """Whether words of 64 bits are in vectors, which have neither carries nor long products."""
+    return k.machine.has(Capability.U64) and not (
+        k.machine.has(Capability.CARRY) or k.machine.has(Capability.MAD_CARRY_32)
+    )
 
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
