@@ -2,6 +2,7 @@
 
     python benchmarks/cuda_ntt.py                       BLS12-381, 2^20 and 2^24, every variant
     python benchmarks/cuda_ntt.py bn254 22              another curve and size
+    python benchmarks/cuda_ntt.py goldilocks 24         another field
 
 A line a variant: milliseconds of each ordering, and the products a second of the first.
 """
@@ -15,9 +16,10 @@ from time import perf_counter
 
 import checkout  # noqa: F401
 
-from quod.cli.bench.ntt import resident_cases
+from quod.cli.bench.ntt import resident_cases, subject_of
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from quod.field.moduli import NAMED
 from quod.ntt.gpu.schedule import Tuning
 from quod.ntt.gpu.transform import PassShape
 
@@ -26,7 +28,7 @@ _REPEATS = 7
 
 def variants() -> list[Tuning]:
     """Tilings worth timing: eight elements an instance at three register limits, larger tiles with
-    fewer passes, four elements at some limits, and loops of steps."""
+    fewer passes, four elements at some limits, loops of steps, and tiles for short elements."""
     return [
         Tuning(10, 3, 9, 4),
         Tuning(10, 3, 9, 3),
@@ -40,6 +42,10 @@ def variants() -> list[Tuning]:
         Tuning(10, 2, 9, 2, rolled=True),
         Tuning(9, 2, 8, 5, rolled=True),
         Tuning(10, 3, 9, 4, rolled=True),
+        *(Tuning(12, 4, 8, resident, log_banks=4) for resident in (0, 2, 3, 4)),
+        *(Tuning(11, 3, 8, resident, log_banks=4) for resident in (0, 4, 5, 6)),
+        *(Tuning(12, 3, 8, resident, log_banks=4) for resident in (0, 2, 3)),
+        *(Tuning(12, 4, 8, resident, log_banks=5) for resident in (0, 4, 5)),
     ]
 
 
@@ -54,10 +60,11 @@ def products(tuning: Tuning, log2_size: int) -> float:
     return total * (1 << log2_size)
 
 
-def run(device: AnyDevice, curve: str, log2_size: int, tuning: Tuning) -> dict[str, float]:
-    """Milliseconds of each case."""
+def run(device: AnyDevice, name: str, log2_size: int, tuning: Tuning) -> dict[str, float]:
+    """Milliseconds of each case, over the field of a name or the scalar field of a curve."""
     result: dict[str, float] = {}
-    for case in resident_cases(device, curve, log2_size, tuning):
+    subject = subject_of(name, name if name in NAMED else None)
+    for case in resident_cases(device, subject, log2_size, tuning):
         times = []
         for _ in range(_REPEATS):
             begin = perf_counter()

@@ -23,6 +23,7 @@ CPU: Commands = {
     "ntt": [
         ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
         ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
+        ["--field", "goldilocks", "--log2", "16", "--log2", "20"],
     ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
@@ -48,6 +49,8 @@ CUDA: Commands = {
         ["--curve", "bls12_381", *(f"--log2={size}" for size in (20, 22, 24))],
         ["--curve", "bls12_381", "--log2", "26", "--log2", "28"],
         ["--curve", "bn254", "--log2", "20", "--log2", "24"],
+        ["--field", "goldilocks", "--log2", "20", "--log2", "24"],
+        ["--field", "baby_bear", "--log2", "20", "--log2", "24"],
     ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
     "groth16": [

@@ -133,7 +133,7 @@ def test_only_what_is_stale_is_run_and_within_its_time(
 ) -> None:  # fmt: skip
     record = tmp_path / "results" / "one.json"
     record.parent.mkdir()
-    (_, subject, arguments), _ = script.commands("cpu", ["ntt"])
+    (_, subject, arguments), *_ = script.commands("cpu", ["ntt"])
     known = ["bench", subject, *arguments]
     stored = row(script.command_line(known), code="1", sources=sources_digest())
     record.write_text(json.dumps({"machine": {}, "rows": [stored]}))

@@ -11,8 +11,11 @@ from dataclasses import fields
 import pytest
 
 from quod.cli import entry
+from quod.cli.bench import short_field
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
 from quod.cli.bench.subjects import SUBJECTS
+from quod.device.protocol import AnyDevice
+from quod.field.moduli import GOLDILOCKS, M31, Modulus
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -29,6 +32,36 @@ def test_field(capsys: pytest.CaptureFixture[str]) -> None:
         # Between a product that nobody has reached and one in plain Python.
         assert 0.05 < row["median"] < 2000
     assert captured.err == ""
+
+
+@pytest.mark.parametrize("name", ["m31", "baby_bear", "goldilocks"])
+def test_a_field_of_one_word(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_field, "_WINDOWS", 2)
+    monkeypatch.setattr(short_field, "_CPU_ARRAY_BYTES", 1 << 20)
+    assert entry.run(["bench", "field", "--field", name, *ONCE]) == 0
+    rows = {row["unit"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == {"clocks/product", "GB/s"}
+    # A busy machine takes longer, and no processor makes a hundred products a clock.
+    assert 0.01 < rows["clocks/product"]["median"] < 1000
+    assert 0 < rows["GB/s"]["median"] < 10_000
+    assert {row["parameters"]["field"] for row in rows.values()} == {name}
+
+
+@pytest.mark.parametrize("modulus", [M31, GOLDILOCKS], ids=lambda modulus: modulus.name)
+def test_what_a_gpu_is_measured_with(
+    modulus: Modulus, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cases check their products; here they are few."""
+    monkeypatch.setattr(short_field, "_GPU_TURNS", 1)
+    monkeypatch.setattr(short_field, "_GPU_ARRAY_BYTES", 1 << 14)
+    found = list(short_field.cases(modulus, gpu_device))
+    assert [case.unit for case in found] == ["G/s", "GB/s"]
+    for case in found:
+        figure = case.run()
+        assert isinstance(figure, float)
+        assert figure > 0
 
 
 @pytest.mark.parametrize(

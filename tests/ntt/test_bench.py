@@ -1,4 +1,4 @@
-"""quod bench ntt measures transforms and refuses curves that it does not know."""
+"""quod bench ntt measures transforms and refuses curves and fields that it does not know."""
 
 from __future__ import annotations
 
@@ -29,9 +29,18 @@ def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
         assert 1e-4 < row["median"] < 1000
 
 
+def test_another_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["bench", "ntt", "--field", "baby_bear", "--log2", "5", *ONCE]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["parameters"]["field"] for row in rows} == {"baby_bear"}
+    assert all("curve" not in row["parameters"] for row in rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
+        (["--field", "babybear"], 3, "'babybear' is not a field; there are bn254.fq"),
+        (["--field", "m31", "--log2", "4"], 3, "transforms over m31 have 2^0 to 2^1 points"),
         (["--curve", "bn128"], 3, "'bn128' is not a curve; there are bn254, bls12_381"),
         (["--log2", "29"], 2, "29 is not in the range"),
         (["--device", "gpu:9"], 7, "gpu:9"),

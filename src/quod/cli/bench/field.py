@@ -1,4 +1,4 @@
-"""Montgomery products: how many a core, and how many all of them, make in a second.
+"""Products: how many a core, and how many all of them, make in a second.
 
 Each instance multiplies several independent elements over and over by a factor, so that what is
 measured is throughput: in real work there is always an independent product at hand.
@@ -12,6 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypedDict
 
+from quod.cli.bench import short_field
 from quod.cli.bench.harness import Case
 from quod.device.discovery import open_device, open_processor
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
@@ -21,10 +22,13 @@ from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.calibration import calibrate
 from quod.field.cost import product_cost, square_cost
-from quod.field.moduli import MODULI, Modulus
+from quod.field.moduli import MODULI, NAMED, Modulus
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
+
+USUAL = [name for name, modulus in NAMED.items() if name in MODULI or modulus.bits <= 64]
+"""The fields that are measured unless others are named."""
 
 CHAINS = 4
 STEPS = 2000
@@ -62,16 +66,19 @@ def field_products(
 
 
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
-    """A case for each field and each number of threads; all fields if `names` is empty.
+    """A case for each field and each number of threads; those of `USUAL` if `names` is empty.
 
     On WebGPU elements are held in these `limbs`, or in what the device has chosen.
     """
-    unknown = [name for name in names if name not in MODULI]
+    unknown = [name for name in names if name not in NAMED]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(MODULI)}")
+        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(NAMED)}")
     opened = open_device(device)
     choices = _limbs_of(opened, limbs)
-    for modulus in (MODULI[name] for name in names or MODULI):
+    for modulus in (NAMED[name] for name in names or USUAL):
+        if modulus.bits <= 64:
+            yield from short_field.cases(modulus, opened)
+            continue
         if not in_host_memory(opened):
             for choice in choices:
                 yield from _gpu_cases(modulus, opened, choice)

@@ -8,6 +8,7 @@ transforms are submitted at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements
 from quod.field.cost import product_cost
+from quod.field.moduli import NAMED, Modulus
 from quod.ntt import NttPlan, Ordering
 from quod.ntt.gpu.schedule import Tuning
 
@@ -38,21 +40,38 @@ _AT_ONCE = 8
 """Transforms a submission, so that what it costs to submit does not count."""
 
 
-def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
-    """Cases for each size 2**k: the forward transform on one core and on all, and the pair."""
+@dataclass(frozen=True)
+class Subject:
+    """The field of transforms, and the parameters that name it in a row."""
+
+    modulus: Modulus
+    parameters: dict[str, Parameter]
+
+
+def subject_of(curve: str, field: str | None = None) -> Subject:
+    """The scalar field of a curve, or the field of a name; InputError for a name of none."""
+    if field is not None:
+        if field not in NAMED:
+            raise InputError(f"{field!r} is not a field; there are {', '.join(NAMED)}")
+        return Subject(NAMED[field], {"field": field})
     if curve not in CURVES:
         raise InputError(f"{curve!r} is not a curve; there are {', '.join(CURVES)}")
+    return Subject(CURVES[curve].fr, {"curve": curve})
+
+
+def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]:
+    """Cases for each size 2**k: the forward transform on one core and on all, and the pair."""
     every = open_device(device)
     if not in_host_memory(every):
         for log2_size in sizes:
-            yield from resident_cases(every, curve, log2_size)
+            yield from resident_cases(every, subject, log2_size)
         return
     one = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
-        modulus = CURVES[curve].fr
+        modulus = subject.modulus
         plans = [NttPlan(found, modulus, log2_size) for found in (every, one)]
         values = random_elements(modulus, plans[0].size, seed=log2_size)
-        parameters: dict[str, Parameter] = {"curve": curve, "log2": log2_size}
+        parameters = {**subject.parameters, "log2": log2_size}
         for plan in plans if every.threads > 1 else plans[:1]:
             threads = every.threads if plan is plans[0] else 1
             forward = _checked(plan, values)
@@ -72,10 +91,10 @@ def cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
 
 
 def resident_cases(
-    device: AnyDevice, curve: str, log2_size: int, tuning: Tuning | None = None
+    device: AnyDevice, subject: Subject, log2_size: int, tuning: Tuning | None = None
 ) -> Iterator[Case]:
     """Transforms of data in a GPU's memory: each ordering, and the pair; the first is checked."""
-    modulus = CURVES[curve].fr
+    modulus = subject.modulus
     plan = NttPlan(device, modulus, log2_size, tuning=tuning)
     # The host makes no more than a block: other sizes are filled with copies of it.
     values = random_elements(modulus, min(plan.size, _BLOCK), seed=log2_size)
@@ -93,7 +112,7 @@ def resident_cases(
         device.download(part, found)
         if not np.array_equal(found, values):
             raise QuodError("a transform and its inverse do not agree; please report it")
-    parameters: dict[str, Parameter] = {"curve": curve, "log2": log2_size}
+    parameters = {**subject.parameters, "log2": log2_size}
     orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")
     for ordering in orderings:
         recording = device.stream("NTT").record()

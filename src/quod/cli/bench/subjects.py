@@ -35,7 +35,9 @@ def field(
     settings: StagedSettings,
     names: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME", help="bn254.fq, bls12_381.fr, ...; all if absent."),
+        typer.Option(
+            "--field", metavar="NAME", help="bn254.fq, m31, ...; those in most use if absent."
+        ),
     ] = None,
     chosen: Annotated[
         bool, typer.Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
@@ -47,7 +49,7 @@ def field(
         ),
     ] = None,
 ) -> None:
-    """Montgomery products: throughput of one core and of all.
+    """Products: throughput of one core and of all, or clocks a product of one word.
 
     On WebGPU it is a study: sizes of limbs, forms of products, reductions.
     """
@@ -82,11 +84,20 @@ def msm(
     )  # fmt: skip
 
 
-def ntt(settings: StagedSettings, curve: Curve = "bn254", sizes: Sizes = None) -> None:
-    """Number-theoretic transforms over the scalar field."""
-    from quod.cli.bench.ntt import cases
+def ntt(
+    settings: StagedSettings,
+    curve: Curve = "bn254",
+    field: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Over this field: goldilocks, baby_bear, ..."),
+    ] = None,
+    sizes: Sizes = None,
+) -> None:
+    """Number-theoretic transforms over the scalar field of a curve, or over another field."""
+    from quod.cli.bench.ntt import cases, subject_of
 
-    settings.measure("ntt", cases(settings.device, curve, sizes or [14, 16, 18, 20]))
+    subject = subject_of(curve, field)
+    settings.measure("ntt", cases(settings.device, subject, sizes or [14, 16, 18, 20]))
 
 
 def groth16(
