@@ -107,9 +107,8 @@ def cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
     else:
         yield _rate(modulus, device)
         each = _GPU_LOAD_BYTES // modulus.bytes
-        yield _from_arrays(
-            modulus, device, _GPU_ARRAY_BYTES, lanes=device.lanes, each=each, turns=1
-        )
+        nbytes = min(_GPU_ARRAY_BYTES, device.largest_buffer)
+        yield _from_arrays(modulus, device, nbytes, lanes=device.lanes, each=each, turns=1)
 
 
 def _what(chains: int) -> str:
