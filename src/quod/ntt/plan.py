@@ -21,7 +21,7 @@ from quod.ntt.memory import Tables, memory_of
 from quod.ntt.ordering import Ordering, Way
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, scale_by_powers
-from quod.ntt.rows import array_bytes
+from quod.ntt.rows import array_bytes, lanes_of
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, bit_reversal, factor_array
@@ -295,7 +295,7 @@ class NttPlan:
         return self.modulus, self.log2_size
 
     def _log_rows(self, batch: int) -> list[int]:
-        return split(self.log2_size, wide=batch >= self.device.lanes)
+        return split(self.log2_size, wide=batch >= self._lanes)
 
     def _decimate_in_time(self, data: Data, batch: int, domain: Domain, scale: int = 1) -> None:
         """Ascending passes: from bit-reversed order to natural."""
@@ -327,7 +327,7 @@ class NttPlan:
         columns = (batch * self.size) >> place.log_rows
         shape = PassShape(
             direction,
-            place.lanes(columns, self.device.lanes),
+            place.lanes(columns, self._lanes),
             trivial=tables.domain.shift == 1,
             scaled=last and tables.scale != 1,
             log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
@@ -340,37 +340,43 @@ class NttPlan:
         row = scratch.view(np.uint8)[start : start + each]
         row.fill(0xFF)
         self.device.launch(
-            self.device.compile(transform_pass, modulus=self.modulus, shape=shape),
+            self.device.compile(
+                transform_pass, lanes=self._lanes, modulus=self.modulus, shape=shape
+            ),
             groups, data, tables.twiddles[place.number],
             tables.factors, scratch, columns, place.log_rows, place.log_stride,
         )  # fmt: skip
         if (row == 0xFF).all():
             raise not_written(self.device, "a transform")
 
+    @property
+    def _lanes(self) -> int:
+        return lanes_of(self.device, self.modulus)
+
     def _groups(self, log_rows: int, batch: int) -> int:
         columns = (batch * self.size) >> log_rows
-        return min(-(-columns // self.device.lanes), _GROUPS_A_THREAD * self._cpu.threads)
+        return min(-(-columns // self._lanes), _GROUPS_A_THREAD * self._cpu.threads)
 
     @property
     def _row_bytes(self) -> int:
         """Bytes of a row of scratch memory: an element of each lane."""
-        return array_bytes(self._cpu, self.modulus, self.device.lanes)
+        return array_bytes(self._cpu, self.modulus, self._lanes)
 
     def _scratch_bytes(self, log_rows: int, batch: int) -> int:
-        rows = self._groups(log_rows, batch) * self.device.lanes << log_rows
+        rows = self._groups(log_rows, batch) * self._lanes << log_rows
         return array_bytes(self._cpu, self.modulus, rows)
 
     # --- over the data once
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
-        p, lanes = self.modulus.value, self.device.lanes
+        p, lanes = self.modulus.value, self._lanes
         at, factor = (0, first) if first != 1 else (1, base)
         integers, total = [first, pow(base, lanes, p)], batch * self.size
         for _ in range(self.log2_size):
             integers.append(base)
             base = base * base % p
         run = max(1, min(SCALING_RUN, self.size // lanes))
-        compiled = self.device.compile(scale_by_powers, modulus=self.modulus)
+        compiled = self.device.compile(scale_by_powers, lanes=lanes, modulus=self.modulus)
         with multiplied(self.device, self.modulus, self._last_run(data)[at], factor):
             self.device.launch(
                 compiled, -(-total // (run * lanes)), data, factor_array(self.modulus, integers),
@@ -378,7 +384,7 @@ class NttPlan:
             )  # fmt: skip
 
     def _reverse_bits(self, data: Data, batch: int) -> None:
-        lanes = self.device.lanes
+        lanes = self._lanes
         if self.log2_size < 2 * (lanes.bit_length() - 1):
             lanes = 1
         middle = self.log2_size - 2 * (lanes.bit_length() - 1)

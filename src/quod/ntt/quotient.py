@@ -12,6 +12,7 @@ from quod.field.array import from_integers, to_integers
 from quod.field.roots import quotient_coset_shift
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.reorder import quotient_scalars
+from quod.ntt.rows import lanes_of
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -79,8 +80,9 @@ def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
     # `out` may be one of the parts, so that the last scalar has to be the right one.
     last = [host_bytes(own).view(np.uint32)[-modulus.words :] for own in (*parts, out)]
     a, b, c = to_integers(modulus, np.stack(last[:3]))
+    lanes = lanes_of(plan.device, modulus)
     plan.device.launch(
-        plan.device.compile(quotient_scalars, modulus=modulus), -(-size // plan.device.lanes),
+        plan.device.compile(quotient_scalars, lanes=lanes, modulus=modulus), -(-size // lanes),
         *parts, out, weights, size,
     )  # fmt: skip
     (found,) = to_integers(modulus, last[3][None])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from quod.device.protocol import HostDevice
+from quod.device.protocol import AnyDevice, HostDevice
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
@@ -19,6 +19,9 @@ from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Machine
 from quod.kernel.value import Value
+
+_SHORT_LANES = 8
+_WORD_BITS = 64
 
 
 @frozen
@@ -83,9 +86,14 @@ def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> No
         array[offset + j * lanes] = limb
 
 
+def lanes_of(device: AnyDevice, modulus: Modulus) -> int:
+    """Instances a workgroup: eight where elements are words, of which any processor has vectors."""
+    return _SHORT_LANES if modulus.bits <= _WORD_BITS else device.lanes
+
+
 def entry_bytes(device: HostDevice, modulus: Modulus) -> int:
     """Bytes of an element as limbs on this device."""
-    return _entry_bytes(device.machine(device.lanes), modulus)
+    return _entry_bytes(device.machine(lanes_of(device, modulus)), modulus)
 
 
 @functools.cache
@@ -96,5 +104,5 @@ def _entry_bytes(machine: Machine, modulus: Modulus) -> int:
 
 def array_bytes(device: HostDevice, modulus: Modulus, entries: int) -> int:
     """Bytes of an array of limbs."""
-    lanes = device.lanes
+    lanes = lanes_of(device, modulus)
     return -(-entries // lanes) * lanes * entry_bytes(device, modulus)

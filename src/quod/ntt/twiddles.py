@@ -26,7 +26,7 @@ from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
-from quod.ntt.rows import array_bytes, entry_bytes, entry_offset, store_limbs
+from quod.ntt.rows import array_bytes, entry_bytes, entry_offset, lanes_of, store_limbs
 from quod.ntt.steps import records_before, steps_of
 
 _RUN = 32
@@ -123,10 +123,11 @@ def build_row_table(device: HostDevice, domain: Domain, log_rows: int) -> Buffer
             integers.append(value)
             value = value * root % p
     table = device.allocate(row_table_bytes(device, domain.modulus, log_rows))
-    compiled = device.compile(to_limbs, modulus=domain.modulus)
+    lanes = lanes_of(device, domain.modulus)
+    compiled = device.compile(to_limbs, lanes=lanes, modulus=domain.modulus)
     count = len(integers)
     words = from_integers(domain.modulus, integers)
-    device.launch(compiled, -(-count // device.lanes), words, table, count)
+    device.launch(compiled, -(-count // lanes), words, table, count)
     return table
 
 
@@ -142,7 +143,8 @@ def build_column_table(
     modulus, p = domain.modulus, domain.modulus.value
     columns = 1 << log_columns
     table = device.allocate(column_table_bytes(device, modulus, log_rows, log_columns))
-    compiled = device.compile(fill_column_table, modulus=modulus)
+    lanes = lanes_of(device, modulus)
+    compiled = device.compile(fill_column_table, lanes=lanes, modulus=modulus)
     for start, levels in steps_of(log_rows):
         first, root = domain.level(log_columns + start + levels - 1)
         integers, base = [first, pow(root, columns, p)], root
@@ -151,7 +153,7 @@ def build_column_table(
             integers.append(base)
             base = base * base % p
         rows = 1 << start
-        groups = -(-rows // _RUN) * (columns // device.lanes)
+        groups = -(-rows // _RUN) * (columns // lanes)
         device.launch(
             compiled, groups, table, factor_array(modulus, integers), columns, rows, bits,
             records_before(start), records_before(log_rows),

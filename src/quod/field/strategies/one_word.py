@@ -45,8 +45,7 @@ class Word32(OneWord):
             # Vectors multiply the low halves of 64-bit words, and 32-bit words in more steps.
             multiple = ((number & _FOLD) * inverse & _FOLD) * self.p
         else:
-            quotient = low * self._number(inverse)
-            multiple = self.k.emit("mul_wide", (quotient, self._number(self.p)))
+            multiple = self.k.emit("mul_wide", (low * self._number(inverse), self._number(self.p)))
         return (number + multiple >> 32).cast(types.u32), (most >> 32) + 1
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
@@ -240,11 +239,13 @@ class Goldilocks(Word64):
         lower = self._less_where(*self._chains.subtract(self._split(low), beyond))
         return self._joined(self._reduced([*lower, *self._split(high)])), self.p
 
-    def _folded(self, low: Value, high: Value, above: Value) -> Value:
-        """A word that three words are, of which the third one is below 2**31."""
-        k, fold, middle = self.k, _FOLD, high & _FOLD
-        # 2**128 is -2**32.
-        top = (high >> 32) + (above << 32)
+    def _folded(self, low: Value, high: Value, above: Value | None = None) -> Value:
+        """A word that two or three words are, of which the third one is below 2**31."""
+        k, fold = self.k, _FOLD
+        top, middle = high >> 32, high & fold
+        if above is not None:
+            # 2**128 is -2**32.
+            top = top + (above << 32)
         # Less the top times -2**96; what borrowed 2**64 gives it back as 2**32 - 1.
         less = low - top
         less = k.select(low < top, less - fold, less)
