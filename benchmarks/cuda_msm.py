@@ -32,11 +32,11 @@ from quod.msm.fixed_base import multiply_generator
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.processor import Processor, SortTuning
 from quod.msm.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.run.pending import PendingMsm
 from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.recorded import RecordedMsm
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.sessions import Session, first_part
-from quod.msm.run.workspace import Arrays, Carver, Workspace, parts_bytes, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, parts_bytes, workspace_bytes
 from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +89,7 @@ def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
     """The median wall time of a sort of scalars on the device, and each kernel's own."""
     words = device.upload(scalars)
     workspace = Workspace(device, workspace_bytes(device, plan))
-    arrays = Arrays.of(device, plan, Carver(device, workspace))
+    arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
     recording = _ByKernel(device, "sort")
     recording.fill(arrays.zeroed)
     record_units(recording, device, plan, Scalars(words, plan.count, plan.count), arrays)
@@ -137,12 +137,12 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
     count = plan.count
     room = device.allocate(SCALAR_BYTES * count, zero=False)
 
-    def whole(recording: RecordingStream, scalars: Array) -> PendingMsm:
+    def whole(recording: RecordingStream, scalars: Array) -> RecordedMsm:
         workspace = Workspace(device, resident.workspace_bytes(plan))
         recording.upload(scalars, room, label="upload scalars")
         return resident.record(recording, room, workspace=workspace, plan=plan)
 
-    def in_parts(recording: RecordingStream, scalars: Array) -> PendingMsm:
+    def in_parts(recording: RecordingStream, scalars: Array) -> RecordedMsm:
         plans = [with_batch(plan, part, 1) for part in (first, count - first)]
         workspace = Workspace(device, parts_bytes(device, plans))
         return resident.record_in_parts(recording, scalars[0], plans, room, workspace)

@@ -48,7 +48,7 @@ PROVE = {
     "field": "roots",
     "field.strategies": "ifma52 inversion limbs64 saturated",
     "formats": "wtns",
-    "groth16": "checks_ahead host keys prover resident sparse",
+    "groth16": "host keys prover resident sparse warm_up",
     "ntt": "memory ordering passes plan quotient reorder rows schedule steps twiddles",
 }
 HEAVY = ("numpy", "llvmlite", "rich", "typer", "asyncio", "pydantic")

@@ -26,7 +26,7 @@ from quod.msm.run import resident
 from quod.msm.run.device_plan import plan_gpu_msm, with_batch
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.sessions import GpuBases
-from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
 from quod.msm.sort.scalars import SCALAR_BYTES
 from quod.ntt import NttPlan
 from quod.ntt.gpu.tables import store_of
@@ -280,7 +280,7 @@ def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
         for _ in range(2 * CASES):
             own = with_batch(plan.slice, any_count(rng, log2), 1)
             memory = Workspace(device, workspace_bytes(device, own))
-            arrays = Arrays.of(device, own, Carver(device, memory))
+            arrays = MsmBuffers.of(device, own, Arena(device, memory))
             every = {**vars(arrays), **vars(arrays.units)}
             del every["units"]
             odd = {field: array.nbytes for field, array in every.items() if array.nbytes % 4}

@@ -1,7 +1,8 @@
 """Additions by four lanes, where latency counts: each lane holds one coordinate of every sum.
 
 Fourteen products one after the other become four at a time in four steps, those on an Edwards curve
-three steps. A workgroup is one subgroup, of eight quads, and all its lanes come to every addition.
+three steps. A workgroup is one subgroup, of eight groups of four lanes, and all of them come to
+every addition.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Operand, Value
 
-QUAD = 4
+LANES_PER_SUM = 4
 """Lanes that an addition takes."""
 
 LANES = 32
@@ -30,7 +31,7 @@ LANES = 32
 
 
 @frozen(eq=False)
-class QuadSum:
+class FourLaneSum:
     """What one lane knows of a sum: its coordinate, and whether the sum is infinity.
 
     The flag counts on Weierstrass curves only.
@@ -40,19 +41,20 @@ class QuadSum:
     infinity: Value
 
 
-class QuadArithmetic(ABC):
-    """Sums of one form in a kernel whose lanes work in quads."""
+class FourLaneArithmetic(ABC):
+    """Sums of one form in a kernel whose lanes work four by four."""
 
     def __init__(self, k: Builder, group: Group) -> None:
         if k.workgroup_size > k.subgroup_size:
             raise TraceError(
-                f"quads need a workgroup of one subgroup, of at most {k.subgroup_size} instances"
+                "sums of four lanes need a workgroup of one subgroup, of at most "
+                f"{k.subgroup_size} instances"
             )
         self.k = k
         self.group = group
         self.field: FieldArithmetic[Any] = coordinate_field(k, group.field)
         self.lane = k.local_id()
-        self.own = self.lane % QUAD
+        self.own = self.lane % LANES_PER_SUM
         self.first = self.lane - self.own
 
     # --- lanes
@@ -62,7 +64,7 @@ class QuadArithmetic(ABC):
         return of_lane(self.k, item, lane)
 
     def of(self, item: Any, coordinate: int) -> Any:
-        """What the quad's lane for a coordinate has."""
+        """What the lane for a coordinate has, of the four of this one."""
         return self.from_lane(item, self.first + coordinate)
 
     def choose(self, *elements: CoordinateElement) -> CoordinateElement:
@@ -75,24 +77,24 @@ class QuadArithmetic(ABC):
     # --- sums
 
     @abstractmethod
-    def neutral(self) -> QuadSum:
+    def neutral(self) -> FourLaneSum:
         """The neutral element."""
 
     @abstractmethod
-    def add(self, p: QuadSum, q: QuadSum) -> QuadSum:
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
         """p + q for every pair, where all lanes of the workgroup come."""
 
     @abstractmethod
-    def _loaded(self, words: tuple[Value, ...]) -> QuadSum: ...
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum: ...
 
     @abstractmethod
-    def _stored(self, p: QuadSum) -> CoordinateElement: ...
+    def _stored(self, p: FourLaneSum) -> CoordinateElement: ...
 
-    def load(self, sums: Value, index: Operand) -> QuadSum:
-        """Sum `index` of an array, for quads with indices of their own."""
+    def load(self, sums: Value, index: Operand) -> FourLaneSum:
+        """Sum `index` of an array, where each four lanes have an index of their own."""
         return self._loaded(self.field.load_words_at(sums, self._offset(index)))
 
-    def load_where(self, exists: Value, sums: Value, index: Value) -> QuadSum:
+    def load_where(self, exists: Value, sums: Value, index: Value) -> FourLaneSum:
         """Sum `index`, or the neutral element where there is none."""
         k = self.k
         neutral = self.neutral()
@@ -103,50 +105,52 @@ class QuadArithmetic(ABC):
             branch.give(self.field.to_words(neutral.coordinate))
         return self._loaded(branch.results)
 
-    def store(self, sums: Value, index: Operand, p: QuadSum) -> None:
+    def store(self, sums: Value, index: Operand, p: FourLaneSum) -> None:
         """Stores a sum."""
         words = self.field.to_words(self._stored(p))
         self.field.store_words_at(sums, self._offset(index), words)
 
     def _offset(self, index: Operand) -> Value:
-        place = self.k.operand(index, types.u64).cast(types.u64) * QUAD + self.own.cast(types.u64)
+        place = self.k.operand(index, types.u64).cast(types.u64) * LANES_PER_SUM + self.own.cast(
+            types.u64
+        )
         return place * self.group.coordinate_words
 
-    def total(self, p: QuadSum, quads: int) -> QuadSum:
-        """In the first of every `quads` neighbours, a power of two, the sum of their sums."""
+    def total(self, p: FourLaneSum, groups: int) -> FourLaneSum:
+        """In the first of every `groups` groups of four, a power of two, the sum of their sums."""
         k = self.k
-        rounds = quads.bit_length() - 1
+        rounds = groups.bit_length() - 1
         if rounds == 0:
             return p
-        number = self.lane // QUAD % quads
+        number = self.lane // LANES_PER_SUM % groups
         with k.range(0, rounds, carry=(p.coordinate, p.infinity)) as loop:
-            mine = QuadSum(*loop.carried)
+            mine = FourLaneSum(*loop.carried)
             distance = k.constant(1, types.u32) << loop.index
-            other = QuadSum(*self.from_lane(loop.carried, self.lane ^ distance * QUAD))
+            other = FourLaneSum(*self.from_lane(loop.carried, self.lane ^ distance * LANES_PER_SUM))
             # The upper ones add too, to nothing that is used again.
             total = self.add(mine, other)
             takes = number % (distance << 1) == 0
             coordinate = self.field.select(takes, total.coordinate, mine.coordinate)
             loop.next((coordinate, k.select(takes, total.infinity, mine.infinity)))
-        return QuadSum(*loop.results)
+        return FourLaneSum(*loop.results)
 
 
-class WeierstrassQuads(QuadArithmetic):
+class FourLaneWeierstrass(FourLaneArithmetic):
     """X, Y, ZZ and ZZZ; see `quod.curve.point`."""
 
-    def neutral(self) -> QuadSum:
+    def neutral(self) -> FourLaneSum:
         zero = self.field.carried(self.field.zero())
-        return QuadSum(zero, self.k.constant(True, types.bool_))
+        return FourLaneSum(zero, self.k.constant(True, types.bool_))
 
-    def _loaded(self, words: tuple[Value, ...]) -> QuadSum:
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         f = self.field
-        return QuadSum(f.carried(f.from_words(words)), self.of(f.words_are_zero(words), 2))
+        return FourLaneSum(f.carried(f.from_words(words)), self.of(f.words_are_zero(words), 2))
 
-    def _stored(self, p: QuadSum) -> CoordinateElement:
+    def _stored(self, p: FourLaneSum) -> CoordinateElement:
         f = self.field
         return f.select(p.infinity, f.carried(f.zero()), f.carried(p.coordinate))
 
-    def add(self, p: QuadSum, q: QuadSum) -> QuadSum:
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
         """add-2008-s; a workgroup with a pair of equal points doubles besides."""
         k, f = self.k, self.field
         mine, other = p.coordinate, q.coordinate
@@ -187,9 +191,9 @@ class WeierstrassQuads(QuadArithmetic):
             branch.give(f.carried(coordinate), infinity | (same_x & cancels))
         with branch.otherwise():
             branch.give(f.carried(made), infinity)
-        return QuadSum(*branch.results)
+        return FourLaneSum(*branch.results)
 
-    def _double(self, mine: CoordinateElement) -> QuadSum:
+    def _double(self, mine: CoordinateElement) -> FourLaneSum:
         """dbl-2008-s-1 of a finite point; one of order two gives infinity."""
         f = self.field
         x, y = self.of(mine, 0), self.of(mine, 1)
@@ -213,10 +217,10 @@ class WeierstrassQuads(QuadArithmetic):
             ]
         )
         third = f.carried(third)
-        return QuadSum(self.choose(new_x, third, second, third), f.is_zero(y))
+        return FourLaneSum(self.choose(new_x, third, second, third), f.is_zero(y))
 
 
-class EdwardsQuads(QuadArithmetic):
+class FourLaneEdwards(FourLaneArithmetic):
     """X, Y, Z and T; see `quod.curve.edwards_sums`."""
 
     def __init__(self, k: Builder, group: Group) -> None:
@@ -227,22 +231,22 @@ class EdwardsQuads(QuadArithmetic):
         self._never = k.constant(False, types.bool_)
         self._twice_d = self.field.constant(2 * form.d)
 
-    def neutral(self) -> QuadSum:
+    def neutral(self) -> FourLaneSum:
         f = self.field
         zero, one = f.carried(f.zero()), f.carried(f.one())
-        return QuadSum(self.choose(zero, one, one, zero), self._never)
+        return FourLaneSum(self.choose(zero, one, one, zero), self._never)
 
-    def _loaded(self, words: tuple[Value, ...]) -> QuadSum:
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         """All zero is neutral too."""
         f = self.field
         is_unset = self.of(f.words_are_zero(words), 2)
         coordinate = f.carried(f.from_words(words))
-        return QuadSum(f.select(is_unset, self.neutral().coordinate, coordinate), self._never)
+        return FourLaneSum(f.select(is_unset, self.neutral().coordinate, coordinate), self._never)
 
-    def _stored(self, p: QuadSum) -> CoordinateElement:
+    def _stored(self, p: FourLaneSum) -> CoordinateElement:
         return p.coordinate
 
-    def add(self, p: QuadSum, q: QuadSum) -> QuadSum:
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
         """add-2008-hwcd-3."""
         f = self.field
         # (Y1 - X1)*(Y2 - X2), (Y1 + X1)*(Y2 + X2), Z1*Z2, T1*T2
@@ -252,7 +256,7 @@ class EdwardsQuads(QuadArithmetic):
         e, h = f.carried(b - a), f.carried(b + a)
         less, more = f.carried(d + d - c), f.carried(d + d + c)
         product = self.choose(e, more, less, e) * self.choose(less, h, more, h)
-        return QuadSum(f.carried(product), self._never)
+        return FourLaneSum(f.carried(product), self._never)
 
     def _factor(self, mine: CoordinateElement) -> CoordinateElement:
         f = self.field
@@ -260,6 +264,6 @@ class EdwardsQuads(QuadArithmetic):
         return self.choose(f.carried(neighbour - mine), f.carried(neighbour + mine), mine)
 
 
-def quad_arithmetic(k: Builder, group: Group, form: Form) -> QuadArithmetic:
-    """How a kernel of quads adds sums of that form."""
-    return EdwardsQuads(k, group) if form == "edwards" else WeierstrassQuads(k, group)
+def four_lane_arithmetic(k: Builder, group: Group, form: Form) -> FourLaneArithmetic:
+    """How four lanes together add sums of that form."""
+    return FourLaneEdwards(k, group) if form == "edwards" else FourLaneWeierstrass(k, group)

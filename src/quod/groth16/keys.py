@@ -82,8 +82,8 @@ class ProvingKey:
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
         else:
-            from quod.groth16.gpu.ahead import prepare_host
             from quod.groth16.gpu.key import GpuKey
+            from quod.groth16.gpu.warm_up import prepare_host
 
             self.host = resolve_device("cpu")
             self._ahead = prepare_host(self)

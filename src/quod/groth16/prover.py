@@ -33,11 +33,11 @@ from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness, Zkey
-from quod.groth16.checks_ahead import compile_checks
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, Tasks
 from quod.groth16.verifier import Verification, VerifyingKey
+from quod.groth16.warm_up import compile_checks
 
 
 class KeyInUse(Protocol):

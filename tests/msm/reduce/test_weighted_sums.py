@@ -104,7 +104,7 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
         expected[line] = law.add(expected[line], point)
     if form == "edwards":
         expected = [mapped(point) for point in expected]
-    static: dict[str, Any] = {"group": group, "form": form, "quads_a_line": quads}
+    static: dict[str, Any] = {"group": group, "form": form, "groups_per_line": quads}
     out = np.zeros(lines * 4 * group.coordinate_words, np.uint64)
     groups = -(-lines * quads * 4 // 16)
     first = np.zeros(1, np.uint32)
@@ -129,7 +129,7 @@ def test_quads_of_points_of_order_two() -> None:
     own = [point for pair in pairs for point in pair]
     out = np.zeros(4 * 24, np.uint64)
     traced = weighted_sums.sum_short_lines.trace(
-        machine(32, 32), group=group, form="weierstrass", gathered=False, quads_a_line=2
+        machine(32, 32), group=group, form="weierstrass", gathered=False, groups_per_line=2
     )
     interpret(traced, 1, [4, 1, 1, 0, 0, 0, sums_of(group, own), np.zeros(1, np.uint32), out])
     assert points_of(group, out) == [law.add(*pair) for pair in pairs]
@@ -233,12 +233,12 @@ def test_quads_assemble(arch: str) -> None:
     """Without spills; they are not among the kernels by name, which have larger workgroups."""
     small = ptx_machine(LANES, arch)
     static: dict[str, Any] = {"group": GROUPS["bls12_377.g1"], "form": "edwards"}
-    traced = weighted_sums.sum_short_lines.trace(small, **static, gathered=True, quads_a_line=8)
+    traced = weighted_sums.sum_short_lines.trace(small, **static, gathered=True, groups_per_line=8)
     _, log = assemble(emit(traced, small), arch)
     found = usage(log)
     assert found.spill_load_bytes == 0
     assert found.registers <= 192
-    with pytest.raises(TraceError, match="quads need a workgroup of one subgroup"):
+    with pytest.raises(TraceError, match="sums of four lanes need a workgroup"):
         weighted_sums.sum_short_lines.trace(
-            ptx_machine(64, arch), **static, gathered=True, quads_a_line=8
+            ptx_machine(64, arch), **static, gathered=True, groups_per_line=8
         )  # fmt: skip

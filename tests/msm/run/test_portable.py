@@ -23,7 +23,7 @@ from quod.msm.reduce.finish import Finisher
 from quod.msm.reduce.finish_on_device import finish_lines, record_finish
 from quod.msm.run.device_plan import SortShape, fits, plan_gpu_msm
 from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, part_of, workspace_bytes
 from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words
 from tests.msm.reduce.test_weighted_sums import line_of, lines_of, results_of
 from tests.msm.sums import bases_of, sums_of
@@ -36,12 +36,12 @@ def pieces_of(plan: GpuMsmPlan) -> list[int]:
     """The sizes of all arrays of the work on one part."""
     sizes: list[int] = []
 
-    class Noting(Carver):
+    class Noting(Arena):
         def take(self, count: int, element: Type = u32) -> Buffer:
             sizes.append(count * element.bytes)
             return super().take(count, element)
 
-    Arrays.of(DEVICE, plan, Noting(DEVICE))
+    MsmBuffers.of(DEVICE, plan, Noting(DEVICE))
     return sizes
 
 
@@ -72,12 +72,12 @@ def test_every_array_is_within_a_binding(name: str, count: int) -> None:
 def test_pieces_do_not_cross_pages() -> None:
     device = EmulatedDevice(executor="wgsl", largest_buffer=1024)
     sizes = [700, 1000, 2048, 1, 600, 0, 1500]
-    counting = Carver(device)
+    counting = Arena(device)
     for size in sizes:
         counting.take(size, u8)
     workspace = Workspace(device, counting.peak)
     assert all(page.nbytes <= 2048 for page in workspace.pages)
-    carver = Carver(device, workspace)
+    carver = Arena(device, workspace)
     taken = [carver.take(size, u8) for size in sizes]
     assert [piece.nbytes for piece in taken] == sizes
     for number, piece in enumerate(taken):

@@ -23,7 +23,7 @@ from quod.msm.layout import GpuMsmPlan
 from quod.msm.processor import Processor
 from quod.msm.run.device_plan import SortShape
 from quod.msm.run.record import Scalars, record_units
-from quod.msm.run.workspace import Arrays, Carver, Workspace, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
 from quod.msm.sort.digits import position_of_too_large
 from quod.msm.sort.scalars import window_count
 from tests.msm.inputs import scalar_words
@@ -90,7 +90,7 @@ def run(
     numbers = None if indices is None else device.upload(np.array(indices, np.uint32))
     scalars = Scalars(words, len(vectors[0]), bases, first, numbers, marks)
     workspace = Workspace(device, workspace_bytes(device, plan))
-    arrays = Arrays.of(device, plan, Carver(device, workspace))
+    arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
     recording = device.stream().record()
     recording.fill(arrays.zeroed)
     record_units(recording, device, plan, scalars, arrays)

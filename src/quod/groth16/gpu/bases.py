@@ -22,7 +22,7 @@ from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.run import base_multiples
 from quod.msm.run.device_plan import plan_gpu_msm
-from quod.msm.run.pending import PendingMsm, PendingMsms
+from quod.msm.run.recorded import RecordedMsm, RecordedMsms
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.run.workspace import Workspace, workspace_bytes
@@ -244,7 +244,7 @@ class GpuBases:
         """The scalars from those of the first base on."""
         return scalars.slice(part.first * part.group.scalars.bytes, scalars.nbytes)
 
-    def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> PendingMsm | None:
+    def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> RecordedMsm | None:
         """Records one of the MSMs; `scalars` are all that there are, canonical.
 
         None if no base is finite: the result is infinity then.
@@ -267,18 +267,18 @@ class GpuBases:
 
 
 class PendingPoints:
-    """Results of MSMs in a recording, by name; infinity for those that have no `PendingMsm`."""
+    """Results of MSMs in a recording, by name; infinity for those that have no `RecordedMsm`."""
 
-    def __init__(self, pending: Mapping[str, PendingMsm | None]) -> None:
+    def __init__(self, pending: Mapping[str, RecordedMsm | None]) -> None:
         self._names = list(pending)
-        kinds: dict[object, dict[str, PendingMsm]] = {}
+        kinds: dict[object, dict[str, RecordedMsm]] = {}
         for name, own in pending.items():
             if own is not None:
                 kinds.setdefault(own.kind, {})[name] = own
-        self._together = [(list(own), PendingMsms(list(own.values()))) for own in kinds.values()]
+        self._together = [(list(own), RecordedMsms(list(own.values()))) for own in kinds.values()]
 
     def expect(self) -> None:
-        """See `PendingMsm.expect`."""
+        """See `RecordedMsm.expect`."""
         for _, pending in self._together:
             pending.expect()
 

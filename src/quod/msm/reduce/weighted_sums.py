@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from quod.curve.four_lanes import LANES, QUAD, QuadSum, quad_arithmetic
+from quod.curve.four_lanes import LANES, LANES_PER_SUM, FourLaneSum, four_lane_arithmetic
 from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import (
@@ -36,9 +36,9 @@ from quod.msm.layout import GpuMsmPlan
 # and where the device does, for which each addition of a chain takes long.
 _SHORT, _SHORT_ON_DEVICE = 5, 1
 
-# The points of a line that eight quads should have: one of four times as many is cut into such
-# parts as far as there are lanes without work, and the next launch adds those up.
-_QUADS_LENGTH = 32
+# The points of a line that eight groups of four lanes should have: one of four times as many is cut
+# into such parts as far as there are lanes without work, and the next launch adds those up.
+_FOUR_LANES_LENGTH = 32
 
 # The points that a lane adds up at least. Where there are enough of them every line is cut into
 # parts of one lane each: lanes that shared a line would idle in a tree.
@@ -69,15 +69,15 @@ class Vector:
 class Cut:
     """One launch: sums over the points of `source` that agree in the bits of `target`.
 
-    `lines` sums of `length` points for all windows; `lanes` lanes share a line, in quads if
-    `by_quads`.
+    `lines` sums of `length` points for all windows; `lanes` lanes share a line, four to a
+    sum if `by_four_lanes`.
     """
 
     source: Vector
     target: Vector
     lines: int
     length: int
-    by_quads: bool
+    by_four_lanes: bool
     lanes: int
 
     @property
@@ -94,18 +94,18 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
         for half in source.halves(short):
             lines = plan.all_windows << half.bits
             length = 1 << (source.bits + source.parts - half.bits)
-            by_quads = lines * length <= few
-            if by_quads:
+            by_four_lanes = lines * length <= few
+            if by_four_lanes:
                 room = (few // (lines * LANES)).bit_length() - 1
-                parts = max(0, min(room, (length // _QUADS_LENGTH).bit_length() - 1))
-                parts = 0 if length < 4 * _QUADS_LENGTH else parts
+                parts = max(0, min(room, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
+                parts = 0 if length < 4 * _FOUR_LANES_LENGTH else parts
             else:
                 own = max(_LANE_LENGTH, lines * length // few)
                 parts = max(0, length.bit_length() - own.bit_length())
             lines, length = lines << parts, length >> parts
-            lanes = QUAD * min(LANES // QUAD, length) if by_quads else 1
+            lanes = LANES_PER_SUM * min(LANES // LANES_PER_SUM, length) if by_four_lanes else 1
             target = replace(half, parts=parts)
-            yield Cut(source, target, lines, length, by_quads, lanes)
+            yield Cut(source, target, lines, length, by_four_lanes, lanes)
             if not target.is_short(short):
                 yield from cut(target)
 
@@ -220,17 +220,17 @@ def sum_short_lines(
     group: Group,
     form: Form,
     gathered: bool,
-    quads_a_line: int,
+    groups_per_line: int,
 ) -> None:
     """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
-    law = quad_arithmetic(k, group, form)
-    quad = k.global_id() // QUAD
-    line = Line.of(k, quad // quads_a_line, lines, (bits, width, kept, parts, low))
-    number = quad % quads_a_line
+    law = four_lane_arithmetic(k, group, form)
+    group_of_four = k.global_id() // LANES_PER_SUM
+    line = Line.of(k, group_of_four // groups_per_line, lines, (bits, width, kept, parts, low))
+    number = group_of_four % groups_per_line
     length = k.constant(1, types.u32) << (bits - kept - parts)
-    rounds = (length + (quads_a_line - 1)) // quads_a_line
+    rounds = (length + (groups_per_line - 1)) // groups_per_line
 
-    def point(place: Value) -> QuadSum:
+    def point(place: Value) -> FourLaneSum:
         exists = place < line.length
         index = k.select(exists, line.point(place), 0)
         if gathered:
@@ -240,9 +240,9 @@ def sum_short_lines(
 
     start = point(number)
     with k.range(1, rounds, carry=(start.coordinate, start.infinity)) as loop:
-        total = law.add(QuadSum(*loop.carried), point(loop.index * quads_a_line + number))
+        total = law.add(FourLaneSum(*loop.carried), point(loop.index * groups_per_line + number))
         loop.next((total.coordinate, total.infinity))
-    total = law.total(QuadSum(*loop.results), quads_a_line)
+    total = law.total(FourLaneSum(*loop.results), groups_per_line)
     with k.if_(line.exists & (number == 0)):
         law.store(out, line.number, total)
 
@@ -305,9 +305,9 @@ def record(
         points = made.get(cut.source, sums)
         out = made[cut.target] = (lines if short else scratch).slice(start, stop)
         static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
-        if cut.by_quads:
+        if cut.by_four_lanes:
             kernel = device.compile(
-                sum_short_lines, lanes=LANES, quads_a_line=cut.lanes // QUAD, **static
+                sum_short_lines, lanes=LANES, groups_per_line=cut.lanes // LANES_PER_SUM, **static
             )
         else:
             kernel = device.compile(sum_lines, **static)

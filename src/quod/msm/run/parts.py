@@ -14,15 +14,15 @@ from quod.device.stream import RecordingStream
 from quod.frozen import frozen, replace
 from quod.msm.buckets import merge
 from quod.msm.layout import GpuMsmPlan
-from quod.msm.run.pending import (
-    PendingMsm,
+from quod.msm.run.record import Scalars
+from quod.msm.run.recorded import (
+    RecordedMsm,
     Span,
     record_buckets,
     record_lines,
     record_marked,
 )
-from quod.msm.run.record import Scalars
-from quod.msm.run.workspace import Arrays, Carver, Workspace, take_carried
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, take_carried
 
 
 @frozen
@@ -40,14 +40,14 @@ class Part:
 
 def record_parts(
     recording: RecordingStream, device: AnyDevice, parts: Iterable[Part], workspace: Workspace
-) -> PendingMsm:
+) -> RecordedMsm:
     """Records an MSM; `parts` record what brings their data as they are asked for.
 
     The workspace is of `parts_bytes`.
     """
     spans: list[Span] = []
 
-    def note(part: Part, arrays: Arrays) -> None:
+    def note(part: Part, arrays: MsmBuffers) -> None:
         word = device.pinned(16)
         recording.download(arrays.too_large, word, label="digits")
         spans.append(Span(word, part.start, part.scalars.stride))
@@ -55,7 +55,7 @@ def record_parts(
     whole, lines = _record(recording, device, parts, workspace, None, note)
     host = device.pinned(lines.nbytes)
     recording.download(lines, host, label="reduce")
-    return PendingMsm(device, whole, host, spans)
+    return RecordedMsm(device, whole, host, spans)
 
 
 def record_parts_to_lines(
@@ -78,15 +78,15 @@ def _record(
     parts: Iterable[Part],
     workspace: Workspace,
     flag: Buffer | None,
-    note: Callable[[Part, Arrays], None],
+    note: Callable[[Part, MsmBuffers], None],
 ) -> tuple[GpuMsmPlan, Buffer]:
     """The plan of the whole MSM, and its lines; `note` is called behind the sums of each part."""
-    carver, count = Carver(device, workspace), 0
+    carver, count = Arena(device, workspace), 0
     for part in parts:
         own = part.plan
         carver.back_to(0)
         carried = take_carried(carver, own)
-        arrays = Arrays.of(device, own, carver)
+        arrays = MsmBuffers.of(device, own, carver)
         if flag is not None:
             arrays = replace(arrays, too_large=flag)
         record_buckets(recording, device, own, part.scalars, part.bases, arrays)

@@ -11,7 +11,7 @@ from quod.frozen import frozen
 from quod.msm.buckets import units
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.run.device_plan import SortShape
-from quod.msm.run.workspace import Arrays
+from quod.msm.run.workspace import MsmBuffers
 from quod.msm.sort import binning
 from quod.msm.sort.digits import DigitShape
 from quod.msm.sort.scalars import SCALAR_BYTES
@@ -43,7 +43,7 @@ def record_units(
     device: AnyDevice,
     plan: GpuMsmPlan,
     scalars: Scalars,
-    arrays: Arrays,
+    arrays: MsmBuffers,
 ) -> None:
     """Records digits, sort and units of one MSM; `arrays.zeroed` must be zero when it begins."""
     shape = SortShape.of(plan)
@@ -102,7 +102,7 @@ def _record_cuts(
     device: AnyDevice,
     plan: GpuMsmPlan,
     shape: SortShape,
-    arrays: Arrays,
+    arrays: MsmBuffers,
 ) -> None:
     """Records where buckets begin, and their units."""
     own = arrays.units

@@ -23,10 +23,10 @@ from quod.msm.reduce.finish_on_device import record_finish
 from quod.msm.run import base_multiples
 from quod.msm.run.device_plan import largest_batch, plan_gpu_msm, with_batch
 from quod.msm.run.parts import Part, record_parts, record_parts_to_lines
-from quod.msm.run.pending import PendingMsm, record_buckets, record_lines, record_result
 from quod.msm.run.record import Scalars
-from quod.msm.run.workspace import Arrays, Carver, Workspace, part_of, workspace_bytes
-from quod.msm.sort.infinity_mask import find_marks
+from quod.msm.run.recorded import RecordedMsm, record_buckets, record_lines, record_result
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, part_of, workspace_bytes
+from quod.msm.sort.infinity_mask import find_infinity_mask
 from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
 
 Array = np.ndarray[Any, Any]
@@ -114,7 +114,7 @@ class ResidentMsm:
                 device, group, points[start : start + size], self._plan
             )
             total = size * self._plan.copies
-            marks = find_marks(device, total, self._plan.base_words, memory)
+            marks = find_infinity_mask(device, total, self._plan.base_words, memory)
             self.parts.append(_Bases(start, size, memory, marks))
             start += size
 
@@ -178,7 +178,7 @@ class ResidentMsm:
         plan: GpuMsmPlan | None = None,
         indices: Buffer | None = None,
         stride: int | None = None,
-    ) -> PendingMsm:
+    ) -> RecordedMsm:
         """Records an MSM, by default one of a scalar for each base.
 
         `scalars` are canonical integers in device memory, eight u32 each; vectors of a batch begin
@@ -207,7 +207,7 @@ class ResidentMsm:
     ) -> None:
         """Records an MSM to its end on the device, with the arguments of `record`.
 
-        `out` becomes what `PendingMsm.finish` gives, in 8 * batch * group.point_words bytes. The
+        `out` becomes what `RecordedMsm.finish` gives, in 8 * batch * group.point_words bytes. The
         first word of `flag`, of 16 bytes, is zero afterwards if no scalar was too large.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
@@ -247,12 +247,12 @@ class ResidentMsm:
     def _record_buckets(
         self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
-    ) -> Arrays:  # fmt: skip
+    ) -> MsmBuffers:  # fmt: skip
         (own,) = self.parts[:1]
         if indices is None:
             scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
         source = Scalars(scalars, stride, own.count, 0, indices, own.marks)
-        arrays = Arrays.of(self.device, plan, Carver(self.device, workspace))
+        arrays = MsmBuffers.of(self.device, plan, Arena(self.device, workspace))
         arrays = arrays if flag is None else replace(arrays, too_large=flag)
         record_buckets(recording, self.device, plan, source, own.memory, arrays)
         return arrays
@@ -279,7 +279,7 @@ class ResidentMsm:
         plans: Sequence[GpuMsmPlan],
         room: Buffer,
         workspace: Workspace,
-    ) -> PendingMsm:
+    ) -> RecordedMsm:
         """Records an MSM whose scalars come from the host while it works on those before.
 
         `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the parts, `room`

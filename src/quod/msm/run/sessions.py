@@ -20,7 +20,7 @@ from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.run.device_plan import fits, plan_gpu_msm, with_batch
-from quod.msm.run.pending import PendingMsm
+from quod.msm.run.recorded import RecordedMsm
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.run.workspace import Workspace, parts_bytes
@@ -64,7 +64,7 @@ class Session:
 
     def __init__(
         self, device: AnyDevice, vectors: int, count: int,
-        record: Callable[[RecordingStream, Array], PendingMsm],
+        record: Callable[[RecordingStream, Array], RecordedMsm],
     ) -> None:  # fmt: skip
         memory = device.pinned(SCALAR_BYTES * vectors * count)
         self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_BYTES // 4)
@@ -187,7 +187,7 @@ class GpuBases:
             return self._session_in_parts(resident, plan)
         self._check(count, resident.workspace_bytes(plan) + scalar_bytes)
 
-        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
             room = device.allocate(scalar_bytes, zero=False)
             workspace = Workspace(device, resident.workspace_bytes(plan))
             recording.upload(scalars, room, label="upload scalars")
@@ -202,7 +202,7 @@ class GpuBases:
         scalar_bytes, work_bytes = SCALAR_BYTES * count, parts_bytes(device, plans)
         self._check(count, work_bytes + scalar_bytes)
 
-        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
             room = device.allocate(scalar_bytes, zero=False)
             workspace = Workspace(device, work_bytes)
             return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
@@ -215,7 +215,7 @@ class GpuBases:
         device = self.device
         plan = self._stream_plan(count, options or self.options)
 
-        def record(recording: RecordingStream, scalars: Array) -> PendingMsm:
+        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
             room = device.allocate(SCALAR_BYTES * count, zero=False)
             recording.upload(scalars, room, label="upload scalars")
             return streamed.record(recording, room, plan)

@@ -23,10 +23,10 @@ from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.run.device_plan import additions, fits, plan_gpu_msm, with_batch
 from quod.msm.run.parts import Part, record_parts
-from quod.msm.run.pending import PendingMsm
 from quod.msm.run.record import Scalars
+from quod.msm.run.recorded import RecordedMsm
 from quod.msm.run.workspace import Workspace, parts_bytes
-from quod.msm.sort.infinity_mask import mark_bytes, record_marks
+from quod.msm.sort.infinity_mask import infinity_mask_bytes, record_infinity_mask
 from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ class StreamPlan:
 
     def peak_bytes(self, device: AnyDevice) -> int:
         """Device memory of the whole MSM."""
-        slots = self.base_bytes + mark_bytes(self.slice.count) + 16
+        slots = self.base_bytes + infinity_mask_bytes(self.slice.count) + 16
         return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
 
     def workspace_bytes(self, device: AnyDevice) -> int:
@@ -144,12 +144,12 @@ class StreamedMsm:
         self._words = device.pinned(points.nbytes)
         self._words[:] = np.ascontiguousarray(points).reshape(-1).view(np.uint8)
 
-    def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> PendingMsm:
+    def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
         """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
         device, full = self.device, plan.slice
         size = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
-        marks = [device.allocate(mark_bytes(full.count), zero=False) for _ in range(2)]
+        marks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
         some = [device.allocate(16, zero=False) for _ in range(2)]
 
         def slices() -> Iterator[Part]:
@@ -160,7 +160,7 @@ class StreamedMsm:
                 recording.upload(
                     self._words[start * size : stop * size], bases, label="upload bases"
                 )  # fmt: skip
-                record_marks(
+                record_infinity_mask(
                     recording, device, count, full.base_words, bases, marks[which], some[which]
                 )  # fmt: skip
                 own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)

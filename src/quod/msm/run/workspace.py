@@ -39,7 +39,7 @@ def page_bytes(device: AnyDevice) -> int:
     return 2 * device.largest_buffer
 
 
-class Carver:
+class Arena:
     """Cuts memory into aligned arrays, one after the other; without memory it only counts.
 
     No array lies across two pages of the device. Room is taken in elements of the type that
@@ -79,8 +79,8 @@ class Carver:
 
 
 @frozen
-class Arrays:
-    """Where the arrays of one MSM are. Arrays that are never in use together lie in one place.
+class MsmBuffers:
+    """Where the arrays of one MSM are. MsmBuffers that are never in use together lie in one place.
 
     `result` is what the host gets: the lines, then the word about scalars that are too large.
     `zeroed` is what must be zero before the MSM begins: the counts, and that word.
@@ -109,7 +109,7 @@ class Arrays:
     scratch: Buffer
 
     @classmethod
-    def of(cls, device: AnyDevice, plan: GpuMsmPlan, carver: Carver) -> Arrays:
+    def of(cls, device: AnyDevice, plan: GpuMsmPlan, carver: Arena) -> MsmBuffers:
         """Takes what the plan needs."""
         sort = SortShape.of(plan)
         take = carver.take
@@ -173,8 +173,8 @@ def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     counts = plan.part_counts
     if len(counts) > 1:
         return parts_bytes(device, [part_of(plan, count) for count in {*counts}])
-    carver = Carver(device)
-    Arrays.of(device, plan, carver)
+    carver = Arena(device)
+    MsmBuffers.of(device, plan, carver)
     return carver.peak
 
 
@@ -183,17 +183,17 @@ def part_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
     return with_batch(replace(plan, part=None), count, plan.batch)
 
 
-def take_carried(carver: Carver, plan: GpuMsmPlan) -> Buffer:
+def take_carried(carver: Arena, plan: GpuMsmPlan) -> Buffer:
     """Room for the sums of buckets that an MSM in parts carries from one to the next."""
     return carver.take(plan.sum_words * plan.all_buckets, u64)
 
 
 def parts_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
     """The size of a workspace for an MSM in parts of these plans."""
-    carver, peak = Carver(device), 0
+    carver, peak = Arena(device), 0
     for plan in plans:
         carver.back_to(0)
         take_carried(carver, plan)
-        Arrays.of(device, plan, carver)
+        MsmBuffers.of(device, plan, carver)
         peak = max(peak, carver.peak)
     return peak

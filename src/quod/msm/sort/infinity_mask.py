@@ -39,44 +39,47 @@ def mark_infinite(
             some[0] = 1
 
 
-def mark_bytes(count: int) -> int:
-    """Memory of the marks of so many bases."""
+def infinity_mask_bytes(count: int) -> int:
+    """Memory of the mask of so many bases."""
     return -(-count // 128) * 16
 
 
-def record_marks(
+def record_infinity_mask(
     recording: RecordingStream,
     device: AnyDevice,
     count: int,
     words: int,
     bases: Buffer,
-    marks: Buffer,
+    mask: Buffer,
     some: Buffer,
 ) -> None:
-    """Records the marks of `count` bases of so many 64-bit words; `some` has 16 bytes."""
-    recording.fill(marks, label="mark infinite")
+    """Records the mask of `count` bases of so many 64-bit words; `some` has 16 bytes."""
+    recording.fill(mask, label="mark infinite")
     recording.fill(some, label="mark infinite")
     compiled = device.compile(mark_infinite, words=words)
     recording.launch(
-        compiled, -(-count // device.lanes), count, bases, marks, some, label="mark infinite",
+        compiled, -(-count // device.lanes), count, bases, mask, some, label="mark infinite",
         bytes=8 * words * count,
     )  # fmt: skip
 
 
-def find_marks(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
-    """The marks of resident bases; None if all of them are finite."""
-    marks, some = device.allocate(mark_bytes(count), zero=False), device.allocate(16, zero=False)
+def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
+    """The mask of resident bases; None if all of them are finite."""
+    mask, some = (
+        device.allocate(infinity_mask_bytes(count), zero=False),
+        device.allocate(16, zero=False),
+    )
     # Where all bases are finite nothing is written. So one that is not is looked at beside them: it
     # says that the kernel has run.
     infinite = device.upload(np.zeros(words, np.uint64))
     own, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
-    record_marks(recording, device, count, words, bases, marks, some)
-    record_marks(recording, device, 1, words, infinite, own, probe)
+    record_infinity_mask(recording, device, count, words, bases, mask, some)
+    record_infinity_mask(recording, device, 1, words, infinite, own, probe)
     recording.finish().submit().wait()
     found, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
     device.download(some, found)
     device.download(probe, ran)
     if ran[0] != 1:
         raise not_written(device, "which bases are infinite")
-    return marks if found[0] else None
+    return mask if found[0] else None

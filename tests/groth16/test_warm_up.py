@@ -10,7 +10,7 @@ import pytest
 
 from quod.device import CpuDevice
 from quod.device.background import Background
-from quod.groth16 import ProvingKey, checks_ahead, prover
+from quod.groth16 import ProvingKey, prover, warm_up
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
@@ -40,11 +40,11 @@ def test_nothing_is_compiled_ahead_that_a_proof_does_not_take(
 
     monkeypatch.setattr(Background, "begin", begin)
     monkeypatch.setattr(CpuDevice, "has", lambda *_, **__: False)
-    checks_ahead.compile_checks(device, key.curve, key.groups)
+    warm_up.compile_checks(device, key.curve, key.groups)
     assert len(seen) == 7
     assert set(seen) <= taken
     seen.clear()
     monkeypatch.setattr(CpuDevice, "has", lambda *_, **__: True)
-    checks_ahead.compile_checks(device, key.curve, key.groups)
+    warm_up.compile_checks(device, key.curve, key.groups)
     assert not seen
     key.close()

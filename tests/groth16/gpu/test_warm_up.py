@@ -11,7 +11,7 @@ from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.groth16 import ProvingKey
-from quod.groth16.gpu.ahead import prepare_host
+from quod.groth16.gpu.warm_up import prepare_host
 from quod.groth16.points import multiples
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.reduce import finish

@@ -20,7 +20,7 @@ from quod.msm.layout import GpuMsmPlan
 from quod.msm.reduce import rounds, weighted_sums
 from quod.msm.reduce.finish import Finisher
 from quod.msm.run.record import Scalars, record_units
-from quod.msm.run.workspace import Arrays
+from quod.msm.run.workspace import MsmBuffers
 from quod.msm.sort.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.sort.scalars import too_large
 
@@ -39,7 +39,7 @@ class Span:
     stride: int
 
 
-class PendingMsm:
+class RecordedMsm:
     """An MSM in a recording. `finish` gives its results after each submission of that.
 
     `expect` before each submission but the first, so that what an earlier one brought to the host
@@ -74,8 +74,8 @@ class PendingMsm:
         return self._alone.finish()[0]
 
     @cached_property
-    def _alone(self) -> PendingMsms:
-        return PendingMsms([self])
+    def _alone(self) -> RecordedMsms:
+        return RecordedMsms([self])
 
     def checked_lines(self) -> Array:
         """What the device left for the host; InputError as for `finish`.
@@ -92,21 +92,21 @@ class PendingMsm:
         return self._lines.reshape(-1)
 
 
-class PendingMsms:
+class RecordedMsms:
     """MSMs of one kind that are finished together, which takes little longer than one of them."""
 
-    def __init__(self, pending: Sequence[PendingMsm]) -> None:
+    def __init__(self, pending: Sequence[RecordedMsm]) -> None:
         self.group = pending[0].plan.group
         self._pending = pending
         self._finisher = Finisher([own.plan for own in pending])
 
     def expect(self) -> None:
-        """See `PendingMsm.expect`."""
+        """See `RecordedMsm.expect`."""
         for own in self._pending:
             own.expect()
 
     def finish(self) -> list[Array]:
-        """What `PendingMsm.finish` gives, of each."""
+        """What `RecordedMsm.finish` gives, of each."""
         return self._finisher.finish([own.checked_lines() for own in self._pending])
 
 
@@ -116,7 +116,7 @@ def record_buckets(
     plan: GpuMsmPlan,
     scalars: Scalars,
     bases: Buffer,
-    arrays: Arrays,
+    arrays: MsmBuffers,
 ) -> None:
     """Records everything from the scalars to the sums of the buckets."""
     recording.fill(arrays.zeroed, label="digits")
@@ -127,19 +127,19 @@ def record_buckets(
 
 
 def record_result(
-    recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: Arrays, stride: int
-) -> PendingMsm:
+    recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: MsmBuffers, stride: int
+) -> RecordedMsm:
     """Records what follows `record_buckets`."""
     first_unit, sums = arrays.units.first_unit, arrays.sums
     record_marked(recording, arrays.lines)
     record_lines(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
-    return PendingMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+    return RecordedMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
 
 
 def record_marked(recording: RecordingStream, lines: Buffer) -> None:
-    """Records what tells lines that were not written: see `PendingMsm.checked_lines`."""
+    """Records what tells lines that were not written: see `RecordedMsm.checked_lines`."""
     recording.fill(lines, UNWRITTEN, label="reduce")
 
 
