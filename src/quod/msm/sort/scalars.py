@@ -34,7 +34,7 @@ def window_count(maximum: int, window_bits: int) -> int:
 
 
 def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
-    """InputError unless points are an array of affine points, and not too many."""
+    """InputError unless points are an array of affine points of a group, and not too many."""
     check_points_array(group, points, "bases")
     if len(points) >= MOST_BASES:
         raise InputError("an MSM takes fewer than 2**31 bases")
