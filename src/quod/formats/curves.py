@@ -16,6 +16,7 @@ from quod.field.moduli import (
 )
 from quod.formats.iden3 import SectionReader, Words
 from quod.frozen import frozen
+from quod.validation import shown
 
 
 @frozen
@@ -60,7 +61,7 @@ def supported_curves() -> str:
 def curve_named(name: object) -> FileCurve:
     """The curve that a caller gives by Quod's name; InputError for anything else."""
     if not isinstance(name, str) or name not in CURVES:
-        raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
+        raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {shown(name)}")
     return CURVES[name]
 
 
