@@ -24,12 +24,14 @@ import numpy as np
 
 from quod.codegen.pointers import PointerUses
 from quod.device.buffer import HOST, Array, Buffer, Space, base_array
+from quod.device.prologue import Place, check_kernel
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
+from quod.validation import shown
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.kernel.compiled import Compiled
+    from quod.device.kernel_table import CompiledKernel
     from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
@@ -121,32 +123,24 @@ class Signature:
             )
 
 
-class Owner(Protocol):
-    """What is asked of a device: its kernels' class, and `Device.foreign_memory`."""
-
-    @property
-    def kernel_type(self) -> type: ...
+class Owner(Place, Protocol):
+    """What is asked of a device, beside its kernels: see `Device.foreign_memory`."""
 
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
 
 def adopt(
-    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
+    device: Owner, kernel: CompiledKernel, groups: Groups, arguments: tuple[Argument, ...]
 ) -> tuple[int, tuple[Argument, ...]]:
     """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
 
     DeviceError for one that does not fit its parameter, and for another device's kernel.
     """
+    check_kernel(device, kernel)
     if kernel.parameters is not kernel.slots or type(groups) is not int:
         from quod.kernel.composites import split
 
         groups, arguments = split(kernel, groups, arguments)
-    if type(kernel) is not device.kernel_type:
-        raise DeviceError(
-            f"kernel {kernel.name} was compiled by another kind of device "
-            f"({type(kernel).__name__}, not {device.kernel_type.__name__}); launch what compile of "
-            "this device gives"
-        )
     for argument in arguments:
         if not isinstance(argument, OWN):
             from quod.device.foreign import adopted
@@ -222,11 +216,12 @@ def _number(argument: Any, type_: Type) -> int | float:
         return _float(argument, type_)
     try:
         number = operator.index(argument)
-    except TypeError:
+    except Exception:
+        # What an object of others raises when it is asked.
         if isinstance(argument, np.bool_):
             number = int(argument)
         else:
-            raise Unfit(f"must be a whole number ({type_}), not {argument!r}") from None
+            raise Unfit(f"must be a whole number ({type_}), not {shown(argument)}") from None
     low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
     if not low <= number <= high:
         raise Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from types import FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
 from quod.device.arguments import Argument
+from quod.device.buffer import Space
 from quod.errors import KernelError
 from quod.kernel.compiled import Compiled
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
+from quod.validation import shown, whole_number
 
 Kernel = TypeVar("Kernel")
 
@@ -21,7 +24,7 @@ class CompiledKernel(Compiled, Protocol):
 
     `stored` are the indices of the slots that the kernel may store through, `static` the arguments
     fixed when it was traced, `digest` which text was emitted for it (see
-    `compiled_code.text_digest`).
+    `compiled_code.text_digest`), `space` the memory that it reaches.
     """
 
     @property
@@ -30,6 +33,8 @@ class CompiledKernel(Compiled, Protocol):
     def static(self) -> Mapping[str, Any]: ...
     @property
     def digest(self) -> str: ...
+    @property
+    def space(self) -> Space: ...
 
     def pack(self, arguments: tuple[Argument, ...]) -> Any:
         """The arguments as the device takes them; DeviceError if one does not fit."""
@@ -38,14 +43,14 @@ class CompiledKernel(Compiled, Protocol):
 def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int:
     """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
 
-    KernelError for what is no kernel.
+    KernelError for what is no kernel, and for lanes that are no whole number.
     """
     given: object = definition
     if not isinstance(given, KernelDefinition):
-        name = getattr(given, "__name__", repr(given))
+        name = given.__name__ if isinstance(given, (FunctionType, type)) else shown(given)
         raise KernelError(f"{name} is no kernel; write @kernel above its definition")
     if asked is not None:
-        return asked
+        return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)
     return usual if definition.workgroup is None else definition.workgroup
 
 

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from quod.device.arguments import Argument, adopt
-from quod.device.buffer import HOST, Array, Buffer, Space, base_array
+from quod.device.arguments import Argument, Owner, adopt
+from quod.device.buffer import HOST, Array, Buffer, base_array
 from quod.device.event import Event
 from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_recording
+from quod.device.prologue import LOG2_GROUPS, LOG2_GROUPS_OF_PROCESSOR, check_groups
 from quod.device.recording import (
     Await,
     Copy,
@@ -36,8 +37,9 @@ from quod.device.recording import (
     Step,
     Submission,
 )
-from quod.device.timeline import Stage, Timeline
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
+from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -53,18 +55,8 @@ _STATES_OF = {
 }  # fmt: skip
 
 
-class Submitter(Protocol):
+class Submitter(Owner, Protocol):
     """What a stream needs of its device; see `quod.device.protocol.Device`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def space(self) -> Space: ...
-
-    @property
-    def kernel_type(self) -> type: ...
-
-    def foreign_memory(self, value: object) -> Buffer | None: ...
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -119,6 +111,8 @@ class IdleStream(_Stream):
     def replay(self, recording: Recording) -> RecordedStream:
         """Takes a recording that was made before on the same device."""
         self._check()
+        remedy = "finish gives one"
+        instance("what is replayed", recording, Recording, remedy, error=DeviceError)
         if recording.device != self._device.name:
             raise DeviceError(
                 f"the recording is for the device {recording.device}, "
@@ -171,13 +165,15 @@ class RecordingStream(_Stream):
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
         count, arguments = adopt(self._device, kernel, groups, arguments)
+        on_host = self._device.space is HOST
+        check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
         arguments = tuple(map(_base, arguments))
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
         step = Launch(
-            self._part + (label or kernel.name), self._after(reads, writes), bytes, modmuls,
+            f"{self._part}{label or kernel.name}", self._after(reads, writes), bytes, modmuls,
             multiply_adds, kernel=kernel, groups=count, arguments=arguments, packed=packed,
         )  # fmt: skip
         self._steps.append(step)
@@ -190,16 +186,17 @@ class RecordingStream(_Stream):
         self, source: Array | ForeignArray, target: Buffer, *, label: str = "upload"
     ) -> None:
         """Host memory to a buffer; what it holds when the work runs."""
-        self._copy("upload", base_array(source), target, label)
+        self._copy("upload", source, target, label)
 
     def download(
         self, source: Buffer, target: Array | ForeignArray, *, label: str = "download"
     ) -> None:
         """A buffer to host memory, which is set once the stream has been waited for."""
-        self._copy("download", source, base_array(target), label)
+        self._copy("download", source, target, label)
 
-    def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
+    def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
         self._check()
+        source, target = base_array(source), base_array(target)
         self._check_reached(source, host=direction == "upload")
         self._check_reached(target, host=direction == "download")
         _check_writeable(target)
@@ -208,7 +205,7 @@ class RecordingStream(_Stream):
                 f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
             )
         step = Copy(
-            self._part + label, self._after([source], [target]), 2 * source.nbytes,
+            f"{self._part}{label}", self._after([source], [target]), 2 * source.nbytes,
             direction=direction, source=source, target=target,
         )  # fmt: skip
         self._steps.append(step)
@@ -216,14 +213,14 @@ class RecordingStream(_Stream):
     def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
         """Sets every 32-bit word of a buffer."""
         self._check()
+        instance("what is filled", target, Buffer, "allocate or upload one", error=DeviceError)
         self._check_reached(target, host=False)
         _check_writeable(target)
-        if target.nbytes % 4 or not 0 <= word < 1 << 32:
-            raise DeviceError(
-                f"{label} sets 32-bit words: {target.nbytes} bytes cannot be set to {word:#x}"
-            )
+        word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)
+        if target.nbytes % 4:
+            raise DeviceError(f"{label} sets 32-bit words, which {target.nbytes} bytes are not")
         after = self._after((), [target])
-        step = Fill(self._part + label, after, target.nbytes, target=target, word=word)
+        step = Fill(f"{self._part}{label}", after, target.nbytes, target=target, word=word)
         self._steps.append(step)
 
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
@@ -252,6 +249,8 @@ class RecordingStream(_Stream):
         That stream must have been submitted before this one is.
         """
         self._check()
+        remedy = "a stream's event gives one"
+        instance("what is waited for", event, Event, remedy, error=DeviceError)
         if event in self._own_events:
             return
         after = self._dependencies.add_barrier(len(self._steps))
@@ -280,6 +279,8 @@ class RecordedStream(_Stream):
 
         The stages are inside `parent`, or the caller's innermost stage.
         """
+        self._check()
+        or_null(timeline)
         self._leave("submit")
         if parent is None and timeline is not None:
             parent = timeline.current
