@@ -35,6 +35,7 @@ VERIFY = {
     "kernel": "builder builder_memory builder_values collector compiled control definition errors "
     "ir machine ops registry semantics simplify structure types value",
     "lazy": "",
+    "validation": "",
     "msm": "bases execute options plan precompute",
     "msm.buckets": "affine_rounds point_sums slices",
     "msm.reduce": "rows_and_columns",

@@ -1,0 +1,121 @@
+"""What callers give, made exact at the door: whole numbers, truth values, names, kinds, arrays.
+
+A public function puts each argument through one of these before it computes with it, so that what
+is inside holds plain `int`, `bool` and `str`, and a mistake is an error that names the argument.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from quod.errors import InputError, QuodError
+
+T = TypeVar("T")
+
+_SHOWN = 60
+_SHORT = (bool, int, float, str, bytes, type(None))
+
+
+def whole_number(
+    name: str, value: object, low: int, high: int | None = None, *,
+    error: type[QuodError] = InputError,
+) -> int:  # fmt: skip
+    """A whole number from `low` to `high` (any from `low` on without it) as a plain int.
+
+    Integers of other libraries are such (`__index__`). Truth values, floats and text are none, even
+    where they equal one. Else raises `error`, which names the argument, the range and the value.
+    """
+    number = value if type(value) is int else _index(value)
+    if number is None or number < low or (high is not None and number > high):
+        span = f"{_power(low)} on" if high is None else f"{_power(low)} to {_power(high)}"
+        raise error(f"{name} must be a whole number from {span}, not {shown(value)}")
+    return number
+
+
+def whole_number_or_none(
+    name: str, value: object, low: int, high: int | None = None, *,
+    error: type[QuodError] = InputError,
+) -> int | None:  # fmt: skip
+    """The same where None says that somebody else chooses."""
+    return None if value is None else whole_number(name, value, low, high, error=error)
+
+
+def flag(name: str, value: object, *, error: type[QuodError] = InputError) -> bool:
+    """True or False itself: text, numbers and arrays are refused, of which "no" would mean yes."""
+    if value is True or value is False:
+        return value
+    raise error(f"{name} must be True or False, not {shown(value)}")
+
+
+def choice(
+    name: str, value: object, choices: Sequence[str], *, error: type[QuodError] = InputError
+) -> str:
+    """One of some words; raises `error` with all of them for anything else."""
+    if isinstance(value, str) and value in choices:
+        return value
+    *others, last = choices
+    listed = f"{', '.join(others)} or {last}" if others else last
+    raise error(f"{name} must be {listed}, not {shown(value)}")
+
+
+def instance(
+    name: str, value: object, kind: type[T], remedy: str, *, error: type[QuodError] = InputError
+) -> T:
+    """A value of a class; else raises `error`, which says with `remedy` where one comes from."""
+    if isinstance(value, kind):
+        return value
+    given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    raise error(f"{name} must be of the type {kind.__name__}, not {given}; {remedy}")
+
+
+def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
+    """An array of NumPy that is nothing else; InputError for lists and for arrays with a mask."""
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"{name} must be a NumPy array, not {shown_kind(value)}")
+    if is_masked(value):
+        raise InputError(f"{name} must be a plain array, not one with a mask; apply the mask first")
+    return value
+
+
+def is_masked(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array says that some of its numbers do not count, which nothing here heeds."""
+    return type(array) is not np.ndarray and hasattr(array, "mask")
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, on one line, and without trusting what it says of itself."""
+    if type(value) is int and value.bit_length() > 4 * _SHOWN:
+        return f"a number of {value.bit_length()} bits"
+    if type(value) in _SHORT or isinstance(value, np.generic):
+        text = repr(value)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shown_kind(value)
+
+
+def shown_kind(value: object) -> str:
+    """The kind of a value for a message."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _index(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        # Of a subclass of int, too, the number alone.
+        return int.__index__(operator.index(value))  # type: ignore[arg-type]
+    except Exception:
+        # What an object of others raises when it is asked.
+        return None
+
+
+def _power(number: int) -> str:
+    """A bound as people read it: 2**31 - 1 rather than its digits."""
+    for more, sign in ((0, ""), (1, " - 1")):
+        power = number + more
+        if power >> 16 and power & (power - 1) == 0:
+            return f"2**{power.bit_length() - 1}{sign}"
+    return str(number)

@@ -1,0 +1,88 @@
+"""What the door lets in: exact numbers and truth values, whatever library they are of."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod import validation
+from quod.errors import DeviceError, InputError
+
+
+class Three(IntEnum):
+    THREE = 3
+
+
+class Odd:
+    """Says something else each time it is asked."""
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError("asked")
+
+    def __repr__(self) -> str:
+        raise KeyError("shown")
+
+    def __bool__(self) -> bool:
+        raise KeyError("asked")
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3), Three.THREE])
+def test_whole_numbers_become_int(value: Any) -> None:
+    found = validation.whole_number("n", value, 0, 3)
+    assert type(found) is int
+    assert found == 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        True, np.True_, 3.0, np.float64(3), "3", b"3", None, Fraction(3), [3], np.array([3]),
+        np.array([3, 4]), float("nan"), Odd(), int, -1, 8, 1 << 20_000, -(1 << 20_000), np.int64(9),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_no_whole_number(value: Any) -> None:
+    with pytest.raises(InputError, match=r"^the count must be a whole number from 0 to 7, not "):
+        validation.whole_number("the count", value, 0, 7)
+    with pytest.raises(DeviceError) as refused:
+        validation.whole_number("the count", value, 0, 7, error=DeviceError)
+    assert len(str(refused.value)) < 160
+    assert "\n" not in str(refused.value)
+
+
+def test_bounds_are_read_at_a_glance() -> None:
+    for low, high, text in ((0, None, "0 on"), (1, (1 << 31) - 1, r"1 to 2\*\*31 - 1")):
+        with pytest.raises(InputError, match=rf"from {text}, not 'x'"):
+            validation.whole_number("n", "x", low, high)
+    assert validation.whole_number("n", 1 << 999, 0) == 1 << 999
+    assert validation.whole_number_or_none("n", None, 0) is None
+
+
+@pytest.mark.parametrize("value", ["no", "", 0, 1, None, 2.5, [], np.True_, np.array(True), Odd()])
+def test_truth_values_are_exact(value: Any) -> None:
+    assert validation.flag("inverse", True) is True
+    assert validation.flag("inverse", False) is False
+    with pytest.raises(InputError, match=r"^inverse must be True or False, not "):
+        validation.flag("inverse", value)
+
+
+def test_words_kinds_and_arrays() -> None:
+    assert validation.choice("an ordering", "NN", ("NN", "NR")) == "NN"
+    for value in ("", "nn", None, ["NN"], np.array(["NN", "NR"]), Odd()):
+        with pytest.raises(InputError, match=r"^an ordering must be NN or NR, not "):
+            validation.choice("an ordering", value, ("NN", "NR"))
+    assert validation.instance("n", 5, int, "write one") == 5
+    with pytest.raises(
+        InputError, match=r"of the type int, not the class dict; write one$"
+    ):
+        validation.instance("n", dict, int, "write one")
+    masked: Any = np.ma.masked_array([1, 2], mask=[True, False])
+    with pytest.raises(InputError, match=r"with a mask"):
+        validation.plain_array("points", masked)
+    for value in ([1], None, memoryview(b"1"), "x"):
+        with pytest.raises(InputError, match=r"^points must be a NumPy array, not "):
+            validation.plain_array("points", value)
