@@ -77,8 +77,8 @@ class LayoutDevice:
     def __init__(self, profile: Profile, *, downloads: int = 0) -> None:
         self.profile = profile
         self._target = None if profile.arch else WgslTarget()
-        self.kernel_type: type = CudaKernel if profile.arch else WebGpuKernel
         self.name = f"a layout for {profile.name}"
+        self.kernel_type: type = CudaKernel if profile.arch else WebGpuKernel
         self.kind = "layout"
         self.strategy = "carry32" if profile.arch else "portable"
         self.single_queue = not profile.arch

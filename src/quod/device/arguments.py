@@ -24,12 +24,13 @@ import numpy as np
 
 from quod.codegen.pointers import PointerUses
 from quod.device.buffer import HOST, Array, Buffer, Space, base_array
+from quod.device.prologue import Place, check_kernel
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.kernel.compiled import Compiled
+    from quod.device.kernel_table import CompiledKernel
     from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
@@ -121,32 +122,24 @@ class Signature:
             )
 
 
-class Owner(Protocol):
-    """What is asked of a device: its kernels' class, and `Device.foreign_memory`."""
-
-    @property
-    def kernel_type(self) -> type: ...
+class Owner(Place, Protocol):
+    """What is asked of a device, beside its kernels: see `Device.foreign_memory`."""
 
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
 
 def adopt(
-    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
+    device: Owner, kernel: CompiledKernel, groups: Groups, arguments: tuple[Argument, ...]
 ) -> tuple[int, tuple[Argument, ...]]:
     """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
 
     DeviceError for one that does not fit its parameter, and for another device's kernel.
     """
+    check_kernel(device, kernel)
     if kernel.parameters is not kernel.slots or type(groups) is not int:
         from quod.kernel.composites import split
 
         groups, arguments = split(kernel, groups, arguments)
-    if type(kernel) is not device.kernel_type:
-        raise DeviceError(
-            f"kernel {kernel.name} was compiled by another kind of device "
-            f"({type(kernel).__name__}, not {device.kernel_type.__name__}); launch what compile of "
-            "this device gives"
-        )
     for argument in arguments:
         if not isinstance(argument, OWN):
             from quod.device.foreign import adopted

@@ -17,7 +17,7 @@ from quod.kernel.types import PointerType
 
 if TYPE_CHECKING:
     from quod.device.arguments import Owner
-    from quod.kernel.compiled import Compiled
+    from quod.device.kernel_table import CompiledKernel
 
 _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
 
@@ -49,7 +49,7 @@ def in_place(value: object) -> Array | None:
 
 
 def adopted(
-    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
+    device: Owner, kernel: CompiledKernel, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
     """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
     result: list[Any] = list(arguments)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from quod.device.arguments import Argument
+from quod.device.buffer import Space
 from quod.errors import KernelError
 from quod.kernel.compiled import Compiled
 from quod.kernel.definition import KernelDefinition
@@ -21,7 +22,7 @@ class CompiledKernel(Compiled, Protocol):
 
     `stored` are the indices of the slots that the kernel may store through, `static` the arguments
     fixed when it was traced, `digest` which text was emitted for it (see
-    `compiled_code.text_digest`).
+    `compiled_code.text_digest`), `space` the memory that it reaches.
     """
 
     @property
@@ -30,6 +31,8 @@ class CompiledKernel(Compiled, Protocol):
     def static(self) -> Mapping[str, Any]: ...
     @property
     def digest(self) -> str: ...
+    @property
+    def space(self) -> Space: ...
 
     def pack(self, arguments: tuple[Argument, ...]) -> Any:
         """The arguments as the device takes them; DeviceError if one does not fit."""

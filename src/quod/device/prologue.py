@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from quod.device import cancellation
 from quod.errors import DeviceError
+from quod.validation import shown_kind
 
 if TYPE_CHECKING:
+    from quod.device.buffer import Space
     from quod.device.cancellation import Cancellation
     from quod.device.kernel_table import CompiledKernel
 
@@ -15,6 +17,35 @@ LOG2_GROUPS = 31
 """A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""
 
 LOG2_GROUPS_OF_PROCESSOR = 32
+
+
+class Place(Protocol):
+    """What is asked of a device: the class of its kernels, and the memory that they reach."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kernel_type(self) -> type: ...
+    @property
+    def space(self) -> Space: ...
+
+
+def check_kernel(device: Place, kernel: CompiledKernel) -> None:
+    """DeviceError for what this device has not compiled, KernelError for a kernel that none has."""
+    if type(kernel) is not device.kernel_type or kernel.space is not device.space:
+        _refuse(device, kernel)
+
+
+def _refuse(device: Place, kernel: Any) -> NoReturn:
+    # A definition says itself that it is not compiled.
+    if not hasattr(kernel, "slots"):
+        raise DeviceError(
+            f"{device.name} launches what its compile gives, not {shown_kind(kernel)}"
+        )
+    raise DeviceError(
+        f"kernel {kernel.name} was compiled by another device; launch what compile of "
+        f"{device.name} gives"
+    )
 
 
 def check_groups(kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GROUPS) -> None:

@@ -46,7 +46,7 @@ def begin_launch(
 ) -> tuple[int, Staged, Any]:
     """How many workgroups, and the arguments in memory of the device and as the kernel packs those.
 
-    DeviceError as `check_launch` has it, and for an argument that does not fit.
+    DeviceError as `adopt` and `check_launch` have it.
     """
     count, arguments = adopt(device, kernel, groups, arguments)
     check_launch(kernel, count)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from quod.device.arguments import Argument, adopt
-from quod.device.buffer import HOST, Array, Buffer, Space, base_array
+from quod.device.arguments import Argument, Owner, adopt
+from quod.device.buffer import HOST, Array, Buffer, base_array
 from quod.device.event import Event
 from quod.device.kernel_table import CompiledKernel
 from quod.device.launched import note_recording
+from quod.device.prologue import LOG2_GROUPS, LOG2_GROUPS_OF_PROCESSOR, check_groups
 from quod.device.recording import (
     Await,
     Copy,
@@ -53,18 +54,8 @@ _STATES_OF = {
 }  # fmt: skip
 
 
-class Submitter(Protocol):
+class Submitter(Owner, Protocol):
     """What a stream needs of its device; see `quod.device.protocol.Device`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def space(self) -> Space: ...
-
-    @property
-    def kernel_type(self) -> type: ...
-
-    def foreign_memory(self, value: object) -> Buffer | None: ...
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -171,6 +162,8 @@ class RecordingStream(_Stream):
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
         count, arguments = adopt(self._device, kernel, groups, arguments)
+        on_host = self._device.space is HOST
+        check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
         arguments = tuple(map(_base, arguments))
         packed = kernel.pack(arguments)
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}

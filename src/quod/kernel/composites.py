@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +11,7 @@ from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
 from quod.kernel.types import Type, u32
 from quod.kernel.value import Composite, ParameterType, Value
+from quod.validation import shown, whole_number
 
 if TYPE_CHECKING:
     from quod.kernel.builder import Builder
@@ -109,12 +109,13 @@ def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
     """Workgroups along each axis."""
     given = groups if isinstance(groups, tuple) else (groups,)
     try:
-        extents = tuple(map(operator.index, given))
-    except TypeError:
+        extents = tuple(whole_number("it", one, 0, 0xFFFFFFFF, error=DeviceError) for one in given)
+    except DeviceError:
         extents = ()
-    if len(extents) != axes or not all(0 <= extent < 1 << 32 for extent in extents):
+    if len(extents) != axes:
         wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
         raise DeviceError(
-            f"kernel {kernel.name} was launched with {groups!r} workgroups; give {wanted}"
+            f"kernel {kernel.name} was launched with {', '.join(map(shown, given))} workgroups; give "
+            f"{wanted}"
         )
     return extents

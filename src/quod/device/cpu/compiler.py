@@ -13,6 +13,7 @@ from typing import Any
 
 from quod.codegen.pointers import pointer_uses
 from quod.device.arguments import Argument, Signature, Slots
+from quod.device.buffer import HOST
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import (
     CompiledCode,
@@ -41,6 +42,8 @@ class CpuKernel(ShownKernel):
 
     `static` are the arguments that were fixed when it was traced.
     """
+
+    space = HOST
 
     def __init__(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],

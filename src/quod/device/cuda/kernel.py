@@ -77,6 +77,7 @@ class CudaKernel(ShownKernel):
         self.shared_bytes = facts.shared_bytes
         self.dynamic_shared_bytes = facts.dynamic_shared_bytes
         self.digest = facts.digest
+        self.space = space
         self.signature = Signature(
             self.name, self.slots, facts.uses, space=space, alignment=ADDRESS_ALIGNMENT
         )

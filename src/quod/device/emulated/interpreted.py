@@ -43,6 +43,7 @@ class InterpretedKernel(ShownKernel):
         self.stored = frozenset(uses.stored)
         self.traced = traced
         self.machine = machine
+        self.space = space
         self.groups_at_once = _groups_at_once(traced)
         self.signature = Signature(self.name, self.slots, uses, space=space, alignment=alignment)
 

@@ -75,6 +75,7 @@ class WebGpuKernel(ShownKernel):
             for index, type_ in enumerate(self.slots.values())
             if isinstance(type_, PointerType)
         ]
+        self.space = space
         self._source = source
         self._compiler = compiler
         self._limits = limits
