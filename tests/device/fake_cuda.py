@@ -243,6 +243,8 @@ class FakeCuda:
 
     def _cuMemHostAlloc(self, size: int, flags: int) -> int:
         assert flags == 1
+        if size > 1 << 40:
+            raise Refusal("CUDA_ERROR_OUT_OF_MEMORY")
         memory = np.full(size, 0xA5, np.uint8)
         self._pinned[memory.ctypes.data] = memory
         return int(memory.ctypes.data)
@@ -251,14 +253,19 @@ class FakeCuda:
         del self._pinned[address]
 
     def _cuPointerGetAttribute(self, attribute: Any, address: Any) -> int:
-        assert attribute.name == "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"
-        if int(address) in self.ordinals:
-            return self.ordinals[int(address)]
         try:
             self._memory(address, 1)
         except Refusal:
             raise Refusal("CUDA_ERROR_INVALID_VALUE") from None
-        return 0
+        start = max(start for start in self._regions if start <= int(address))
+        match attribute.name.removeprefix("CU_POINTER_ATTRIBUTE_"):
+            case "DEVICE_ORDINAL":
+                return self.ordinals.get(int(address), 0)
+            case "RANGE_START_ADDR":
+                return start
+            case "RANGE_SIZE":
+                return int(self._regions[start].nbytes)
+        raise AssertionError(attribute.name)
 
     def _memory(self, address: Any, size: int) -> Any:
         """GPU memory as bytes; refused where there is none."""

@@ -208,10 +208,10 @@ def test_buffers() -> None:
     part.view(np.uint8)[0] = 200
     assert buffer.view(np.uint8)[4] == 200
     assert Buffer.zeros(0).nbytes == 0
-    for start, stop in [(-1, 4), (5, 4), (0, 101)]:
+    for start, stop in [(5, 4), (0, 101)]:
         with pytest.raises(DeviceError, match=f"has no bytes {start} to {stop}"):
             buffer.slice(start, stop)
-    with pytest.raises(DeviceError, match="cannot have -1 bytes"):
+    with pytest.raises(DeviceError, match=r"number of bytes of a buffer .*, not -1"):
         Buffer.zeros(-1)
     with pytest.raises(DeviceError, match="no memory for a buffer of"):
         Buffer.zeros(1 << 60)

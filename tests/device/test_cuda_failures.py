@@ -294,7 +294,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
         device.check_budget("a plan", 11 << 20)
     assert held.nbytes == 8 << 20
     for wrong in (0, -1):
-        with pytest.raises(DeviceError, match="a memory budget is at least one byte"):
+        with pytest.raises(DeviceError, match="memory_budget must be a whole number from 1 on"):
             gpu_of(FakeCuda(), tmp_path, memory_budget=wrong)
     assert gpu_of(FakeCuda(memory=1 << 30, elsewhere=1 << 29), tmp_path).memory_budget == int(
         0.92 * (1 << 29)

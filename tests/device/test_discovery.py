@@ -74,9 +74,9 @@ def test_contradictions_and_nonsense() -> None:
         open_device("cpu:scalar", strategy="ifma")
     with pytest.raises(DeviceError, match="strategy 'simd' is none of ifma, scalar"):
         open_device("cpu", strategy="simd")
-    with pytest.raises(DeviceError, match="at least one thread, not 0"):
+    with pytest.raises(DeviceError, match="threads must be a whole number from 1 on, not 0"):
         open_device(threads=0)
-    with pytest.raises(DeviceError, match="at least one byte, not 0"):
+    with pytest.raises(DeviceError, match="memory_budget must be a whole number from 1 on, not 0"):
         quod.device.CpuDevice(memory_budget=0)
 
 

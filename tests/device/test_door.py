@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import open_device
-from quod.errors import DeviceError, KernelError
+from quod.device import Buffer, open_device
+from quod.device.discovery import resolve_device
+from quod.device.emulated.device import EmulatedDevice
+from quod.errors import DeviceError, InputError, KernelError
 from quod.kernel.examples import vector_add
 from tests.device import kernels
 from tests.device.cuda_fixture import open_gpu
@@ -80,3 +82,139 @@ def test_what_is_no_kernel(device: Any) -> None:
                 launch(given, 1, 8)
         with pytest.raises(KernelError, match="is not compiled"):
             launch(kernels.increment, 1, 8)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"threads": 1.5}, {"threads": "2"}, {"threads": True}, {"threads": 0}, {"strategy": 5},
+    {"memory_budget": 1.5}, {"memory_budget": "1G"}, {"memory_budget": -1}, {"checked": "no"},
+]  # fmt: skip
+NO_SIZES: list[Any] = [
+    -1,
+    1.5,
+    8.0,
+    np.float64(8),
+    "8",
+    b"8",
+    None,
+    True,
+    [8],
+    1 << 80,
+    1 << 20_000,
+]
+
+
+def test_sizes_that_are_none_leave_the_device_as_it_was(device: Any) -> None:
+    for size in NO_SIZES:
+        for ask in (device.allocate, device.pinned, lambda n: device.allocate(n, zero=False)):
+            with pytest.raises(DeviceError):
+                ask(size)
+    for ask in (device.allocate, device.pinned):
+        with pytest.raises(DeviceError):
+            ask(1 << 60)
+    assert device.allocate(np.int64(8)).nbytes == 8
+    assert device.pinned(np.uint8(8)).nbytes == 8
+    if device.kind == "emulated":
+        assert device.memory.in_use == 0
+    with pytest.raises(DeviceError, match="zero must be True or False"):
+        device.allocate(8, zero="no")
+
+
+def test_slices_and_views(device: Any) -> None:
+    buffer = device.allocate(64)
+    for start, stop in ((1.5, 4), (None, None), ("a", 4), (0, 4.0), (True, 4), (0, 65), (4, 2)):
+        with pytest.raises(DeviceError):
+            buffer.slice(start, stop)
+    part = buffer.slice(np.int64(4), np.uint8(7))
+    assert (type(part.nbytes), part.nbytes) == (int, 3)
+    for asked in ((np.uint32,), ("zz",), (object,), (None, (5,)), (np.uint8, "x"), (np.uint8, 1.5)):
+        with pytest.raises(DeviceError):
+            part.view(*asked)
+
+
+def test_what_is_no_buffer(device: Any) -> None:
+    array = np.zeros(4, np.uint32)
+    recording = device.stream().record()
+    for given in (5, "x", array, [0] * 4, object()):
+        with pytest.raises(DeviceError, match="must be of the type Buffer"):
+            device.download(given, array)
+        with pytest.raises(DeviceError, match="must be of the type Buffer"):
+            device.upload(array, into=given)
+    buffer = device.upload(array)
+    for given in (5, None, "x", [0] * 4):
+        with pytest.raises(DeviceError):
+            recording.fill(given)
+        for copy in (recording.copy, recording.upload, recording.download):
+            for pair in ((given, buffer), (buffer, given), (given, array), (array, given)):
+                with pytest.raises(DeviceError):
+                    copy(*pair)
+        with pytest.raises(DeviceError, match="must be of the type Event"):
+            recording.wait_for(given)
+        with pytest.raises(DeviceError, match="must be of the type Recording"):
+            device.stream().replay(given)
+    recorded = recording.finish()
+    with pytest.raises(InputError, match="must be of the type Timeline"):
+        recorded.submit(5)
+    recorded.submit().wait()
+
+
+def test_lanes_and_static_arguments(device: Any) -> None:
+    for lanes in (1.5, 8.0, "8", True, 0, -1, 1 << 40, (8,)):
+        with pytest.raises((KernelError, DeviceError)):
+            device.compile(kernels.increment, lanes=lanes)
+    found = device.compile(kernels.increment, lanes=np.uint8(8))
+    assert found is device.compile(kernels.increment, lanes=8)
+    with pytest.raises(KernelError, match="takes no static arguments; it was given foo, which it"):
+        device.compile(kernels.increment, lanes=8, foo=1)
+    with pytest.raises(KernelError, match="takes no static arguments; it was given n, which it"):
+        kernels.increment.on(device, lanes=8, n=1)
+
+
+@pytest.mark.parametrize("given", [5, None, "cpu", kernels.increment])
+def test_kernels_are_on_devices(given: Any) -> None:
+    with pytest.raises(DeviceError, match="on takes an open device"):
+        kernels.increment.on(given)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+def test_what_devices_are_opened_with(options: dict[str, Any]) -> None:
+    for name in ("cpu", "cpu:checked", "emulated"):
+        with pytest.raises(DeviceError):
+            open_device(name, **options)
+
+
+def test_names_of_devices() -> None:
+    for name in (5, None, b"cpu", ["cpu"], ""):
+        with pytest.raises(DeviceError):
+            open_device(name)  # type: ignore[arg-type]
+        with pytest.raises(DeviceError):
+            resolve_device(name)  # type: ignore[arg-type]
+    for options in ({"workgroup": 1.5}, {"resident_lanes": "8"}, {"multiprocessors": 0}):
+        with pytest.raises(DeviceError, match="must be a whole number from 1 on"):
+            EmulatedDevice(**options)  # type: ignore[arg-type]
+
+
+def test_an_array_with_a_mask_is_refused(device: Any) -> None:
+    masked: Any = np.ma.masked_array(np.zeros(4, np.uint32), mask=[True, False, False, False])
+    buffer = device.allocate(16)
+    recording = device.stream().record()
+    for use in (
+        lambda: device.upload(masked),
+        lambda: device.download(buffer, masked),
+        lambda: kernels.increment.on(device)(4, masked),
+        lambda: recording.upload(masked, buffer),
+    ):
+        with pytest.raises(DeviceError, match="with a mask is no plain memory"):
+            use()
+
+
+def test_a_memory_that_fails_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = EmulatedDevice()
+
+    def nothing(_: int) -> Buffer:
+        raise DeviceError("no memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Buffer, "zeros", nothing)
+        with pytest.raises(DeviceError, match="no memory"):
+            device.allocate(64)
+    assert device.memory.in_use == 0

@@ -132,7 +132,7 @@ def test_kernels_of_other_devices(some_device: AnyDevice) -> None:
         with open_device(name) as other:
             if other.kernel_type is some_device.kernel_type:
                 continue
-            shown = "kernel places was compiled by another kind of device"
+            shown = "kernel places was compiled by another device"
             with pytest.raises(DeviceError, match=shown):
                 other.launch(own, (1, 1, 1), y)
             with pytest.raises(DeviceError, match=shown):

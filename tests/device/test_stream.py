@@ -209,9 +209,11 @@ def test_arguments_are_checked_while_recording(processor: CpuDevice) -> None:
         recording.copy(words(processor, 4), words(processor, 5))
     with pytest.raises(DeviceError, match="contiguous"):
         recording.upload(np.zeros(8, np.uint32)[::2], words(processor, 4))
-    for nbytes, word in ((5, 0), (4, -1), (4, 1 << 32)):
-        with pytest.raises(DeviceError, match="sets 32-bit words"):
-            recording.fill(processor.allocate(nbytes), word)
+    with pytest.raises(DeviceError, match="sets 32-bit words, which 5 bytes are not"):
+        recording.fill(processor.allocate(5))
+    for word in (-1, 1 << 32, 1.0, None):
+        with pytest.raises(DeviceError, match="the word of fill must be a whole number from 0 to"):
+            recording.fill(processor.allocate(4), word)  # type: ignore[arg-type]
     assert recording.finish().recording.steps == ()
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quod.device.memory import byte_count, bytes_text
 from quod.errors import DeviceError
+from quod.validation import instance, is_masked, whole_number
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ALIGNMENT = 64
+# Text and times.
+_NO_NUMBERS = "SUMm"
 
 
 class Space:
@@ -51,10 +55,13 @@ def base_array(value: Any) -> Any:
     """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
 
     An array of another library is taken in place (`foreign.in_place`); anything else is given back.
+    DeviceError for an array with a mask, which nothing here would heed.
     """
     if type(value) is np.ndarray or isinstance(value, (Buffer, int, float)):
         return value
     if isinstance(value, np.ndarray):
+        if is_masked(value):
+            raise DeviceError("an array with a mask is no plain memory; apply the mask first")
         return np.asarray(value)
     from quod.device.foreign import in_place
 
@@ -98,12 +105,11 @@ class Buffer:
 
     @classmethod
     def _allocated(cls, nbytes: int, allocate: Any) -> Buffer:
-        if nbytes < 0:
-            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        nbytes = byte_count(nbytes)
         try:
             raw = allocate(nbytes + _ALIGNMENT, np.uint8)
         except (MemoryError, ValueError, OverflowError) as error:
-            raise DeviceError(f"no memory for a buffer of {nbytes} bytes") from error
+            raise DeviceError(f"no memory for a buffer of {bytes_text(nbytes)}") from error
         start = -raw.ctypes.data % _ALIGNMENT
         return cls._of_bytes(raw[start : start + nbytes])
 
@@ -118,8 +124,9 @@ class Buffer:
     def wrap(cls, array: Array | ForeignArray) -> Buffer:
         """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
         base: Any = base_array(array)
-        if not isinstance(base, np.ndarray) or base.dtype.hasobject:
-            what = "Python objects" if isinstance(base, np.ndarray) else type(base).__name__
+        is_array = isinstance(base, np.ndarray)
+        if not is_array or base.dtype.hasobject or base.dtype.kind in _NO_NUMBERS:
+            what = f"an array of {base.dtype}" if is_array else type(base).__name__
             raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
         if not base.flags.c_contiguous:
             raise DeviceError(
@@ -134,7 +141,8 @@ class Buffer:
     @classmethod
     def to_read(cls, array: Array | ForeignArray) -> Buffer:
         """Host memory itself, or a copy of an array that is not contiguous in C order."""
-        return cls.wrap(np.ascontiguousarray(base_array(array)))
+        base = base_array(array)
+        return cls.wrap(np.ascontiguousarray(base) if isinstance(base, np.ndarray) else base)
 
     @classmethod
     def to_write(cls, array: Array | ForeignArray) -> Buffer:
@@ -198,18 +206,28 @@ class Buffer:
         return self._writeable
 
     def view(self, dtype: Any = np.uint32, shape: tuple[int, ...] | None = None) -> Array:
-        """The memory as an array, without a copy; DeviceError where it is not host memory."""
+        """The memory as an array, without a copy.
+
+        DeviceError where it is not host memory, or is not made of elements of that type and shape.
+        """
         if not isinstance(self._owner, np.ndarray):
             raise DeviceError(
                 f"this buffer is memory of {self._space.name}, which the host does not reach; "
                 "download it into an array"
             )
-        flat: Array = self._owner.reshape(-1).view(dtype)
-        return flat if shape is None else flat.reshape(shape)
+        try:
+            flat: Array = self._owner.reshape(-1).view(dtype)
+            return flat if shape is None else flat.reshape(shape)
+        except (TypeError, ValueError) as error:
+            raise DeviceError(
+                f"a buffer of {self.nbytes} bytes is no such array as is asked for: {error}"
+            ) from error
 
     def slice(self, start: int, stop: int) -> Buffer:
         """Bytes `start` to `stop`, sharing the memory; DeviceError if there are none such."""
-        if not 0 <= start <= stop <= self.nbytes:
+        start = whole_number("the start of a slice", start, 0, error=DeviceError)
+        stop = whole_number("the end of a slice", stop, 0, error=DeviceError)
+        if not start <= stop <= self.nbytes:
             raise DeviceError(f"a buffer of {self.nbytes} bytes has no bytes {start} to {stop}")
         if isinstance(self._owner, np.ndarray):
             return Buffer._of_bytes(self._owner.reshape(-1).view(np.uint8)[start:stop])
@@ -225,7 +243,9 @@ def host_bytes(memory: Buffer | Array) -> Array:
 
 
 def check_same_size(source: Buffer, target: Buffer) -> None:
-    """DeviceError unless all bytes of one buffer fit the other exactly."""
+    """DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
+    for given in (source, target):
+        instance("the memory to copy", given, Buffer, "allocate or upload one", error=DeviceError)
     if source.nbytes != target.nbytes:
         raise DeviceError(
             f"{source.nbytes} bytes do not fit memory of {target.nbytes} bytes; sizes must agree"

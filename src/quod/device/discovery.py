@@ -12,6 +12,7 @@ import threading
 from quod.device.backends import DeviceInfo, Options, backend_of, backends
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.errors import DeviceError
+from quod.validation import flag, instance, shown_kind
 
 DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
@@ -51,6 +52,8 @@ def open_device(
     (`quod.device.emulated.checked`); so does the name ``cpu:checked``. Raises DeviceError if
     there is no such device on this machine.
     """
+    instance("the name of a device", name, str, "`quod devices` lists them", error=DeviceError)
+    checked = flag("checked", checked, error=DeviceError)
     backend = backend_of(name)
     if backend is None:
         import difflib
@@ -80,9 +83,13 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
     """A device itself, or the one of a name, which is opened once a process.
 
     One that was closed, or that has failed, is opened again, and so is one that was opened before
-    the process was forked. For use from any thread.
+    the process was forked. For use from any thread. DeviceError for what is neither.
     """
     if not isinstance(device, str):
+        if not hasattr(device, "compile"):
+            raise DeviceError(
+                f"a device is a name, or what open_device gives, not {shown_kind(device)}"
+            )
         return device
     backend = backend_of(device)
     # Two names of one GPU are one device.

@@ -13,6 +13,7 @@ from quod.errors import KernelError
 from quod.kernel.compiled import Compiled
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
+from quod.validation import whole_number
 
 Kernel = TypeVar("Kernel")
 
@@ -41,14 +42,14 @@ class CompiledKernel(Compiled, Protocol):
 def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int:
     """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
 
-    KernelError for what is no kernel.
+    KernelError for what is no kernel, and for lanes that are no whole number.
     """
     given: object = definition
     if not isinstance(given, KernelDefinition):
         name = getattr(given, "__name__", repr(given))
         raise KernelError(f"{name} is no kernel; write @kernel above its definition")
     if asked is not None:
-        return asked
+        return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)
     return usual if definition.workgroup is None else definition.workgroup
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quod.errors import DeviceError
+from quod.validation import whole_number, whole_number_or_none
 
 UNLIMITED = 1 << 62
 """More bytes than any memory has."""
@@ -16,6 +17,17 @@ def bytes_text(count: int) -> str:
     while value >= 1024 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def byte_count(nbytes: object) -> int:
+    """The size of a buffer as an int; DeviceError for what is none."""
+    most = (1 << 63) - 1
+    return whole_number("the number of bytes of a buffer", nbytes, 0, most, error=DeviceError)
+
+
+def budget(nbytes: object) -> int | None:
+    """What a device was given as its budget; DeviceError for what is none."""
+    return whole_number_or_none("memory_budget", nbytes, 1, error=DeviceError)
 
 
 def check_reach(what: str, nbytes: int, most: int) -> None:

@@ -17,7 +17,7 @@ from quod.device.buffer import Array, Buffer
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
 from quod.device.emulated.memory import whole
-from quod.device.memory import check_reach
+from quod.device.memory import byte_count, check_reach
 from quod.device.recording import Memory
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel, Op, walk
@@ -72,7 +72,7 @@ class PlanningDevice(EmulatedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the host; it is a constant if it is zeroed."""
-        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
+        check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
         buffer = self.memory.allocate(nbytes, zero=True)
         if zero:
             self._note(buffer)

@@ -37,8 +37,9 @@ from quod.device.recording import (
     Step,
     Submission,
 )
-from quod.device.timeline import Stage, Timeline
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
+from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -110,6 +111,8 @@ class IdleStream(_Stream):
     def replay(self, recording: Recording) -> RecordedStream:
         """Takes a recording that was made before on the same device."""
         self._check()
+        remedy = "finish gives one"
+        instance("what is replayed", recording, Recording, remedy, error=DeviceError)
         if recording.device != self._device.name:
             raise DeviceError(
                 f"the recording is for the device {recording.device}, "
@@ -170,7 +173,7 @@ class RecordingStream(_Stream):
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
         step = Launch(
-            self._part + (label or kernel.name), self._after(reads, writes), bytes, modmuls,
+            f"{self._part}{label or kernel.name}", self._after(reads, writes), bytes, modmuls,
             multiply_adds, kernel=kernel, groups=count, arguments=arguments, packed=packed,
         )  # fmt: skip
         self._steps.append(step)
@@ -201,7 +204,7 @@ class RecordingStream(_Stream):
                 f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
             )
         step = Copy(
-            self._part + label, self._after([source], [target]), 2 * source.nbytes,
+            f"{self._part}{label}", self._after([source], [target]), 2 * source.nbytes,
             direction=direction, source=source, target=target,
         )  # fmt: skip
         self._steps.append(step)
@@ -211,12 +214,11 @@ class RecordingStream(_Stream):
         self._check()
         self._check_reached(target, host=False)
         _check_writeable(target)
-        if target.nbytes % 4 or not 0 <= word < 1 << 32:
-            raise DeviceError(
-                f"{label} sets 32-bit words: {target.nbytes} bytes cannot be set to {word:#x}"
-            )
+        word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)
+        if target.nbytes % 4:
+            raise DeviceError(f"{label} sets 32-bit words, which {target.nbytes} bytes are not")
         after = self._after((), [target])
-        step = Fill(self._part + label, after, target.nbytes, target=target, word=word)
+        step = Fill(f"{self._part}{label}", after, target.nbytes, target=target, word=word)
         self._steps.append(step)
 
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
@@ -245,6 +247,8 @@ class RecordingStream(_Stream):
         That stream must have been submitted before this one is.
         """
         self._check()
+        remedy = "a stream's event gives one"
+        instance("what is waited for", event, Event, remedy, error=DeviceError)
         if event in self._own_events:
             return
         after = self._dependencies.add_barrier(len(self._steps))
@@ -273,6 +277,8 @@ class RecordedStream(_Stream):
 
         The stages are inside `parent`, or the caller's innermost stage.
         """
+        self._check()
+        or_null(timeline)
         self._leave("submit")
         if parent is None and timeline is not None:
             parent = timeline.current

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from quod.frozen import frozen
+from quod.validation import instance
 
 
 class Stage:
@@ -379,5 +380,7 @@ _NULL_TIMELINE = NullTimeline()
 
 
 def or_null(timeline: Timeline | None) -> Timeline:
-    """`timeline`, or one that keeps nothing."""
-    return _NULL_TIMELINE if timeline is None else timeline
+    """`timeline`, or one that keeps nothing; InputError for what is none."""
+    if timeline is None:
+        return _NULL_TIMELINE
+    return instance("timeline", timeline, Timeline, "make one, or leave it out")

@@ -114,8 +114,8 @@ def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
         extents = ()
     if len(extents) != axes:
         wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
+        asked = ", ".join(map(shown, given))
         raise DeviceError(
-            f"kernel {kernel.name} was launched with {', '.join(map(shown, given))} workgroups; give "
-            f"{wanted}"
+            f"kernel {kernel.name} was launched with {asked} workgroups; give {wanted}"
         )
     return extents

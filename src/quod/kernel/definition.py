@@ -208,6 +208,7 @@ class KernelDefinition:
     ) -> Kernel:
         from quod.kernel.passes import eliminate_dead_code
 
+        self._check_static(static)
         builder = Builder(machine, locate=locate)
         parameters, slots = self.parameters_for(static)
         arguments: tuple[Any, ...] = tuple(Value(type_, builder) for type_ in slots.values())
@@ -239,6 +240,22 @@ class KernelDefinition:
                 self.location,
             )
         return self.shape
+
+    def _check_static(self, static: Mapping[str, Any]) -> None:
+        """TraceError unless static arguments are those that the function has."""
+        own = {
+            name: parameter.default is parameter.empty
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+        problems = [f"no {name}" for name, needed in own.items() if needed and name not in static]
+        problems += [f"{name}, which it has not" for name in static if name not in own]
+        if problems:
+            known = f"the static arguments {', '.join(own)}" if own else "no static arguments"
+            raise TraceError(
+                f"the kernel {self.name} takes {known}; it was given {', '.join(problems)}",
+                self.location,
+            )
 
     def _run(self, builder: Builder, *arguments: Any, **static: Any) -> None:
         function: Callable[..., object] = self.function
@@ -289,6 +306,9 @@ def _define(
     function: Callable[..., None], *, workgroup: Extents | None, instances: Names | None,
     axes: int | None,
 ) -> KernelDefinition:  # fmt: skip
+    if not hasattr(function, "__code__"):
+        given = getattr(function, "__name__", type(function).__name__)
+        raise TraceError(f"@kernel makes a kernel of a Python function, not of {given}")
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)

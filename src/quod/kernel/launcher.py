@@ -119,5 +119,9 @@ def bind(
             'call an integer parameter n, name another with @kernel(instances="..."), or use '
             "device.launch(kernel, groups, ...)"
         )
+    if not hasattr(device, "compile"):
+        raise DeviceError(
+            f"on takes an open device, such as quod.device.open_device gives, not {device!r}"
+        )
     compiled = device.compile(definition, lanes=lanes, **static)
     return Launcher(device, compiled, definition.instances, definition.shape)

@@ -18,12 +18,13 @@ from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import note_launch
-from quod.device.memory import UNLIMITED, check_budget
+from quod.device.memory import UNLIMITED, budget, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.protocol import Device, OpenedDevice
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
+from quod.validation import flag, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -84,13 +85,10 @@ class CpuDevice(OpenedDevice):
             raise DeviceError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
         if strategy == "ifma" and not processor.has_ifma:
             raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
-        if threads is not None and threads < 1:
-            raise DeviceError(f"a device computes with at least one thread, not {threads}")
-        if memory_budget is not None and memory_budget < 1:
-            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        threads = whole_number_or_none("threads", threads, 1, error=DeviceError)
         self.strategy = strategy
         self.threads = threads or host.usable_threads()
-        self.memory_budget = memory_budget or host.available_memory_bytes()
+        self.memory_budget = budget(memory_budget) or host.available_memory_bytes()
         self._cache = cache or CompileCache()
         self._kernels: KernelTable[CpuKernel] = KernelTable()
         self._pool = WorkerPool(self.threads)
@@ -156,7 +154,8 @@ class CpuDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory, zeroed unless told not to be; DeviceError if there is too little."""
-        return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
+        make = Buffer.zeros if flag("zero", zero, error=DeviceError) else Buffer.empty
+        return make(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes, which on the CPU is like any other."""

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device import host
 from quod.device.arguments import Argument
@@ -34,13 +36,14 @@ from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.limits import Limits
-from quod.device.memory import UNLIMITED, check_budget
+from quod.device.memory import UNLIMITED, budget, byte_count, check_budget
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
 from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
+from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -84,13 +87,13 @@ class CudaDevice(OpenedDevice):
         cache: CompileCache | None = None,
         bindings: Any = None,
     ) -> None:
-        if memory_budget is not None and memory_budget < 1:
-            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        ordinal = whole_number("the number of a GPU", ordinal, 0, error=DeviceError)
+        memory_budget = budget(memory_budget)
         self.driver = open_driver(bindings)
         self.properties = properties_of(self.driver, ordinal)
         self.ordinal = ordinal
         self.name = f"cuda:{ordinal}"
-        self.lanes = lanes
+        self.lanes = whole_number("lanes", lanes, 1, error=DeviceError)
         self.resident_lanes = self.properties.resident_lanes
         self.multiprocessors = self.properties.multiprocessors
         self.largest_buffer = UNLIMITED
@@ -260,6 +263,7 @@ class CudaDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the GPU, zeroed unless told not to be; DeviceError if there is too little."""
+        nbytes, zero = byte_count(nbytes), flag("zero", zero, error=DeviceError)
         with self.using(lambda: "allocating memory"):
             self._settle()
             buffer = self.pool.allocate(nbytes)
@@ -290,7 +294,7 @@ class CudaDevice(OpenedDevice):
 
     def foreign_memory(self, value: object) -> Buffer | None:
         """What has `__cuda_array_interface__` as memory of this GPU; see `cuda.foreign`."""
-        if not hasattr(value, "__cuda_array_interface__"):
+        if isinstance(value, (np.ndarray, Buffer)):
             return None
         from quod.device.cuda.foreign import foreign_memory
 

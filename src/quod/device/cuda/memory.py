@@ -18,7 +18,7 @@ from collections import deque
 
 from quod.device.buffer import Buffer, Space
 from quod.device.cuda.driver import CudaError, Driver
-from quod.device.memory import bytes_text
+from quod.device.memory import byte_count, bytes_text
 from quod.errors import DeviceError
 from quod.frozen import frozen
 
@@ -171,8 +171,7 @@ class MemoryPool:
 
         DeviceError if there is too little, saying how much there is.
         """
-        if nbytes < 0:
-            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        nbytes = byte_count(nbytes)
         arena = self._small if nbytes <= _SMALL_BYTES else self._large
         size = arena.rounded(nbytes)
         with self._lock:

@@ -11,7 +11,7 @@ import numpy as np
 
 from quod.device.buffer import Array
 from quod.device.cuda.driver import CudaError, Driver
-from quod.device.memory import bytes_text
+from quod.device.memory import byte_count, bytes_text
 from quod.errors import DeviceError
 
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
@@ -34,8 +34,7 @@ class PinnedMemory:
 
     def allocate(self, nbytes: int) -> Array:
         """Bytes of undefined content; DeviceError if the system locks no more pages."""
-        if nbytes < 0:
-            raise DeviceError(f"an array cannot have {nbytes} bytes")
+        nbytes = byte_count(nbytes)
         granule = _SMALL_GRANULE if nbytes < _LARGE_GRANULE else _LARGE_GRANULE
         size = max(1, -(-nbytes // granule)) * granule
         with self._lock:

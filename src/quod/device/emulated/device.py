@@ -22,7 +22,7 @@ from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.emulated.interpreted import InterpretedKernel
 from quod.device.emulated.memory import POISON, EmulatedMemory
 from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.memory import UNLIMITED, check_budget, check_reach
+from quod.device.memory import UNLIMITED, budget, byte_count, check_budget, check_reach
 from quod.device.prologue import check_launch
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
@@ -32,6 +32,7 @@ from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
+from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
@@ -96,16 +97,18 @@ class EmulatedDevice(OpenedDevice):
     ) -> None:
         if executor not in EXECUTORS:
             raise DeviceError(f"executor {executor!r} is none of {', '.join(EXECUTORS)}")
-        if memory_budget is not None and memory_budget < 1:
-            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
         self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
         self.executor = executor
         self.strategy = "portable" if executor == "wgsl" else "carry32"
-        self.lanes = workgroup
+        self.lanes, self.resident_lanes, self.multiprocessors = (
+            whole_number(what, given, 1, error=DeviceError)
+            for what, given in (
+                ("workgroup", workgroup), ("resident_lanes", resident_lanes),
+                ("multiprocessors", multiprocessors),
+            )
+        )  # fmt: skip
         self.arch = arch
-        self.resident_lanes = resident_lanes
-        self.multiprocessors = multiprocessors
-        self.memory_budget = memory_budget or 1 << 30
+        self.memory_budget = budget(memory_budget) or 1 << 30
         self.space = Space(f"the device {self.name}")
         self.memory = EmulatedMemory(self.space, self.memory_budget)
         self._shared_bytes_limit = shared_bytes_limit
@@ -115,7 +118,7 @@ class EmulatedDevice(OpenedDevice):
         self._kernels: KernelTable[EmulatedKernel] = KernelTable()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self.machine(workgroup)
+        self.machine(self.lanes)
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
@@ -144,12 +147,14 @@ class EmulatedDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
-        check_reach("a buffer", nbytes, 2 * self.largest_buffer)
-        return self.memory.allocate(nbytes, zero=zero)
+        check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
+        return self.memory.allocate(nbytes, zero=flag("zero", zero, error=DeviceError))
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes; its content is a pattern."""
-        return np.full(nbytes, POISON, np.uint8)
+        array = Buffer.empty(nbytes).view(np.uint8)
+        array.fill(POISON)
+        return array
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the device."""

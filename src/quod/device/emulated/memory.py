@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 
 from quod.device.buffer import Array, Buffer, Space
-from quod.device.memory import bytes_text
+from quod.device.memory import byte_count, bytes_text
 from quod.errors import DeviceError
 
 ALIGNMENT = 256
@@ -44,21 +44,20 @@ class EmulatedMemory:
 
     def allocate(self, nbytes: int, *, zero: bool) -> Buffer:
         """DeviceError if less than that is left."""
-        if nbytes < 0:
-            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        nbytes = byte_count(nbytes)
         with self._lock:
             if self.in_use + nbytes > self.limit:
                 raise DeviceError(
                     f"no memory for a buffer of {bytes_text(nbytes)}: "
                     f"{bytes_text(self.in_use)} of {bytes_text(self.limit)} are in use"
                 )
+            data = Buffer.zeros(nbytes).view(np.uint8)
+            if not zero:
+                data.fill(POISON)
             self.in_use += nbytes
             self.peak = max(self.peak, self.in_use)
             address = self._next
             self._next += (nbytes // ALIGNMENT + 2) * ALIGNMENT
-            data = Buffer.zeros(nbytes).view(np.uint8)
-            if not zero:
-                data.fill(POISON)
         piece = _Piece(address, data)
         weakref.finalize(piece, self._release, nbytes)
         return Buffer(piece, address, nbytes, space=self.space)

@@ -18,7 +18,7 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, Space, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.memory import check_budget
+from quod.device.memory import budget, check_budget
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
@@ -44,6 +44,7 @@ from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
+from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -102,8 +103,7 @@ class WebGpuDevice(OpenedDevice):
         cache: CompileCache | None = None,
         native: Native | None = None,
     ) -> None:
-        if memory_budget is not None and memory_budget < 1:
-            raise DeviceError(f"a memory budget is at least one byte, not {memory_budget}")
+        memory_budget = budget(memory_budget)
         native = native or open_native()
         found = list_adapters(native)
         self.properties, adapter_object = select(found, str(adapter))
@@ -113,7 +113,7 @@ class WebGpuDevice(OpenedDevice):
             ":portable" if strength == "portable" else ""
         )
         self.space = Space(self.name)
-        self.lanes = lanes
+        self.lanes = whole_number("lanes", lanes, 1, error=DeviceError)
         self.resident_lanes = self.properties.resident_lanes
         self.multiprocessors = max(1, self.resident_lanes // _LANES_A_MULTIPROCESSOR)
         if synchronous is None:
@@ -259,11 +259,12 @@ class WebGpuDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the adapter, which WebGPU always zeroes; DeviceError if there is too little."""
+        flag("zero", zero, error=DeviceError)
         return self.session.allocate(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
-        return np.empty(nbytes, np.uint8)
+        return Buffer.empty(nbytes).view(np.uint8)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data in memory of the adapter, in a new buffer or one of as many bytes."""

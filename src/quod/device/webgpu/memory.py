@@ -12,7 +12,7 @@ from collections import deque
 from typing import Any
 
 from quod.device.buffer import Buffer, Space
-from quod.device.memory import bytes_text
+from quod.device.memory import byte_count, bytes_text
 from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError
 
@@ -62,8 +62,7 @@ class WebGpuMemory:
 
     def allocate(self, nbytes: int) -> Buffer:
         """Zeroed memory; DeviceError if there is too little, or one buffer cannot have so much."""
-        if nbytes < 0:
-            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        nbytes = byte_count(nbytes)
         size = max(_WORDS, -(-nbytes // _WORDS) * _WORDS)
         if size > self._largest:
             raise DeviceError(
