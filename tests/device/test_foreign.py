@@ -47,7 +47,7 @@ class OnGpu:
 
     def __init__(self, buffer: Buffer, typestr: str = "<u4", **more: Any) -> None:
         self.buffer = buffer
-        size = int(typestr[2:]) if typestr[2:].isdigit() else 4
+        size = max(1, int(typestr[2:])) if typestr[2:].isdigit() else 4
         self.__cuda_array_interface__: Any = {
             "shape": (buffer.nbytes // size,), "typestr": typestr, "data": (buffer.address, False),
             "version": 2, **more,
@@ -247,7 +247,8 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
     [
         {"typestr": "|O"}, {"typestr": "what"}, {"shape": (-1,)}, {"shape": (1.5,)},
         {"shape": None}, {"data": (1,)}, {"data": ("1", False)}, {"strides": (4, 4)},
-        {"version": "3"}, {"version": 3, "stream": "2"},
+        {"version": "3"}, {"version": 3, "stream": "2"}, {"version": 3, "stream": 0},
+        {"version": 3, "stream": -1}, {"typestr": "|V0"}, {"strides": 5}, {"data": {}},
     ],
     ids=str,
 )  # fmt: skip
@@ -258,3 +259,112 @@ def test_a_description_that_is_none(gpu: CudaDevice, more: dict[str, Any]) -> No
     given.__cuda_array_interface__ = 1
     with pytest.raises(DeviceError, match="is none"):
         saxpy.on(gpu)(16, 2.0, given, given)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"shape": (1 << 40,)}, {"shape": (3 << 20,)}, {"shape": (1 << 20, 1 << 20, 1 << 20)},
+        {"data": (-4, False)}, {"data": (1 << 64, False)}, {"data": ((1 << 64) - 4, False)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, more: dict[str, Any]) -> None:
+    given = OnGpu(gpu.allocate(64), **more)
+    for use in (lambda: saxpy.on(gpu)(16, 2.0, given, given), lambda: gpu.upload(given)):  # type: ignore[arg-type]
+        with pytest.raises(DeviceError, match=r"where no GPU has|and its memory ends after"):
+            use()
+
+
+class Described:
+    """An array that says of itself what it likes."""
+
+    def __init__(self, description: Any) -> None:
+        self.__array_interface__ = description
+
+
+def described(data: Any, **more: Any) -> Described:
+    return Described({"data": data, "shape": (16,), "typestr": "<f4", "version": 3, **more})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        described(bytearray(4)), described(bytearray(4), shape=(1 << 20,)),
+        described(bytearray(64), offset=4), described(bytearray(64), offset=-4),
+        described(bytearray(64), strides=(8,)), described(bytearray(64), strides=(-4,)),
+        described(bytearray(64), shape=(1 << 62,)), described(bytearray(0)), described(b""),
+        described(bytearray(64), typestr="<f8"), described(bytearray(64), shape=(4, 1 << 40)),
+        described(memoryview(bytearray(128))[::2]), described((0, False)), described(5),
+        described((-4, False)), described((1 << 64, False)), described(("x", False)),
+        described(None), Described(5), Described({}), Described([("data", 1)]),
+    ],
+    ids=lambda given: str(given.__array_interface__)[:60],
+)  # fmt: skip
+def test_descriptions_that_lead_outside(given: Any) -> None:
+    with open_device("cpu") as device:
+        for use in (
+            lambda: saxpy.on(device)(16, 2.0, floats(16), given),
+            lambda: device.upload(given),
+            lambda: device.download(device.allocate(64), given),
+        ):
+            with pytest.raises(DeviceError):
+                use()
+
+
+def test_memory_of_an_object_stays_where_it_is() -> None:
+    data = bytearray(80)
+    with open_device("cpu") as device:
+        saxpy.on(device)(4, 2.0, floats(4) + 1, described(data, shape=(4,), offset=16))
+        assert np.frombuffer(data, np.float32)[4:8].tolist() == [2, 4, 6, 8]
+        data = bytearray(64)
+        buffer = device.upload(described(data))  # type: ignore[arg-type]
+        with pytest.raises(BufferError):
+            data.extend(bytes(1 << 20))
+        del buffer
+
+
+class Raising:
+    """Every attribute raises."""
+
+    def __init__(self, error: Exception) -> None:
+        object.__setattr__(self, "error", error)
+
+    def __getattr__(self, name: str) -> Any:
+        raise object.__getattribute__(self, "error")
+
+
+class OddDlpack(WithDlpack):
+    """Says of its device what it likes."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__(floats(16), kind)
+
+    def __dlpack_device__(self) -> Any:
+        return self.kind
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Raising(KeyError("no")), Raising(ZeroDivisionError()), Raising(RecursionError()),
+        *map(OddDlpack, ((), {}, None, 5, "x", (None, 0), (float("inf"), 0), (float("nan"), 0))),
+        OddDlpack((1 << 70, 0)),
+    ],
+    ids=lambda given: type(given).__name__,
+)  # fmt: skip
+def test_attributes_that_raise(device: Any, gpu: CudaDevice, given: Any) -> None:
+    for own in (device, gpu):
+        for use in (
+            lambda own=own: saxpy.on(own)(16, 2.0, floats(16), given),
+            lambda own=own: own.upload(given),
+            lambda own=own: own.download(own.allocate(64), given),
+        ):
+            with pytest.raises(DeviceError):
+                use()
+
+
+@pytest.mark.parametrize("given", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
+def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, given: Any) -> None:
+    with pytest.raises(DeviceError, match="is the memory of a NumPy array of numbers, not"):
+        device.upload(given)

@@ -42,12 +42,13 @@ def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
     where its version names none. DeviceError if the array does not describe itself as it should, is
     not contiguous in C order, has a mask or is not in this GPU's memory.
     """
-    found = getattr(value, "__cuda_array_interface__", None)
-    if found is None:
-        return None
     try:
+        found = getattr(value, "__cuda_array_interface__", None)
+        if found is None:
+            return None
         array = _described(found)
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
+    except Exception as error:
+        # Anything: what runs here is the other library's.
         raise DeviceError(
             f"the __cuda_array_interface__ of {type(value).__name__} is none: "
             f"{type(error).__name__} {error}"
@@ -59,7 +60,7 @@ def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
     if nbytes and not _is_contiguous(dtype.itemsize, shape, array.strides):
         raise DeviceError("the array is not contiguous; make a contiguous copy of it")
     if nbytes:
-        _check_own(device, array.address)
+        _check_own(device, array.address, nbytes)
         if array.stream is not None:
             with device.using(lambda: "waiting for another library's array"):
                 wait_until(lambda: device.driver.is_ready("cuStreamQuery", array.stream))
@@ -70,11 +71,10 @@ def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
 
 
 def _described(found: Any) -> _Described:
-    """A description taken apart; TypeError, ValueError, LookupError or AttributeError if it is
-    none."""
+    """A description taken apart; an error of any kind if it is none."""
     index = operator.index
     dtype, shape = np.dtype(found["typestr"]), tuple(map(index, found["shape"]))
-    if min(shape, default=0) < 0 or dtype.hasobject:
+    if min(shape, default=0) < 0 or dtype.hasobject or not dtype.itemsize:
         raise ValueError(f"shape {shape} of {dtype}")
     address, read_only = found["data"]
     strides, stream = found.get("strides"), found.get("stream")
@@ -82,6 +82,8 @@ def _described(found: Any) -> _Described:
         raise ValueError(f"{len(strides)} strides of {len(shape)} dimensions")
     if index(found["version"]) < _FIRST_WITH_STREAMS:
         stream = _DEFAULT_STREAM
+    if stream is not None and not 0 < index(stream) < 1 << 64:
+        raise ValueError(f"stream {stream}")
     return _Described(
         dtype, shape, index(address), bool(read_only),
         None if strides is None else tuple(map(index, strides)),
@@ -99,10 +101,24 @@ def _is_contiguous(size: int, shape: tuple[int, ...], strides: tuple[int, ...] |
     return True
 
 
-def _check_own(device: CudaDevice, address: int) -> None:
-    asked = device.driver.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+def _check_own(device: CudaDevice, address: int, nbytes: int) -> None:
+    """DeviceError unless all the bytes are of one allocation of this GPU."""
+    last = address + nbytes - 1
+    if not 0 < address <= last < 1 << 64:
+        raise DeviceError(f"the array is at address {address:#x}, where no GPU has {nbytes} bytes")
+    names, ask = device.driver.api.CUpointer_attribute, device.driver.cuPointerGetAttribute
     with device.using(lambda: "looking up another library's array"):
-        ordinal = int(device.driver.cuPointerGetAttribute(asked, address))
+        ordinal = int(ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+        start = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))
+        size = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))
+        if last < start + size:
+            # Of addresses that are reserved together some may have no memory.
+            ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last)
+    if last >= start + size:
+        raise DeviceError(
+            f"the array says that it has {nbytes} bytes, and its memory ends after "
+            f"{start + size - address}"
+        )
     if ordinal != device.ordinal:
         raise DeviceError(
             f"the array is in the memory of cuda:{ordinal}, and the kernel reads that of "
