@@ -21,23 +21,24 @@ _SHORT = (bool, int, float, str, bytes, type(None))
 
 
 def whole_number(
-    name: str, value: object, low: int, high: int | None = None, *,
+    name: str, value: object, low: int | None = None, high: int | None = None, *,
     error: type[QuodError] = InputError,
 ) -> int:  # fmt: skip
-    """A whole number from `low` to `high` (any from `low` on without it) as a plain int.
+    """A whole number from `low` to `high`, each of which may be left open, as a plain int.
 
     Integers of other libraries are such (`__index__`). Truth values, floats and text are none, even
     where they equal one. Else raises `error`, which names the argument, the range and the value.
     """
     number = value if type(value) is int else _index(value)
-    if number is None or number < low or (high is not None and number > high):
-        span = f"{_power(low)} on" if high is None else f"{_power(low)} to {_power(high)}"
-        raise error(f"{name} must be a whole number from {span}, not {shown(value)}")
+    if number is None or (low is not None and number < low) or (high is not None and number > high):
+        span = "" if low is None else f" from {_power(low)}"
+        span += " on" if span and high is None else "" if high is None else f" to {_power(high)}"
+        raise error(f"{name} must be a whole number{span}, not {shown(value)}")
     return number
 
 
 def whole_number_or_none(
-    name: str, value: object, low: int, high: int | None = None, *,
+    name: str, value: object, low: int | None = None, high: int | None = None, *,
     error: type[QuodError] = InputError,
 ) -> int | None:  # fmt: skip
     """The same where None says that somebody else chooses."""

@@ -47,11 +47,11 @@ REFUSED: dict[str, tuple[Callable[[NttPlan], object], str]] = {
     ),
     "another family": (
         lambda plan: NttPlan(plan.device, BN254_FR, 1, "bellman"),  # type: ignore[arg-type]
-        "roots of unity are those of snarkjs or arkworks, not 'bellman'",
+        "family must be snarkjs or arkworks, not 'bellman'",
     ),
     "another ordering": (
         lambda plan: plan.forward(words(16), ordering="NM"),  # type: ignore[arg-type]
-        "an ordering is one of NN, NR, RN and RR, not 'NM'",
+        "an ordering must be NN, NR, RN or RR, not 'NM'",
     ),
     "too short": (
         lambda plan: plan.forward(words(15)),
@@ -63,7 +63,7 @@ REFUSED: dict[str, tuple[Callable[[NttPlan], object], str]] = {
     ),
     "no batch": (
         lambda plan: plan.forward(words(16), batch=0),
-        "a batch has at least one transform, not 0",
+        "batch must be a whole number from 1 on, not 0",
     ),
     "a coset of zero": (
         lambda plan: plan.inverse(words(16), coset=BN254_FR.value),

@@ -9,12 +9,20 @@ import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
-from quod.field.array import Words, from_integers, to_integers
+from quod.field.array import Words, check_canonical, from_integers, to_integers
 from quod.field.moduli import BN254_FR, Modulus
 from quod.field.roots import RootFamily
-from quod.ntt.ordering import Ordering
+from quod.ntt.ordering import Ordering, check_ordering
 from quod.ntt.plan import NttPlan
 from quod.ntt.sums import check_transform, known
+from quod.validation import (
+    flag,
+    instance,
+    plain_array,
+    shown_kind,
+    whole_number,
+    whole_number_or_none,
+)
 
 
 @overload
@@ -61,19 +69,25 @@ def ntt(
 ) -> Words | list[int]:
     """The number-theoretic transform of `batch` equally long runs of values over a prime field.
 
-    `values` are integers, of which the result is a list of integers below p, or a uint32 array of
-    shape (n, words) in Montgomery form, of which it is a new one. n / batch is a power of two.
-    See `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
+    `values` are a list or another sequence of int, of which the result is a list of integers below
+    p, or a uint32 array of shape (n, words) in Montgomery form, of which it is a new one. n / batch
+    is a power of two. `inverse` is True or False, `coset` any whole number, taken modulo p. See
+    `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
 
     InputError if the length is no power of two, is beyond the field's roots of unity or not the
-    order of `root`, or if an option is not known; DeviceError if what the device gives back is not
-    the transform's, as two sums tell.
+    order of `root`, if an element of an array is not below p, or if an option is not known;
+    DeviceError if what the device gives back is not the transform's, as two sums tell.
     """
+    instance("modulus", modulus, Modulus, "take one of quod.field.NAMED, or make one")
+    inverse, batch = flag("inverse", inverse), whole_number("batch", batch, 1)
+    coset = whole_number_or_none("coset", coset)
+    check_ordering(ordering)
+    _check_values(values)
     count = len(values)
-    if batch < 1 or count % batch or not _is_power_of_two(count // batch):
+    if count % batch or not _is_power_of_two(count // batch):
         raise InputError(
             f"the length of a transform is a power of two, but {count} values make {batch} x "
-            f"{count / max(batch, 1):g}"
+            f"{count / batch:g}"
         )
     array = _as_array(values, modulus)
     log2_size = (count // batch).bit_length() - 1
@@ -96,7 +110,21 @@ def _as_array(values: Words | Sequence[int], modulus: Modulus) -> Words:
             f"elements of {modulus.name} are uint32 of shape (n, {modulus.words}), "
             f"not {values.dtype} of shape {values.shape}"
         )
+    check_canonical(modulus, values)
     return np.array(values, order="C")
+
+
+def _check_values(values: object) -> None:
+    """InputError for what is neither an array nor a sequence of numbers."""
+    if isinstance(values, np.ndarray):
+        plain_array("values", values)
+    elif not isinstance(values, Sequence) or isinstance(
+        values, (str, bytes, bytearray, memoryview)
+    ):
+        # A set has no order, and text is no numbers.
+        raise InputError(
+            f"values must be an array, or a list of int or the like, not {shown_kind(values)}"
+        )
 
 
 def _is_power_of_two(count: int) -> bool:

@@ -10,21 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer, host_bytes
+from quod.device.discovery import resolve_device
 from quod.device.memory import check_reach
 from quod.device.protocol import AnyDevice, HostDevice
 from quod.device.written import not_written
 from quod.errors import DeviceError, InputError
+from quod.field.array import check_canonical
 from quod.field.moduli import Modulus
 from quod.field.roots import RootFamily, check_root, root_of_unity
 from quod.frozen import frozen
 from quod.ntt.memory import Tables, memory_of
-from quod.ntt.ordering import Ordering, Way
+from quod.ntt.ordering import Ordering, Way, check_ordering, check_way
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes, lanes_of
 from quod.ntt.schedule import PassPlace, places_of, split
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, bit_reversal, factor_array
+from quod.validation import choice, flag, instance, plain_array, whole_number, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -49,7 +52,7 @@ class NttPlan:
     or of arkworks (from the field's usual generator; see `quod.field.roots`). `root`, of order
     2**log2_size, is taken in place of theirs. The first transform of a kind compiles its kernels
     and builds its tables, which stay on the device. `tuning` is for GPUs: how passes are cut there,
-    by default as their workgroup memory allows.
+    by default as their workgroup memory allows. `device` may be a name.
 
     InputError if the field has no root of that order, or `root` is none.
     """
@@ -62,6 +65,11 @@ class NttPlan:
     root: int | None = None
 
     def __post_init__(self) -> None:
+        device, remedy = resolve_device(self.device), "take one of quod.field.NAMED, or make one"
+        instance("modulus", self.modulus, Modulus, remedy)
+        choice("family", self.family, get_args(RootFamily))
+        log2_size = whole_number("log2_size", self.log2_size)
+        self.__dict__.update(device=device, log2_size=log2_size)
         most = min(self.modulus.two_adicity, MOST_LOG2_SIZE)
         if not 0 <= self.log2_size <= most:
             raise InputError(
@@ -95,14 +103,14 @@ class NttPlan:
         """Evaluates polynomials: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
 
         `data` holds `batch` arrays of `size` elements one after another, in Montgomery form (uint32
-        of shape (batch * size, words) or any shape of as many words); they are replaced.
+        of shape (batch * size, words) or any shape of as many words); they are replaced. Elements
+        are below p, which is not looked at. `coset` is any whole number, taken modulo p.
         InputError for a wrong length or ordering, or for a coset of zero; DeviceError if
         `peak_bytes` are more than the device's memory budget, or if a processor leaves out one of
         the launches, or a device with memory of its own all of them. Buffers in such memory are not
         looked at, nor what `record` adds to a recording: their results are the caller's to check.
         """
-        self._check(data, batch, ordering)
-        shift = self._shift(coset)
+        batch, coset, shift = self._checked(data, batch, ordering, coset)
         if self.log2_size == 0:
             return
         if not self.device.host_memory:
@@ -135,8 +143,8 @@ class NttPlan:
         Without `scaled` the result is `size` times too large, which saves a product an element.
         Errors as for `forward`.
         """
-        self._check(data, batch, ordering)
-        shift = self._shift(coset)
+        batch, coset, shift = self._checked(data, batch, ordering, coset)
+        scaled = flag("scaled", scaled)
         if self.log2_size == 0:
             return
         if not self.device.host_memory:
@@ -179,8 +187,9 @@ class NttPlan:
         The recording keeps `data`, the tables, and what else it needs. Errors as for `forward`;
         DeviceError on a device whose kernels work in the host's memory: call `forward` there.
         """
-        self._check(data, batch, ordering)
-        shift = self._shift(coset)
+        batch, coset, shift = self._checked(data, batch, ordering, coset)
+        scaled = flag("scaled", scaled)
+        check_way(way)
         if self.device.host_memory:
             raise DeviceError(
                 f"on {self.device.name} transforms are not recorded; call forward or inverse"
@@ -210,6 +219,8 @@ class NttPlan:
         The tables of each direction and of each coset are their own, and stay (those used last)
         until `release`. On a GPU the orderings NN and RR need as many bytes again as the data has.
         """
+        batch = whole_number("batch", batch, 1)
+        check_ordering(ordering)
         if self.log2_size == 0:
             return 0
         if not self.device.host_memory:
@@ -234,9 +245,12 @@ class NttPlan:
 
     # --- checks
 
-    def _check(self, data: Data, batch: int, ordering: Ordering) -> None:
-        if ordering not in get_args(Ordering):
-            raise InputError(f"an ordering is one of NN, NR, RN and RR, not {ordering!r}")
+    def _checked(
+        self, data: Data, batch: int, ordering: Ordering, coset: int | None
+    ) -> tuple[int, int | None, int]:
+        """The batch and the coset as int, and the coset's shift."""
+        batch, coset = whole_number("batch", batch, 1), whole_number_or_none("coset", coset)
+        check_ordering(ordering)
         check_data(data, self.modulus, self.log2_size, batch)
         what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
         check_reach(what, self.size * self.modulus.bytes, self.device.largest_buffer)
@@ -244,12 +258,10 @@ class NttPlan:
         if not self.device.host_memory and isinstance(data, np.ndarray):
             needed += data.nbytes
         self.device.check_budget(what, needed)
-
-    def _shift(self, coset: int | None) -> int:
         shift = 1 if coset is None else coset % self.modulus.value
         if shift == 0:
             raise InputError("the shift of a coset must not be 0")
-        return shift
+        return batch, coset, shift
 
     # --- on a GPU
 
@@ -347,6 +359,7 @@ class NttPlan:
             tables.factors, scratch, columns, place.log_rows, place.log_stride,
         )  # fmt: skip
         if (row == 0xFF).all():
+            check_canonical(self.modulus, host_bytes(data).view(np.uint32))
             raise not_written(self.device, "a transform")
 
     @property
@@ -410,8 +423,8 @@ def _reversed_halves(middle_bits: int) -> NDArray[np.uint32]:
 
 def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None:
     """InputError unless the data holds `batch` transforms and can be changed in place."""
-    if batch < 1:
-        raise InputError(f"a batch has at least one transform, not {batch}")
+    if not isinstance(data, Buffer):
+        plain_array("the data of a transform, where it is no buffer,", data)
     wanted = (batch << log2_size) * modulus.bytes
     if data.nbytes != wanted:
         raise InputError(

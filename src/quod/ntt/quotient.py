@@ -13,6 +13,7 @@ from quod.field.roots import quotient_coset_shift
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.reorder import quotient_scalars
 from quod.ntt.rows import lanes_of
+from quod.validation import instance
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -33,6 +34,7 @@ def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
 
     InputError if a length is wrong.
     """
+    instance("plan", plan, NttPlan, "make one")
     if plan.device.host_memory:
         _on_processor(plan, evaluations, out)
         return

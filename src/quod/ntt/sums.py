@@ -9,7 +9,8 @@ import numpy as np
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.written import UNWRITTEN, not_written, unwritten
-from quod.field.array import Words, words_to_integers
+from quod.errors import DeviceError
+from quod.field.array import Words, check_canonical, words_to_integers
 from quod.field.moduli import Modulus
 from quod.ntt.ordering import Ordering
 
@@ -62,7 +63,8 @@ def bring_back(
 ) -> None:  # fmt: skip
     """Downloads transforms over what they are of, an array of shape (batch, n, words).
 
-    DeviceError if they are what they were, and sums tell that they should not be. One element tells
+    DeviceError if they are what they were, and sums tell that they should not be; InputError if
+    they were none, an element not being below the modulus. One element tells
     that they are not, unless it is one of those that are the same on both sides.
     """
     last = np.full((1, modulus.words), UNWRITTEN, np.uint32)
@@ -79,7 +81,12 @@ def bring_back(
                 (runs, after), (inverse, not inverse), ordering, strict=True
             )
         )
-        check_transform(
-            device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
-        )
+        try:
+            check_transform(
+                device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
+            )
+        except DeviceError:
+            # No device transforms what are no elements.
+            check_canonical(modulus, runs)
+            raise
     device.download(buffer, runs)
