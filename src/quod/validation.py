@@ -7,6 +7,7 @@ is inside holds plain `int`, `bool` and `str`, and a mistake is an error that na
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -80,6 +81,25 @@ def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
     if is_masked(value):
         raise InputError(f"{name} must be a plain array, not one with a mask; apply the mask first")
     return value
+
+
+def file_path(value: object) -> str:
+    """The path of a file as text; InputError for what names none, such as a number or bytes."""
+    if isinstance(value, (str, os.PathLike)):
+        path: object = os.fspath(value)
+        if isinstance(path, str):
+            return path
+    raise InputError(f"the path of a file must be text or a Path, not {shown(value)}")
+
+
+def offers(value: object, attribute: str) -> bool:
+    """Whether a value has an attribute; what it raises when it is asked is a no, but for ours."""
+    try:
+        return hasattr(value, attribute)
+    except QuodError:
+        raise
+    except Exception:
+        return False
 
 
 def is_masked(array: np.ndarray[Any, Any]) -> bool:

@@ -27,6 +27,7 @@ from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.prologue import Place, check_kernel
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType, Type
+from quod.validation import shown
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -215,11 +216,12 @@ def _number(argument: Any, type_: Type) -> int | float:
         return _float(argument, type_)
     try:
         number = operator.index(argument)
-    except TypeError:
+    except Exception:
+        # What an object of others raises when it is asked.
         if isinstance(argument, np.bool_):
             number = int(argument)
         else:
-            raise Unfit(f"must be a whole number ({type_}), not {argument!r}") from None
+            raise Unfit(f"must be a whole number ({type_}), not {shown(argument)}") from None
     low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
     if not low <= number <= high:
         raise Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")

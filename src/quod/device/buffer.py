@@ -218,7 +218,8 @@ class Buffer:
         try:
             flat: Array = self._owner.reshape(-1).view(dtype)
             return flat if shape is None else flat.reshape(shape)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
+            # NumPy asks objects of others what type and shape they are.
             raise DeviceError(
                 f"a buffer of {self.nbytes} bytes is no such array as is asked for: {error}"
             ) from error

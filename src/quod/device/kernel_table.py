@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from types import FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
 from quod.device.arguments import Argument
@@ -13,7 +14,7 @@ from quod.errors import KernelError
 from quod.kernel.compiled import Compiled
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.structure import exact
-from quod.validation import whole_number
+from quod.validation import shown, whole_number
 
 Kernel = TypeVar("Kernel")
 
@@ -46,7 +47,7 @@ def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int
     """
     given: object = definition
     if not isinstance(given, KernelDefinition):
-        name = getattr(given, "__name__", repr(given))
+        name = given.__name__ if isinstance(given, (FunctionType, type)) else shown(given)
         raise KernelError(f"{name} is no kernel; write @kernel above its definition")
     if asked is not None:
         return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from quod.device import cancellation
 from quod.errors import DeviceError
-from quod.validation import shown_kind
+from quod.validation import offers, shown_kind
 
 if TYPE_CHECKING:
     from quod.device.buffer import Space
@@ -38,7 +38,7 @@ def check_kernel(device: Place, kernel: CompiledKernel) -> None:
 
 def _refuse(device: Place, kernel: Any) -> NoReturn:
     # A definition says itself that it is not compiled.
-    if not hasattr(kernel, "slots"):
+    if not offers(kernel, "slots"):
         raise DeviceError(
             f"{device.name} launches what its compile gives, not {shown_kind(kernel)}"
         )

@@ -186,16 +186,17 @@ class RecordingStream(_Stream):
         self, source: Array | ForeignArray, target: Buffer, *, label: str = "upload"
     ) -> None:
         """Host memory to a buffer; what it holds when the work runs."""
-        self._copy("upload", base_array(source), target, label)
+        self._copy("upload", source, target, label)
 
     def download(
         self, source: Buffer, target: Array | ForeignArray, *, label: str = "download"
     ) -> None:
         """A buffer to host memory, which is set once the stream has been waited for."""
-        self._copy("download", source, base_array(target), label)
+        self._copy("download", source, target, label)
 
-    def _copy(self, direction: Any, source: Memory, target: Memory, label: str) -> None:
+    def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
         self._check()
+        source, target = base_array(source), base_array(target)
         self._check_reached(source, host=direction == "upload")
         self._check_reached(target, host=direction == "download")
         _check_writeable(target)
@@ -212,6 +213,7 @@ class RecordingStream(_Stream):
     def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
         """Sets every 32-bit word of a buffer."""
         self._check()
+        instance("what is filled", target, Buffer, "allocate or upload one", error=DeviceError)
         self._check_reached(target, host=False)
         _check_writeable(target)
         word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)

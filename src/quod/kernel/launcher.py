@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quod.errors import DeviceError, KernelError
 from quod.kernel.compiled import Compiled
+from quod.validation import offers, shown
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
@@ -72,12 +73,13 @@ class Launcher(Generic[K]):
         type_ = self.kernel.slots[name]
         try:
             number = operator.index(instances)
-        except TypeError:
+        except Exception:
+            # What an object of others raises when it is asked.
             number = -1
         if not 0 <= number < 1 << type_.bits:
             raise DeviceError(
                 f"argument {name} of kernel {self.kernel.name} is the number of "
-                f"instances, a whole number from 0 to 2**{type_.bits} - 1, not {instances!r}"
+                f"instances, a whole number from 0 to 2**{type_.bits} - 1, not {shown(instances)}"
             )
         return -(-number // extent)
 
@@ -119,9 +121,9 @@ def bind(
             'call an integer parameter n, name another with @kernel(instances="..."), or use '
             "device.launch(kernel, groups, ...)"
         )
-    if not hasattr(device, "compile"):
+    if not offers(device, "compile"):
         raise DeviceError(
-            f"on takes an open device, such as quod.device.open_device gives, not {device!r}"
+            f"on takes an open device, such as quod.device.open_device gives, not {shown(device)}"
         )
     compiled = device.compile(definition, lanes=lanes, **static)
     return Launcher(device, compiled, definition.instances, definition.shape)

@@ -24,7 +24,7 @@ from quod.device.protocol import Device, OpenedDevice
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
-from quod.validation import flag, whole_number_or_none
+from quod.validation import choice, flag, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -81,8 +81,7 @@ class CpuDevice(OpenedDevice):
         processor = host_processor()
         if strategy is None:
             strategy = "ifma" if processor.has_ifma else "scalar"
-        if strategy not in STRATEGIES:
-            raise DeviceError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
+        choice("strategy", strategy, STRATEGIES, error=DeviceError)
         if strategy == "ifma" and not processor.has_ifma:
             raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
         threads = whole_number_or_none("threads", threads, 1, error=DeviceError)
