@@ -16,17 +16,22 @@ from quod.curve.group import Group
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
+from quod.validation import instance, plain_array, shown_kind
 
 Point = tuple[Any, Any] | None
 """An affine point of plain integers (of pairs of them over Fq2), None for infinity."""
 
 
 def from_points(group: Group, points: Iterable[Point]) -> Words:
-    """The array of plain affine points, whose coordinates are taken modulo q.
+    """The array of plain affine points, whose coordinates are from 0 to below q.
 
-    InputError for what is no point (see `quod.curve.affine.plain_point`), and for (0, 0), which is
+    Whether they are on the curve is not looked at. InputError for what is no point (see
+    `quod.curve.affine.plain_point`), for a coordinate that is not reduced, and for (0, 0), which is
     on none of the curves and stands for infinity in arrays.
     """
+    check_group(group)
+    if not isinstance(points, Iterable):
+        raise InputError(f"points must be a list of points, not {shown_kind(points)}")
     modulus = group.coordinates
 
     def coordinates() -> Iterator[int]:
@@ -36,7 +41,12 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
                 yield from [0] * (2 * group.degree)
                 continue
             flat = point if group.degree == 1 else (*point[0], *point[1])
-            if not any(coordinate % modulus.value for coordinate in flat):
+            if not all(0 <= coordinate < modulus.value for coordinate in flat):
+                raise InputError(
+                    f"a coordinate of point {position} is not from 0 to below the modulus of "
+                    f"{modulus.name}; reduce it"
+                )
+            if not any(flat):
                 raise InputError(f"point {position} is (0, 0), which is not on {group.name}")
             yield from flat
 
@@ -59,8 +69,15 @@ def to_points(group: Group, array: Words) -> list[Point]:
     return points
 
 
+def check_group(group: object) -> None:
+    """InputError for what is no group, such as its name."""
+    instance("group", group, Group, "take one of quod.curve.GROUPS")
+
+
 def check_points_array(group: Group, array: Words, what: str = "points") -> None:
     """InputError if an array is none of points of the group; its numbers are not looked at."""
+    check_group(group)
+    array = plain_array(what, array)
     if array.dtype != np.uint32 or array.shape[1:] != group.shape:
         shape = ", ".join(map(str, group.shape))
         raise InputError(
@@ -74,7 +91,9 @@ def check_scalars_array(group: Group, scalars: Words, count: int | None = None) 
 
     Scalars are canonical integers in as many words as `group.scalars` has, not in Montgomery form.
     """
+    check_group(group)
     words = group.scalars.words
+    scalars = plain_array("scalars", scalars)
     if scalars.dtype != np.uint32 or scalars.shape[1:] != (words,):
         raise InputError(
             f"scalars are uint32 words of shape (n, {words}), "
@@ -91,6 +110,7 @@ def widened_scalars(scalars: Words, count: int) -> Words:
     `scalars` are uint32 words of shape (count, words), or (1, words) for one that all points share.
     InputError for another type, shape or number.
     """
+    scalars = plain_array("scalars", scalars)
     if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:
         raise InputError(
             f"scalars are uint32 words of shape (n, words), not {scalars.dtype} of {scalars.shape}"

@@ -9,7 +9,7 @@ long byte string; arrays are brought to and from Montgomery form by a device.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Literal, overload
 
 import numpy as np
@@ -22,8 +22,12 @@ from quod.field import kernels
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec
 from quod.kernel import KernelDefinition
+from quod.validation import plain_array, shown, whole_number
 
 Words = NDArray[np.uint32]
+# Or text, which is no list of numbers.
+_UNORDERED = (Set, Mapping, str, bytes, bytearray, memoryview)
+
 ByteOrder = Literal["little", "big"]
 
 
@@ -36,7 +40,11 @@ def from_integers(field: Modulus, integers: Iterable[int]) -> Words: ...
 @overload
 def from_integers(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def from_integers(field: FieldSpec, integers: Integers) -> Words:
-    """Montgomery form of any integers, taken modulo p; InputError for what is no int or tuple."""
+    """Montgomery form of any integers, taken modulo p; InputError for what is no int or tuple.
+
+    They come in an order: a set, a mapping and text are refused.
+    """
+    check_field(field)
     modulus = field.modulus
     return _packed(field, (modulus.to_montgomery(integer) for _, integer in _each(field, integers)))
 
@@ -47,6 +55,7 @@ def to_integers(field: Modulus, array: Words) -> list[int]: ...
 def to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
     """The integers below p that elements in Montgomery form stand for."""
+    check_field(field)
     modulus = field.modulus
     return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(modulus, array)])
 
@@ -57,6 +66,7 @@ def integers_to_words(field: Modulus, integers: Iterable[int]) -> Words: ...
 def integers_to_words(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
     """Integers below p as words, not in Montgomery form; InputError for anything else."""
+    check_field(field)
     modulus = field.modulus
 
     def checked() -> Iterable[int]:
@@ -72,7 +82,8 @@ def _each(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
     """All coefficients and the positions of their elements. Only int itself: NumPy's overflow."""
     several = isinstance(field, Extension)
     kind = f"tuples of {field.degree} int" if several else "int"
-    if not isinstance(integers, Iterable):
+    given: object = integers
+    if not isinstance(given, Iterable) or isinstance(given, _UNORDERED):
         raise InputError(f"a list of {kind} is needed, not {type(integers).__name__}")
     for position, element in enumerate(integers):
         if several:
@@ -96,12 +107,33 @@ def words_to_integers(field: Modulus, array: Words) -> list[int]: ...
 @overload
 def words_to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
-    """The integers that words hold, whatever they stand for."""
+    """The integers that words hold, whatever they stand for; InputError for other arrays."""
+    check_field(field)
     return _grouped(field, _raw(field.modulus, array))
 
 
+def check_field(field: object) -> None:
+    """InputError for what is no field, such as its name or its prime."""
+    if not isinstance(field, (Modulus, Extension)):
+        raise InputError(
+            f"a field is a Modulus or an Extension, such as those of quod.field.NAMED, "
+            f"not {shown(field)}"
+        )
+
+
+def check_words(modulus: Modulus, array: object) -> Words:
+    """The array; InputError unless it is whole numbers of a modulus in uint32 words."""
+    given = plain_array("elements", array)
+    if given.dtype.newbyteorder("=") != np.uint32 or given.size % modulus.words:
+        raise InputError(
+            f"elements of {modulus.name} are {modulus.words} words of uint32 each, "
+            f"not {given.dtype} of shape {given.shape}"
+        )
+    return given
+
+
 def _raw(modulus: Modulus, array: Words) -> list[int]:
-    raw = np.ascontiguousarray(array, "<u4").tobytes()
+    raw = np.ascontiguousarray(check_words(modulus, array), "<u4").tobytes()
     size = modulus.bytes
     return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
 
@@ -147,8 +179,10 @@ def check_seed(seed: object) -> None:
 def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Words:
     """Uniform elements, from the system's secure source, or reproducible ones from a seed.
 
-    InputError for a seed that `check_seed` refuses.
+    InputError for a seed that `check_seed` refuses, and for a `count` that is none.
     """
+    check_field(field)
+    count = whole_number("count", count, 0, 1 << 40)
     return _random(field.modulus, count * field.degree, seed).reshape(count, field.words)
 
 
