@@ -248,12 +248,12 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window_bits": 1}, "window_bits must be from 2 to 24, not 1"),
-        ({"window_bits": 25}, "window_bits must be from 2 to 24, not 25"),
-        ({"scalar_bits": 0}, "scalar_bits must be from 1 to 256, not 0"),
-        ({"scalar_bits": 257}, "scalar_bits must be from 1 to 256, not 257"),
-        ({"precompute_factor": 0}, "precompute_factor must be positive, not 0"),
-        ({"batch_size": 0}, "batch_size must be positive, not 0"),
+        ({"window_bits": 1}, "window_bits must be a whole number from 2 to 24, not 1"),
+        ({"window_bits": 25}, "window_bits must be a whole number from 2 to 24, not 25"),
+        ({"scalar_bits": 0}, "scalar_bits must be a whole number from 1 to 256, not 0"),
+        ({"scalar_bits": 257}, "scalar_bits must be a whole number from 1 to 256, not 257"),
+        ({"precompute_factor": 0}, "precompute_factor must be a whole number from 1 on, not 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number from 1 on, not 0"),
     ],
 )
 def test_options_out_of_range(options: dict[str, Any], message: str) -> None:

@@ -8,13 +8,15 @@ import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.operations import is_finite
-from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import HostDevice, in_host_memory
 from quod.device.written import check_written, mark
 from quod.errors import InputError
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.precompute import double_repeatedly
 from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
+from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.msm.run.sessions import GpuBases
@@ -36,9 +38,11 @@ class MsmBases:
     """
 
     def __init__(
-        self, device: AnyDevice, group: Group, points: Array, options: MsmOptions | None = None
+        self, device: DeviceChoice, group: Group, points: Array, options: MsmOptions | None = None
     ) -> None:
+        device = resolve_device(device)
         check_bases(group, points)
+        check_options(options)
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
@@ -65,6 +69,8 @@ class MsmBases:
         MSMs of so many scalars with these options, until others came between; DeviceError if such
         an MSM does not fit the device.
         """
+        count = whole_number("count", count, 0)
+        check_options(options)
         if self.on_gpu is None or not count:
             return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
         check_count(count, self._count)
@@ -76,6 +82,12 @@ class MsmBases:
         """The device's memory that the bases and their multiples take."""
         kept = self.on_cpu or self.on_gpu
         return 0 if kept is None else kept.nbytes
+
+
+def check_options(options: object) -> None:
+    """InputError for what is neither None nor `MsmOptions`."""
+    if options is not None:
+        instance("options", options, MsmOptions, "make them, or leave them out")
 
 
 class CpuBases:

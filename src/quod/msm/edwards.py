@@ -9,7 +9,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.bases import Array, MsmBases
-from quod.msm.execute import affine_ints, msm_words
+from quod.msm.execute import affine_ints, check_one_vector, msm_words
 from quod.msm.options import MsmOptions
 
 
@@ -38,6 +38,7 @@ def edwards_msm(
     `scalars` are integers below the order of the subgroup, uint32 words of shape (n, 8); there may
     be fewer than bases. InputError as for `msm_words`, and for bases of another curve.
     """
+    check_one_vector(scalars)
     resident = (
         bases if isinstance(bases, MsmBases) else edwards_bases(device, curve, bases)
     )  # fmt: skip

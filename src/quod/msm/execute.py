@@ -11,21 +11,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quod.curve.array import check_group
 from quod.curve.group import Group
 from quod.curve.parameters import Fq2Element
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import DeviceChoice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.device.written import UNWRITTEN, check_written, mark, not_written
 from quod.errors import InputError
 from quod.field.cost import product_cost, square_cost
 from quod.frozen import replace
-from quod.msm.bases import Array, CpuBases, MsmBases
+from quod.msm.bases import Array, CpuBases, MsmBases, check_options
 from quod.msm.buckets.point_sums import PointSums
 from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan
 from quod.msm.reduce import rows_and_columns
 from quod.msm.sort.counting import count_digits, digits, place_buckets, scatter_digits
 from quod.msm.sort.scalars import SCALAR_BYTES, check_count, too_large
+from quod.validation import instance, plain_array, shown_kind
 
 # Products of an addition in affine coordinates with a shared inversion; one of them is a square.
 _PRODUCTS_OF_ADDITION = 6
@@ -178,6 +180,9 @@ def msm_words(
     below the group's order or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes`
     are more than the device's memory budget.
     """
+    instance("bases", bases, MsmBases, "make them of an array of points")
+    check_options(options)
+    scalars = plain_array("scalars", scalars)
     if (
         scalars.dtype != np.uint32
         or scalars.ndim not in (2, 3)
@@ -217,7 +222,15 @@ def _words_on_cpu(
 
 
 def affine_ints(group: Group, words: Array) -> AffineInts:
-    """An affine point of Montgomery words as plain integers; None for infinity."""
+    """An affine point of Montgomery words as plain integers; None for infinity.
+
+    InputError for an array of another size, or no group.
+    """
+    check_group(group)
+    if plain_array("the words of a point", words).nbytes != 8 * group.point_words:
+        raise InputError(
+            f"a point of {group.name} is {8 * group.point_words} bytes, not {words.nbytes}"
+        )
     if not words.any():
         return None
     modulus = group.coordinates
@@ -233,7 +246,7 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
 
 
 def msm(
-    device: AnyDevice,
+    device: DeviceChoice,
     group: Group,
     bases: Array | MsmBases,
     scalars: Array,
@@ -242,19 +255,35 @@ def msm(
 ) -> AffineInts:
     """The sum of scalars[i] * bases[i] as plain affine integers, None for infinity.
 
-    See `MsmBases` and `msm_words` for the arrays and the errors.
+    See `MsmBases` and `msm_words` for the arrays and the errors. There is one vector of scalars;
+    InputError for several, and for bases of another group.
     """
-    resident = bases if isinstance(bases, MsmBases) else _used_once(device, group, bases)
+    check_one_vector(scalars)
+    resident = _resident(device, group, bases)
     return affine_ints(group, msm_words(resident, scalars, options, timeline))
 
 
-def _used_once(device: AnyDevice, group: Group, points: Array) -> MsmBases:
-    """Bases that multiples would not pay for."""
-    return MsmBases(device, group, points, MsmOptions(precompute_factor=1))
+def check_one_vector(scalars: Array) -> None:
+    """InputError for what is several vectors of scalars, or no array."""
+    if plain_array("scalars", scalars).ndim == 3:
+        raise InputError(
+            f"msm takes one vector of scalars, of shape (n, 8), not {len(scalars)} of them; "
+            "msm_many takes several"
+        )
+
+
+def _resident(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
+    """Bases on a device; those of an array are without multiples, which would not pay."""
+    if not isinstance(bases, MsmBases):
+        return MsmBases(device, group, bases, MsmOptions(precompute_factor=1))
+    if bases.group != group:
+        check_group(group)
+        raise InputError(f"bases of {bases.group.name} are none of {group.name}")
+    return bases
 
 
 def msm_many(
-    device: AnyDevice,
+    device: DeviceChoice,
     group: Group,
     bases: Array | MsmBases,
     vectors: Sequence[Array] | Array,
@@ -265,6 +294,13 @@ def msm_many(
 
     The vectors are equally long; as many as `MsmOptions.batch_size` share each step of the work.
     """
+    if not isinstance(vectors, (list, tuple, np.ndarray)):
+        raise InputError(
+            f"vectors of scalars come in a list or an array, not {shown_kind(vectors)}"
+        )
+    for vector in vectors:
+        if plain_array("a vector of scalars", vector).ndim != 2:
+            raise InputError(f"a vector of scalars has the shape (n, 8), not {vector.shape}")
     lengths = sorted({len(vector) for vector in vectors})
     if not lengths:
         return []
@@ -272,6 +308,9 @@ def msm_many(
         raise InputError(
             f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
         )
-    resident = bases if isinstance(bases, MsmBases) else _used_once(device, group, bases)
+    for vector in vectors:
+        if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
+            raise InputError("vectors of a batch are all uint32 words of shape (n, 8)")
+    resident = _resident(device, group, bases)
     words = msm_words(resident, np.stack(list(vectors)), options, timeline)
     return [affine_ints(group, point) for point in words]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quod.curve import operations
-from quod.curve.array import Point, check_scalars_array, from_points
+from quod.curve.array import Point, check_group, check_scalars_array, from_points
 from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
 from quod.device.discovery import resolve_device
@@ -31,6 +31,7 @@ from quod.msm.buckets.slices import NO_POINT
 from quod.msm.precompute import double_repeatedly
 from quod.msm.sort.counting import digits
 from quod.msm.sort.scalars import window_count
+from quod.validation import whole_number
 
 if TYPE_CHECKING:
     from quod.msm.run.fixed_base import GpuTable
@@ -101,6 +102,9 @@ class FixedBase:
     """
 
     def __init__(self, device: AnyDevice, group: Group, point: Point, count: int) -> None:
+        device = resolve_device(device)
+        check_group(group)
+        count = whole_number("count", count, 0)
         self.device = device
         self.group = group
         shape = _shape_for(group, count)
@@ -170,6 +174,8 @@ class _HostTable:
 
 def multiply_generator(device: AnyDevice, group: Group, scalars: Words) -> Words:
     """scalars[i] * G; see `FixedBase.multiply`."""
+    check_group(group)
+    check_scalars_array(group, scalars)
     return FixedBase(device, group, group.parameters.generator, len(scalars)).multiply(scalars)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quod.errors import InputError
 from quod.frozen import frozen
+from quod.validation import flag, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.curve.group import Group
@@ -28,8 +28,8 @@ class MsmOptions:
     CPU. On a GPU it is the most that are kept, by default as many as make MSMs fastest of those
     that memory has room for. `batch_size` is how many of several vectors of scalars are worked on
     together. `streamed` keeps the bases of a GPU in host memory, to pass through its own in slices,
-    or forbids that; by default they are streamed if they do not fit. It is a matter of `MsmBases`
-    too, and means nothing on a CPU.
+    or (False) forbids that; by default they are streamed if they do not fit. It is a matter of
+    `MsmBases` too, and means nothing on a CPU. InputError for what is no whole number or no bool.
     """
 
     window_bits: int | None = None
@@ -39,16 +39,16 @@ class MsmOptions:
     streamed: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.window_bits is not None and not 2 <= self.window_bits <= MAX_GPU_WINDOW_BITS:
-            raise InputError(
-                f"window_bits must be from 2 to {MAX_GPU_WINDOW_BITS}, not {self.window_bits}"
+        numbers: dict[str, int | None] = {
+            name: whole_number_or_none(name, getattr(self, name), low, high)
+            for name, low, high in (
+                ("window_bits", 2, MAX_GPU_WINDOW_BITS), ("scalar_bits", 1, 256),
+                ("precompute_factor", 1, None), ("batch_size", 1, None),
             )
-        if self.scalar_bits is not None and not 1 <= self.scalar_bits <= 256:
-            raise InputError(f"scalar_bits must be from 1 to 256, not {self.scalar_bits}")
-        if self.precompute_factor is not None and self.precompute_factor < 1:
-            raise InputError(f"precompute_factor must be positive, not {self.precompute_factor}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch_size must be positive, not {self.batch_size}")
+        }  # fmt: skip
+        if self.streamed is not None:
+            flag("streamed", self.streamed)
+        self.__dict__.update(numbers)
 
     def greatest_scalar(self, group: Group) -> int:
         """What scalars over a group are allowed to be at most."""

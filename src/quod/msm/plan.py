@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from quod.curve.array import check_group
 from quod.curve.group import Group
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 from quod.msm.sort.scalars import window_count
+from quod.validation import instance, whole_number
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
 _ADDITIONS_A_BUCKET = 2.6
@@ -121,6 +123,10 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     `batch` is how many vectors there are; the plan's may be smaller. Raises InputError for more
     scalars than entries can be numbered, and for windows that only GPUs take.
     """
+    check_group(group)
+    instance("options", options, MsmOptions, "make them")
+    count = whole_number("count", count, 0, (1 << 31) - 1)
+    batch = whole_number("batch", batch, 1)
     if options.window_bits is not None and options.window_bits > MAX_WINDOW_BITS:
         raise InputError(
             f"window_bits must be at most {MAX_WINDOW_BITS} on a CPU, not {options.window_bits}"
