@@ -9,6 +9,7 @@ from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
 from quod.field.moduli import BN254_FQ, GOLDILOCKS, PALLAS_FQ, PALLAS_FR, Modulus
 from quod.formats.iden3 import SectionReader, Words
+from quod.validation import shown
 
 # Other primes that circom compiles for, by its names for them, so that an error can name them.
 _OTHER_SCALAR_PRIMES = {
@@ -29,7 +30,7 @@ def supported_curves() -> str:
 def curve_named(name: object) -> PairingCurve:
     """The curve that a caller gives by Quod's name; InputError for anything else."""
     if not isinstance(name, str) or name not in CURVES:
-        raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {name!r}")
+        raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {shown(name)}")
     return CURVES[name]
 
 

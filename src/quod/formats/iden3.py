@@ -11,7 +11,6 @@ open: whoever replaces it renames a complete file over it. `Iden3File.identity` 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, BinaryIO, NoReturn
 
@@ -22,6 +21,7 @@ from quod.errors import InputError
 from quod.formats.output import write_atomically
 from quod.formats.source import FileIdentity, Path, map_identified, read_file
 from quod.frozen import frozen
+from quod.validation import file_path
 
 Words = NDArray[np.uint32]
 Buffer = bytes | NDArray[Any]
@@ -141,7 +141,7 @@ class Iden3File:
         or version, a truncated file, bytes after the last section, a length that points past the
         end, a section that occurs twice, and more sections than any format has.
         """
-        name = os.fspath(path)
+        name = file_path(path)
         if owned:
             return cls.parse(read_file(path), name, kind, version)
         data, identity = map_identified(path)

@@ -21,6 +21,7 @@ from typing import BinaryIO
 from quod.errors import OutputError
 from quod.formats.source import Path
 from quod.formats.target_path import ForeignLinkError, follow
+from quod.validation import file_path
 
 Content = bytes | Callable[[BinaryIO], None]
 
@@ -63,7 +64,7 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
     written: list[tuple[str, BinaryIO]] = []
     try:
         for path, content in contents.items():
-            name = os.fspath(path)
+            name = file_path(path)
             with _reported(name):
                 target = _followed(name)
                 if isinstance(target, int):

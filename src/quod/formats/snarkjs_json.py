@@ -184,6 +184,7 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
     without either the proof cannot be read. Raises `InputError`, and `MismatchError` when the
     proof names another curve.
     """
+    curve = None if curve is None else curve_named(curve).name
     reader = _Reader(name)
     document = reader.document(data, PROOF)
     if "curve" in document:

@@ -20,6 +20,7 @@ import numpy as np
 
 from quod.errors import InputError
 from quod.frozen import frozen
+from quod.validation import file_path
 
 Path = str | os.PathLike[str]
 
@@ -94,7 +95,7 @@ def read_small(path: Path, *, limit: int, what: str) -> bytes:
     Raises `InputError`: for a longer file before any of it is read, for a pipe as soon as more
     comes, and for devices, folders and files that are empty.
     """
-    name = os.fspath(path)
+    name = file_path(path)
 
     def check(size: int) -> None:
         if size > limit:
@@ -136,7 +137,7 @@ def _regular(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
 @contextlib.contextmanager
 def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """The file, unbuffered, with its status; what fails within is an `InputError` as well."""
-    name = os.fspath(path)
+    name = file_path(path)
     try:
         # Looked at before opening: that alone would wait for a pipe's writer or rewind a tape.
         _check_type(name, os.stat(name).st_mode, pipes)

@@ -26,6 +26,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
+from quod.validation import flag, instance
 
 
 class ProvingKey:
@@ -46,8 +47,9 @@ class ProvingKey:
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`."""
         timeline = or_null(timeline)
+        instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
         self.zkey = zkey
-        self._allow_insecure = allow_insecure
+        self._allow_insecure = flag("allow_insecure", allow_insecure)
         self.device = resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -114,7 +116,9 @@ class ProvingKey:
         instead, as many bytes as it has, and what becomes of it does not matter.
         """
         timeline = or_null(timeline)
-        with timeline.stage("read" if owned else "map"):
+        flag("allow_insecure", allow_insecure)
+        device = resolve_device(device)
+        with timeline.stage("read" if flag("owned", owned) else "map"):
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
@@ -162,7 +166,7 @@ class ProvingKey:
         Raises `InputError` that names the first point which is not. Takes about as long as a proof.
         """
         self.zkey.check_unchanged()
-        timeline = or_null(timeline)
+        timeline, subgroup = or_null(timeline), flag("subgroup", subgroup)
         for name, degree in (
             ("alpha_g1", 1), ("beta_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g1", 1),
             ("delta_g2", 2), ("ic", 1), ("a", 1), ("b_g1", 1), ("b_g2", 2), ("c", 1), ("h", 1),

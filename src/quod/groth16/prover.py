@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from os import PathLike
 from typing import Any, Protocol
@@ -38,6 +38,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, Tasks
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
+from quod.validation import flag, shown
 
 
 class KeyInUse(Protocol):
@@ -85,6 +86,9 @@ def prove_many(
     self_check: bool = True,
 ) -> Iterator[tuple[Proof, list[int]]]:
     """See `ProvingKey.prove_many`."""
+    given: object = witnesses
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
     return overlapped(
         witnesses,
         lambda witness: _Proving(key, witness, seed, self_check, or_null(None)).finish,
@@ -103,7 +107,8 @@ class _Proving:
         self_check: bool,
         timeline: Timeline,
     ) -> None:
-        self._key, self._timeline, self._self_check = key, timeline, self_check
+        self._key, self._timeline = key, timeline
+        self._self_check = flag("self_check", self_check)
         if seed is not None:
             check_seed(seed)
         key.zkey.check_unchanged()
@@ -113,7 +118,7 @@ class _Proving:
             values = _values(key, self._witness)
             self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
         self._r, self._s = blinding(key.zkey.fr, seed, key.digest, values)
-        if self_check and in_host_memory(key.device):
+        if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
             stage = opening.enter_context(timeline.stage("sums"))

@@ -54,6 +54,7 @@ from quod.frozen import frozen
 from quod.groth16.points import sum_of_multiples
 from quod.groth16.proof import Proof
 from quod.groth16.soundness import key_points, weakness, weakness_of
+from quod.validation import flag
 
 
 class Verification:
@@ -84,7 +85,7 @@ class Verification:
     def finish(self, c: G1Point) -> bool:
         """Whether the proof with this C holds."""
         if self._values is None:
-            raise ValueError("a verification takes A and B before C")
+            raise InputError("a verification takes A and B before C")
         (c,) = self._key._checked_proof(pi_c=c)
         last = self._miller_values([self.last_pair(c)])
         return self._key._holds(np.concatenate([self._values, last]))
@@ -129,6 +130,7 @@ class VerifyingKey:
         curve = curve_named(curve).name
         if not isinstance(ic, Iterable):
             raise InputError(f"IC must be a list of points, not {type(ic).__name__}", path=path)
+        allow_insecure = flag("allow_insecure", allow_insecure)
         opened = resolve_device(device)
         try:
             self.__dict__.update(
@@ -198,6 +200,7 @@ class VerifyingKey:
         allow_insecure: bool = False,
     ) -> VerifyingKey:
         """The verifying key in a proving key, checked. Raises `InputError`, `InsecureKeyError`."""
+        allow_insecure = flag("allow_insecure", allow_insecure)
         opened = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
         if not isinstance(zkey, Zkey):
             opened.check_points_below_modulus()

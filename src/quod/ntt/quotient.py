@@ -59,6 +59,7 @@ def record_coset_quotient(
     """
     from quod.ntt.gpu.quotient import record_product_less
 
+    instance("plan", plan, NttPlan, "make one")
     check_data(out, plan.modulus, plan.log2_size, 1)
     plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
     plan.record(recording, "forward", evaluations, batch=3, ordering="RN", coset=_shift(plan))
