@@ -1,0 +1,311 @@
+"""Every public callable refuses wrong arguments with an error of ours: a new one joins by a row.
+
+A row is a callable, arguments that are right, and the values of `WRONG` that are right, too. Each
+argument in turn is each wrong value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import quod
+from quod import curve, field, groth16, msm, ntt
+from quod.curve.parameters import CURVES
+from quod.device import Event, open_device
+from quod.device.timeline import Timeline
+from quod.errors import QuodError
+from quod.field import NAMED, from_integers, integers_to_words
+from tests.device import kernels
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
+DEVICE = open_device("cpu")
+MODULUS = NAMED["bn254.fr"]
+G1 = curve.GROUPS["bn254.g1"]
+GENERATOR = CURVES["bn254"].g1.generator
+POINTS = curve.from_points(G1, [GENERATOR, None])
+SCALARS = integers_to_words(MODULUS, [1, 2])
+VECTOR = from_integers(MODULUS, [1, 2])
+
+
+class Hostile:
+    """Raises whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError("asked for a number")
+
+
+WRONG: dict[str, Any] = {
+    "None": None, "a float": 2.5, "true": True, "negative": -1, "huge": 1 << 80, "text": "no such",
+    "bytes": b"no such", "a list": [None], "a set": {1}, "a mapping": {}, "a class": int,
+    "floats": np.zeros(2), "a mask": np.ma.masked_array(SCALARS, mask=True), "hostile": Hostile(),
+    "an object": object(),
+}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A callable with right arguments; `fine` are names of wrong values that an argument takes."""
+
+    call: Callable[..., Any]
+    right: dict[str, Any]
+    fine: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+
+
+OPTIONAL = ("None",)
+ANY_INT = ("None", "negative", "huge")
+MSM = {"device": DEVICE, "group": G1, "bases": POINTS, "scalars": SCALARS, "options": None}
+MSM_FINE = {"options": OPTIONAL, "timeline": OPTIONAL}
+
+
+def transform(log2_size: int = 1) -> ntt.NttPlan:
+    return ntt.NttPlan(DEVICE, MODULUS, log2_size)
+
+
+def recording() -> Any:
+    return DEVICE.stream().record()
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """The table."""
+    buffer, array = DEVICE.allocate(64), np.zeros(16, np.uint32)
+    kernel = DEVICE.compile(kernels.increment)
+    yield "open_device", Row(
+        open_device,
+        {"name": "cpu", "threads": 1, "strategy": "scalar", "memory_budget": 9, "checked": False},
+        {"threads": ("None", "huge"), "strategy": OPTIONAL, "memory_budget": ("None", "huge"),
+         "checked": ("true",)},
+    )  # fmt: skip
+    yield "allocate", Row(DEVICE.allocate, {"nbytes": 8, "zero": True}, {"zero": ("true",)})
+    yield "pinned", Row(DEVICE.pinned, {"nbytes": 8})
+    yield "upload", Row(
+        DEVICE.upload, {"array": array, "into": None},
+        {"array": ("floats", "bytes"), "into": OPTIONAL},
+    )  # fmt: skip
+    yield "download", Row(DEVICE.download, {"buffer": buffer, "array": array})
+    yield "compile", Row(
+        DEVICE.compile, {"definition": kernels.increment, "lanes": 1, "given": 1},
+        {"lanes": OPTIONAL},
+    )  # fmt: skip
+    yield "launch", Row(
+        lambda kernel, groups, n, x: DEVICE.launch(kernel, groups, n, x),
+        {"kernel": kernel, "groups": 0, "n": 0, "x": array}, {"n": ("true",)},
+    )  # fmt: skip
+    yield "record launch", Row(
+        lambda kernel, groups, n, x: recording().launch(kernel, groups, n, x),
+        {"kernel": kernel, "groups": 0, "n": 0, "x": array}, {"n": ("true",)},
+    )  # fmt: skip
+    yield "on", Row(kernels.increment.on, {"device": DEVICE, "lanes": 1}, {"lanes": OPTIONAL})
+    yield "Buffer.slice", Row(buffer.slice, {"start": 0, "stop": 4})
+    yield "Buffer.view", Row(
+        buffer.view, {"dtype": np.uint8, "shape": (64,)},
+        {"dtype": ("None", "a class"), "shape": ("None", "negative")},
+    )  # fmt: skip
+    yield "replay", Row(lambda given: DEVICE.stream().replay(given), {"given": None})
+    yield "wait_for", Row(lambda event: recording().wait_for(event), {"event": Event("e")})
+    yield "copy", Row(
+        lambda a, b: recording().copy(a, b), {"a": buffer, "b": buffer},
+    )  # fmt: skip
+    yield (
+        "fill",
+        Row(lambda target, word: recording().fill(target, word), {"target": buffer, "word": 0}),
+    )
+    yield "submit", Row(
+        lambda timeline: recording().finish().submit(timeline), {"timeline": Timeline()},
+        {"timeline": OPTIONAL},
+    )  # fmt: skip
+
+    yield "ntt", Row(
+        ntt.ntt,
+        {"values": [1, 2], "modulus": MODULUS, "inverse": False, "family": "snarkjs", "root": None,
+         "ordering": "NN", "coset": None, "batch": 1, "device": DEVICE},
+        {"inverse": ("true",), "root": OPTIONAL, "coset": ANY_INT},
+    )  # fmt: skip
+    yield "NttPlan", Row(
+        ntt.NttPlan,
+        {"device": DEVICE, "modulus": MODULUS, "log2_size": 1, "family": "snarkjs", "root": None},
+        {"root": OPTIONAL},
+    )  # fmt: skip
+    for name in ("forward", "inverse"):
+        yield name, Row(
+            getattr(transform(), name),
+            {"data": VECTOR.copy(), "batch": 1, "ordering": "NN", "coset": None},
+            {"coset": ANY_INT},
+        )  # fmt: skip
+    yield (
+        "scaled",
+        Row(transform().inverse, {"data": VECTOR.copy(), "scaled": True}, {"scaled": ("true",)}),
+    )
+    yield (
+        "coset_quotient",
+        Row(ntt.coset_quotient, {"plan": transform(), "evaluations": VECTOR, "out": VECTOR}),
+    )
+    yield "record_coset_quotient", Row(
+        ntt.record_coset_quotient,
+        {"recording": None, "plan": transform(), "evaluations": buffer, "out": buffer},
+    )  # fmt: skip
+
+    yield "msm", Row(msm.msm, {**MSM, "timeline": None}, MSM_FINE)
+    many = {**MSM, "vectors": [SCALARS], "timeline": None}
+    del many["scalars"]
+    yield "msm_many", Row(msm.msm_many, many, MSM_FINE)
+    bases = msm.MsmBases(DEVICE, G1, POINTS)
+    yield "msm_words", Row(
+        msm.msm_words, {"bases": bases, "scalars": SCALARS, "options": None, "timeline": None},
+        MSM_FINE,
+    )  # fmt: skip
+    yield (
+        "MsmBases",
+        Row(
+            msm.MsmBases,
+            {"device": DEVICE, "group": G1, "points": POINTS, "options": None},
+            MSM_FINE,
+        ),
+    )
+    yield "MsmOptions", Row(
+        msm.MsmOptions,
+        {"window_bits": None, "scalar_bits": 9, "precompute_factor": 1, "batch_size": 1,
+         "streamed": None},
+        {"window_bits": OPTIONAL, "scalar_bits": OPTIONAL, "precompute_factor": ("None", "huge"),
+         "batch_size": ("None", "huge"), "streamed": ("None", "true")},
+    )  # fmt: skip
+    yield "FixedBase", Row(
+        msm.FixedBase, {"device": DEVICE, "group": G1, "point": GENERATOR, "count": 1},
+        {"point": OPTIONAL, "count": ("huge",)},
+    )  # fmt: skip
+    yield (
+        "multiply_generator",
+        Row(msm.multiply_generator, {"device": DEVICE, "group": G1, "scalars": SCALARS}),
+    )
+    yield "affine_ints", Row(msm.affine_ints, {"group": G1, "words": POINTS[0].view(np.uint64)})
+    yield "plan_msm", Row(
+        msm.plan_msm, {"group": G1, "count": 4, "options": msm.MsmOptions(), "batch": 1},
+        {"batch": ("huge",)},
+    )  # fmt: skip
+
+    yield (
+        "from_points",
+        Row(
+            curve.from_points,
+            {"group": G1, "points": [GENERATOR]},
+            {"points": ("a list", "a mapping")},
+        ),
+    )
+    yield "to_points", Row(curve.to_points, {"group": G1, "array": POINTS})
+    yield "Modulus", Row(field.Modulus, {"name": "x", "value": 7}, {"name": ("text",)})
+    yield "from_integers", Row(from_integers, {"field": MODULUS, "integers": [1]})
+    yield "integers_to_words", Row(integers_to_words, {"field": MODULUS, "integers": [1]})
+    yield "to_integers", Row(field.to_integers, {"field": MODULUS, "array": VECTOR})
+    yield "words_to_integers", Row(field.words_to_integers, {"field": MODULUS, "array": VECTOR})
+    yield "random_elements", Row(
+        field.random_elements, {"field": MODULUS, "count": 1, "seed": 1},
+        {"seed": ("None", "huge")},
+    )  # fmt: skip
+
+    key = groth16.ProvingKey.from_zkey(EXAMPLE / "circuit.zkey", allow_insecure=True)
+    flags = {"allow_insecure": ("true",), "owned": ("true",), "self_check": ("true",)}
+    yield "ProvingKey", Row(
+        groth16.ProvingKey,
+        {"zkey": key.zkey, "device": DEVICE, "timeline": None, "allow_insecure": True},
+        {**flags, "timeline": OPTIONAL},
+    )  # fmt: skip
+    yield "ProvingKey.from_zkey", Row(
+        groth16.ProvingKey.from_zkey,
+        {"path": EXAMPLE / "circuit.zkey", "device": DEVICE, "timeline": None, "owned": False,
+         "allow_insecure": True},
+        {**flags, "timeline": OPTIONAL},
+    )  # fmt: skip
+    yield "prove", Row(
+        key.prove,
+        {"witness": EXAMPLE / "witness.wtns", "seed": 1, "self_check": False, "timeline": None},
+        {**flags, "seed": ("None", "huge"), "timeline": OPTIONAL},
+    )  # fmt: skip
+    yield "prove_many", Row(
+        lambda **given: list(key.prove_many(**given)),
+        {"witnesses": [EXAMPLE / "witness.wtns"], "seed": 1, "self_check": False},
+        {**flags, "seed": ("None", "huge"), "witnesses": ("a mapping",)},
+    )  # fmt: skip
+    yield "check", Row(
+        key.check, {"subgroup": False, "timeline": None},
+        {"subgroup": ("true",), "timeline": OPTIONAL},
+    )  # fmt: skip
+    verifying = EXAMPLE / "verification_key.json"
+    opened = groth16.VerifyingKey.from_json(verifying, allow_insecure=True)
+    yield "VerifyingKey.from_json", Row(
+        groth16.VerifyingKey.from_json,
+        {"path": verifying, "device": DEVICE, "allow_insecure": True}, flags,
+    )  # fmt: skip
+    yield "VerifyingKey.from_json_text", Row(
+        groth16.VerifyingKey.from_json_text,
+        {"text": verifying.read_text(), "device": DEVICE, "allow_insecure": True}, flags,
+    )  # fmt: skip
+    yield "VerifyingKey.from_zkey", Row(
+        groth16.VerifyingKey.from_zkey,
+        {"zkey": EXAMPLE / "circuit.zkey", "device": DEVICE, "allow_insecure": True}, flags,
+    )  # fmt: skip
+    yield "verify", Row(opened.verify, {"public": [1], "proof": None})
+    yield (
+        "Proof.from_json",
+        Row(groth16.Proof.from_json, {"path": verifying, "curve": "bn254"}, {"curve": OPTIONAL}),
+    )
+    yield (
+        "Proof.from_json_text",
+        Row(groth16.Proof.from_json_text, {"text": "{}", "curve": "bn254"}, {"curve": OPTIONAL}),
+    )
+    yield (
+        "public_from_json_text",
+        Row(groth16.public_from_json_text, {"text": "[]", "curve": "bn254"}),
+    )
+    yield "generate_key", Row(
+        groth16.generate_key,
+        {"r1cs": "no such", "zkey": "no such", "seed": 1, "device": DEVICE, "timeline": None},
+        {},
+    )  # fmt: skip
+
+
+TABLE = dict(rows())
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_wrong_arguments_are_errors_of_ours(name: str) -> None:
+    call, right, fine = TABLE[name]
+    for argument in right:
+        for kind, value in WRONG.items():
+            if kind in fine.get(argument, ()):
+                continue
+            with pytest.raises(QuodError) as refused:
+                call(**right | {argument: value})
+            assert "\n" not in str(refused.value), (argument, kind)
+
+
+NOT_IN_IT = {
+    # They take nothing, or are made by others, and their methods are in the table.
+    "devices", "Device", "DeviceInfo", "Buffer", "IdleStream", "RecordingStream", "RecordedStream",
+    "SubmittedStream", "Recording", "Event", "Cancellation", "Timeline", "MsmPlan", "Ordering",
+    "VerifyingKey", "Proof",
+    # Opened by open_device.
+    "CpuDevice", "CudaDevice",
+    # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
+    "Element", "ElementOf", "prime_field", "extension_field", "Extension",
+    # Plain records and laws of points, which do not look at what they are given.
+    "PairingCurve", "EdwardsCurve", "Group", "AffineGroup", "g1_group", "g2_group",
+    "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", ["", "device", "msm", "ntt", "curve", "field", "groth16"])
+def test_every_public_callable_has_a_row(package: str) -> None:
+    module = import_module(f"quod.{package}") if package else quod
+    for name in module.__all__:
+        found = getattr(module, name)
+        is_error = inspect.isclass(found) and issubclass(found, Exception)
+        if callable(found) and not is_error:
+            assert name in TABLE or name in NOT_IN_IT, f"{name} of quod.{package} needs a row"
