@@ -17,7 +17,7 @@ import pytest
 
 import quod
 from quod import curve, field, groth16, msm, ntt
-from quod.curve.parameters import CURVES
+from quod.curve import CURVES
 from quod.device import Event, open_device
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
@@ -200,6 +200,13 @@ def rows() -> Iterator[tuple[str, Row]]:
         ),
     )
     yield "to_points", Row(curve.to_points, {"group": G1, "array": POINTS})
+    own = curve.WEIERSTRASS["secp256k1"]
+    yield "Curve", Row(
+        curve.Curve,
+        {"name": "own", "fq": own.fq, "fr": own.fr, "a": own.a, "b": own.b,
+         "generator": own.generator, "cofactor": 1},
+        {"name": ("text",)},
+    )  # fmt: skip
     yield "Modulus", Row(field.Modulus, {"name": "x", "value": 7}, {"name": ("text",)})
     yield "from_integers", Row(from_integers, {"field": MODULUS, "integers": [1]})
     yield "integers_to_words", Row(integers_to_words, {"field": MODULUS, "integers": [1]})
@@ -296,7 +303,8 @@ NOT_IN_IT = {
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
     "Element", "ElementOf", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
-    "PairingCurve", "EdwardsCurve", "Group", "AffineGroup", "g1_group", "g2_group",
+    "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",
+    "AffineGroup", "g1_group", "g2_group",
     "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
 }  # fmt: skip
 

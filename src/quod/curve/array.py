@@ -71,8 +71,8 @@ def to_points(group: Group, array: Words) -> list[Point]:
 
 def check_group(group: object) -> None:
     """InputError for what is no group, such as its name."""
-    kind: type = Group  # an abstract one, which a type of instances is not for mypy
-    instance("group", group, kind, "take one of quod.curve.GROUPS")
+    remedy = "take one of quod.curve.GROUPS or WEIERSTRASS"
+    instance("group", group, Group, remedy)  # type: ignore[type-abstract]
 
 
 def check_points_array(group: Group, array: Words, what: str = "points") -> None:

@@ -11,6 +11,7 @@ from quod.curve.parameters import G1Parameters
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
+from quod.validation import instance, whole_number
 
 
 @frozen
@@ -37,7 +38,18 @@ class Curve(Group):
     degree = 1
 
     def __post_init__(self) -> None:
-        self._set(self.a, self.b, self.generator)
+        # Only what somebody makes is checked: the law of points takes time to load.
+        from quod.curve.affine import affine_group, plain_point
+
+        instance("the name of a curve", self.name, str, "name it")
+        for what, field in (("fq", self.fq), ("fr", self.fr)):
+            instance(what, field, Modulus, "make one of a prime")
+        generator = plain_point(self.generator, 1, "the generator")
+        if generator is None:
+            raise InputError(f"the generator of {self.name} is infinity; give a point")
+        cofactor = whole_number("cofactor", self.cofactor)
+        self.__dict__.update(cofactor=cofactor)
+        self._set(whole_number("a", self.a), whole_number("b", self.b), generator)
         check_prime_field(self.name, self.fq)
         if self.b == 0:
             raise InputError(
@@ -46,9 +58,6 @@ class Curve(Group):
             )
         if (4 * self.a**3 + 27 * self.b**2) % self.fq.value == 0:
             raise InputError(f"the equation of {self.name} is singular: 4a^3 + 27b^2 = 0")
-        # Only what somebody makes is checked: the law of points takes time to load.
-        from quod.curve.affine import affine_group
-
         law = affine_group(self)
         if not law.contains(self.generator):
             raise InputError(f"the generator of {self.name} is not on the curve")

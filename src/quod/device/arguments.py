@@ -31,7 +31,7 @@ from quod.validation import shown
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.device.kernel_table import CompiledKernel
+    from quod.kernel.compiled import Compiled
     from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
@@ -130,7 +130,7 @@ class Owner(Place, Protocol):
 
 
 def adopt(
-    device: Owner, kernel: CompiledKernel, groups: Groups, arguments: tuple[Argument, ...]
+    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
 ) -> tuple[int, tuple[Argument, ...]]:
     """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
 

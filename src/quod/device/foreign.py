@@ -19,7 +19,7 @@ from quod.kernel.types import PointerType
 
 if TYPE_CHECKING:
     from quod.device.arguments import Owner
-    from quod.device.kernel_table import CompiledKernel
+    from quod.kernel.compiled import Compiled
 
 _ADDRESSES = 1 << 63
 _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
@@ -87,7 +87,7 @@ def _of_interface(value: Any) -> Array:
 
 
 def adopted(
-    device: Owner, kernel: CompiledKernel, arguments: tuple[Argument, ...]
+    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
     """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
     result: list[Any] = list(arguments)

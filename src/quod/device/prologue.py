@@ -11,7 +11,7 @@ from quod.validation import offers, shown_kind
 if TYPE_CHECKING:
     from quod.device.buffer import Space
     from quod.device.cancellation import Cancellation
-    from quod.device.kernel_table import CompiledKernel
+    from quod.kernel.compiled import Compiled
 
 LOG2_GROUPS = 31
 """A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""
@@ -25,12 +25,12 @@ class Place(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def kernel_type(self) -> type: ...
+    def kernel_type(self) -> type[Any]: ...
     @property
     def space(self) -> Space: ...
 
 
-def check_kernel(device: Place, kernel: CompiledKernel) -> None:
+def check_kernel(device: Place, kernel: Any) -> None:
     """DeviceError for what this device has not compiled, KernelError for a kernel that none has."""
     if type(kernel) is not device.kernel_type or kernel.space is not device.space:
         _refuse(device, kernel)
@@ -48,7 +48,7 @@ def _refuse(device: Place, kernel: Any) -> NoReturn:
     )
 
 
-def check_groups(kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GROUPS) -> None:
+def check_groups(kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS) -> None:
     """DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
     if not 0 <= groups < 1 << log2_groups:
         raise DeviceError(
@@ -58,7 +58,7 @@ def check_groups(kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GR
 
 
 def check_launch(
-    kernel: CompiledKernel, groups: int, log2_groups: int = LOG2_GROUPS
+    kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS
 ) -> Cancellation | None:
     """The cancellation that a launch is inside of, if any.
 
