@@ -9,13 +9,14 @@ PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo demo-web test fuzz test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
+.PHONY: help demo demo-web test fuzz fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
 	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
 	@echo "make test    lint, type check and all tests"
 	@echo "make fuzz    a million damaged inputs for every parser"
+	@echo "make fuzz-fields  operations of fields on limbs as large as their bounds allow"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
 	@echo "make sweep-cuda  random sizes on the NVIDIA GPU of this machine, for seven minutes"
@@ -72,6 +73,9 @@ test: lint unit
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tools.fuzz --inputs 1000000 --jobs $(WORKERS) $(FUZZ_ARGS)
+
+fuzz-fields: $(VENV)/.dev
+	$(BIN)/python -m tools.field_bounds --cases 100 $(FUZZ_ARGS)
 
 # These take a Python that has what the tests need as PYTHON, where there is no registry.
 test-cuda: PYTHON ?= $(BIN)/python

@@ -111,7 +111,8 @@ def refused(error: TraceError, modulus: Modulus) -> bool:
         re.search(
             rf"^{re.escape(__file__)}:\d+: the modulus of {name} has {bits} bits, and fields in "
             r"limbs of \d+ bits \(\w+, what this machine computes with\) take moduli of "
-            r"(\d+( to \d+)?, )*\d+( to \d+)? bits$",
+            r"(\d+( to \d+)?, )*\d+( to \d+)? bits; write quod\.field\.prime_field\(k, modulus\), "
+            r"which finds what suits a modulus$",
             str(error),
         )
     )

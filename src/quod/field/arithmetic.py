@@ -5,6 +5,7 @@ Curve formulas and everything above them are written once against `FieldArithmet
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Generic, Protocol, Self, TypeVar
@@ -150,6 +151,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     def times(self, a: E, factor: int) -> E:
         """`factor` * a for a small integer, by additions."""
+        factor = exact_integer("a factor", factor)
         if factor == 0:
             return self.zero()
         result = a
@@ -165,10 +167,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     def power(self, a: E, exponent: int) -> E:
         """a**exponent for a constant exponent of zero or more, by repeated squaring in a loop."""
-        if exponent < 0:
-            raise TraceError(
-                f"an exponent is not below zero, as {exponent} is; take field.inverse(a) first"
-            )
+        exponent = _exponent("an exponent", exponent)
         if exponent == 0:
             return self.one()
         result = self.carried(a)
@@ -179,7 +178,8 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.square_times(result, len(bits.rpartition("1")[2]))
 
     def square_times(self, a: E, count: int) -> E:
-        """a**(2**count)."""
+        """a**(2**count) for a count of zero or more."""
+        count = _exponent("a count of squarings", count)
         if count == 0:
             return a
         if count <= 2:
@@ -253,3 +253,22 @@ class FieldArithmetic(ABC, Generic[E]):
     def store(self, pointer: Value, index: Operand, a: E) -> None:
         """Stores the canonical form as element `index` of an array."""
         self.store_words_at(pointer, self.element_offset(index), self.to_words(a))
+
+
+def exact_integer(what: str, number: int) -> int:
+    """A number that is known now, of Python's integers or NumPy's; TraceError for what is none."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TraceError(
+            f"{what} is an integer that is known now, not {number!r}; of an element write "
+            "field.multiply(a, b)"
+        ) from None
+
+
+def _exponent(what: str, number: int) -> int:
+    """Such a number of zero or more."""
+    number = exact_integer(what, number)
+    if number < 0:
+        raise TraceError(f"{what} is not below zero, as {number} is; take field.inverse(a) first")
+    return number

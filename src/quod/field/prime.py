@@ -17,7 +17,7 @@ from quod.kernel import types
 from quod.kernel.builder import Builder, FunctionBody
 from quod.kernel.errors import TraceError, an
 from quod.kernel.types import Type
-from quod.kernel.value import Operand, Value
+from quod.kernel.value import Value
 
 
 class UnheldModulusError(TraceError):
@@ -74,7 +74,8 @@ class PrimeField(FieldArithmetic[Element]):
             raise UnheldModulusError(
                 f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
                 f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
-                f"take moduli of {_runs(sizes)} bits"
+                f"take moduli of {_runs(sizes)} bits; write quod.field.prime_field(k, modulus), "
+                "which finds what suits a modulus"
             )
 
     @abstractmethod
@@ -89,12 +90,20 @@ class PrimeField(FieldArithmetic[Element]):
         """The sum of Montgomery products of elements that fit the limbs, reduced once."""
 
     @abstractmethod
-    def normalise(self, a: Element) -> Element:
-        """The same integer with every limb below 2**limb_bits."""
+    def _fit(self, a: Element) -> Element: ...
 
     @abstractmethod
-    def canonical(self, a: Element) -> Element:
-        """The same element below p."""
+    def _normalise(self, a: Element) -> Element: ...
+
+    @abstractmethod
+    def _reduce(self, a: Element, bound: int | None) -> Element:
+        """An equal element below `bound`, which is p or more, or below about 2p."""
+
+    @abstractmethod
+    def _canonical(self, a: Element) -> Element: ...
+
+    @abstractmethod
+    def _to_words(self, a: Element) -> tuple[Value, ...]: ...
 
     @abstractmethod
     def _inverse_body(self, k: Builder, a: Element) -> Element:
@@ -144,7 +153,8 @@ class PrimeField(FieldArithmetic[Element]):
         return self.raw_constant((value << self.native_exponent) % self.p)
 
     def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
-        """An element given by the integer of its limbs."""
+        """An element given by the integer of its limbs, which hold it."""
+        assert 0 <= integer < self.room
         mask = (1 << self.limb_bits) - 1
         parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
         limbs = tuple(self.k.constant(part, self.limb_type) for part in parts)
@@ -186,15 +196,30 @@ class PrimeField(FieldArithmetic[Element]):
     def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         """Several independent `sum_of_products`, which a strategy may compute side by side."""
         for pairs in sums:
-            for pair in pairs:
-                self._check_own(*pair)
-            if len({a.exponent + b.exponent for a, b in pairs}) != 1:
-                raise TraceError("products of different radix cannot be added")
+            self._check_pairs(pairs)
         factors = iter(
             self.fit_many([factor for pairs in sums for pair in pairs for factor in pair])
         )
         fitted = [[(next(factors), next(factors)) for _ in pairs] for pairs in sums]
         return self._sums_of_products(fitted)
+
+    def _check_pairs(self, pairs: Sequence[tuple[Element, Element]]) -> None:
+        """TraceError unless these are pairs of factors whose products can be added."""
+        for pair in pairs:
+            given: object = pair
+            if not isinstance(given, (tuple, list)) or len(given) != 2:
+                raise TraceError(
+                    f"a sum of products in {self.modulus.name} takes pairs of factors, [(a, b), "
+                    f"(c, d)], and {an(type(given).__name__)} is none"
+                )
+            self._check_own(*pair)
+        if not pairs:
+            raise TraceError("a sum of no products has no radix; write field.zero()")
+        if len({a.exponent + b.exponent for a, b in pairs}) != 1:
+            raise TraceError(
+                "products of different radix cannot be added; load all that they are of with "
+                "linear=True, or none"
+            )
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         return [self._sum_of_products(pairs) for pairs in sums]
@@ -210,41 +235,51 @@ class PrimeField(FieldArithmetic[Element]):
 
     def inverse(self, a: Element) -> Element:
         """1/a, and 0 for 0."""
-        canonical = self.canonical(a)
-        result: Element = self._call("inverse", self._inverse_body, canonical)
+        result: Element = self._call("inverse", self._inverse_body, self.canonical(a))
         return result
 
     def frobenius(self, a: Element, times: int = 1) -> Element:
         self._check_own(a)
         return a
 
-    def store(self, pointer: Value, index: Operand, a: Element) -> None:
-        """Stores the canonical form as element `index` of an array."""
+    def to_words(self, a: Element) -> tuple[Value, ...]:
         self._check_own(a)
-        super().store(pointer, index, a)
-
-    def equal(self, a: Element, b: Element) -> Value:
-        """Whether two elements are equal."""
-        self._check_own(a, b)
-        return super().equal(a, b)
+        return self._to_words(a)
 
     def negate(self, a: Element) -> Element:
         """-a."""
+        self._check_own(a)
         zero = self.raw_constant(0, a.exponent)
         return self.subtract(zero, a)
 
     def fit(self, a: Element) -> Element:
         """The element in limbs that a product may take: normalised, reduced if it must be."""
-        if a.bound > 1 << self.native_exponent:
-            raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
-        return self.normalise(a)
+        self._check_own(a)
+        return self._fit(a)
+
+    def normalise(self, a: Element) -> Element:
+        """The same integer with every limb but the last below 2**limb_bits."""
+        self._check_own(a)
+        return self._normalise(a)
+
+    def reduce(self, a: Element, bound: int | None = None) -> Element:
+        """An equal element below `bound`, by default about 2p; TraceError for a bound below p."""
+        self._check_own(a)
+        return self._reduce(a, None if bound is None else self._attainable(bound))
+
+    def canonical(self, a: Element) -> Element:
+        """The same element below p."""
+        self._check_own(a)
+        return self._canonical(a)
 
     def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
         """The elements with equal static bounds, so that a loop or branch may carry any of them.
 
-        Each is normalised, and reduced if it may reach `bound`.
+        Each is normalised, and reduced if it may reach `bound`, or what the limbs hold if that is
+        less. TraceError for a bound below p.
         """
         self._check_own(*elements)
+        bound = min(self._attainable(bound), self.room)
         top = self._full_maxima(bound)
         unified = []
         for element in self._below_many(elements, bound):
@@ -254,12 +289,25 @@ class PrimeField(FieldArithmetic[Element]):
             unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
         return unified
 
+    def _attainable(self, bound: int) -> int:
+        """A bound that elements can be brought below: p or more."""
+        if bound < self.p:
+            raise TraceError(
+                f"elements of {self.modulus.name} go up to p - 1 and cannot be brought below "
+                f"{bound}; take a bound of field.p or more"
+            )
+        return bound
+
     def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
         """The elements normalised, and reduced where they may reach `bound`."""
         return [self.normalise(a if a.bound <= bound else self.reduce(a, bound)) for a in elements]
 
     def fit_many(self, elements: Sequence[Element]) -> list[Element]:
-        return [self.fit(a) for a in elements]
+        self._check_own(*elements)
+        return self._fit_many(elements)
+
+    def _fit_many(self, elements: Sequence[Element]) -> list[Element]:
+        return [self._fit(a) for a in elements]
 
     def carried_many(self, elements: Sequence[Element]) -> list[Element]:
         return self.unify(elements, self.carried_bound)
@@ -276,6 +324,12 @@ class PrimeField(FieldArithmetic[Element]):
 
     def select(self, condition: Value, a: Element, b: Element) -> Element:
         """`a` where the condition holds, else `b`."""
+        given: object = condition
+        if not isinstance(given, Value):
+            raise TraceError(
+                f"a condition is a bool of the kernel, as x < y and field.is_zero(a) are, not "
+                f"{given!r}; where Python knows which, write a if known else b"
+            )
         self._check_same(a, b)
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
         maxima = tuple(max(x, y) for x, y in zip(a.maxima, b.maxima, strict=True))

@@ -2,6 +2,6 @@
 
 A strategy has a file of its own, with its row as ``STRATEGY`` at the end: `one_word`, `ifma52`,
 `limbs32`, `limbs64`, `lazy_limbs`. Beside them stands what they are made of: `saturated`,
-`carry_chains` and `reduction` for limbs of whole words, ``lazy_limbs_*`` for small ones,
-`inversion` for both.
+`carry_chains` and `reduction` for limbs of whole words, `spare_limbs` for those with bits to spare
+and ``lazy_limbs_*`` for small ones, `inversion` for all.
 """

@@ -13,8 +13,8 @@ from typing import TypeAlias, TypeVar
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.prime import PrimeField
 from quod.field.strategies.inversion import Inversion52
+from quod.field.strategies.spare_limbs import SpareLimbs
 from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -36,7 +36,7 @@ Steps: TypeAlias = Generator[None, None, T]
 """A computation that pauses after each step."""
 
 
-class Ifma52(PrimeField):
+class Ifma52(SpareLimbs):
     """Elements in 52-bit limbs, one 64-bit lane each."""
 
     limb_bits = _BITS
@@ -53,15 +53,24 @@ class Ifma52(PrimeField):
 
     # --- bounds
 
-    def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
-        """An element whose top limb is bounded by the whole, as the other limbs add to it."""
-        top = (bound - 1) >> (_BITS * (self.limb_count - 1))
-        checked = (*maxima[:-1], min(maxima[-1], top))
-        if max(checked) >= _WORD_LIMIT:
-            raise TraceError("a limb could overflow 64 bits: normalise before adding so much")
-        return Element(self, tuple(limbs), bound, checked, e)
+    @property
+    def _added_to_limbs(self) -> int:
+        """A reduction adds two halves of products before it carries."""
+        return super()._added_to_limbs + 2 * _MASK
 
-    def normalise(self, a: Element) -> Element:
+    @property
+    def last_most(self) -> int:
+        """As much as leaves the factor that quotients are guessed with 52 bits."""
+        excess = 0
+        while excess < 64 - _BITS - 1 and self._quotient_scale(excess + 1) <= _MASK:
+            excess += 1
+        return (1 << (_BITS + excess)) - 1
+
+    def _quotient_scale(self, excess: int) -> int:
+        """2**52 times what one in a last limb counts by p, without its `excess` lowest bits."""
+        return (1 << (_BITS * self.limb_count + excess)) // self.p
+
+    def _normalise(self, a: Element) -> Element:
         return _side_by_side([self._normalise_steps(a)])[0]
 
     def _normalise_steps(self, a: Element) -> Steps[Element]:
@@ -84,11 +93,11 @@ class Ifma52(PrimeField):
             yield
         return self._made(limbs, a.bound, maxima, a.exponent)
 
-    def fit(self, a: Element) -> Element:
-        return self.fit_many([a])[0]
+    def _fit(self, a: Element) -> Element:
+        return self._fit_many([a])[0]
 
-    def fit_many(self, elements: Sequence[Element]) -> list[Element]:
-        return self._below_many(elements, 1 << self.native_exponent)
+    def _fit_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self._below_many(elements, self.room)
 
     def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
         return _side_by_side(
@@ -98,47 +107,18 @@ class Ifma52(PrimeField):
             ]
         )
 
-    # --- linear operations
-
-    def add(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        if max(x + y for x, y in zip(a.maxima, b.maxima, strict=True)) >= _WORD_LIMIT:
-            a, b = self.normalise(a), self.normalise(b)
-        limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
-        maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
-        return self._made(limbs, a.bound + b.bound - 1, maxima, a.exponent)
-
-    def subtract(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        multiple, padding = self._padding(b)
-        limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
-        maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
-        return self._made(limbs, a.bound + multiple, maxima, a.exponent)
-
-    def _padding(self, b: Element) -> tuple[int, list[int]]:
-        """A multiple of p in limbs none of which is less than the same limb of b can be."""
-        multiple = -(-(b.bound - 1) // self.p) * self.p
-        while True:
-            limbs, rest = [], multiple
-            for maximum in b.maxima[:-1]:
-                limb = rest & _MASK
-                if limb < maximum:
-                    limb += -(-(maximum - limb) // (_MASK + 1)) * (_MASK + 1)
-                limbs.append(limb)
-                rest = (rest - limb) >> _BITS
-            limbs.append(rest)
-            if rest >= b.maxima[-1]:
-                return multiple, limbs
-            multiple += self.p
-
     # --- products
 
-    def _reduced(self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]) -> Element:
-        radix = 1 << self.native_exponent
+    def _claim(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[list[int], int]:
+        """The most that limbs of a sum of products are, and its bound."""
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
-        bound = (products + (radix - 1) * self.p) // radix + 1
+        bound = (products + (self.room - 1) * self.p) // self.room + 1
         # A column gathers two halves a limb for each product and for the reduction, and a carry.
         maxima = [(2 * self.limb_count * (len(pairs) + 1) + 1) << _BITS] * self.limb_count
+        return maxima, bound
+
+    def _reduced(self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]) -> Element:
+        maxima, bound = self._claim(pairs)
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
         return self._made(limbs, bound, maxima, exponent)
 
@@ -149,10 +129,15 @@ class Ifma52(PrimeField):
         return self._squares([a])[0]
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        return self._sums_of_products([pairs])[0]
+        if not self._overflows(*self._claim(pairs)):
+            return self._sums_of_products([pairs])[0]
+        half = len(pairs) // 2
+        return self.add(self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:]))
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         """Two sums of equally many products at a time are computed side by side."""
+        if any(self._overflows(*self._claim(pairs)) for pairs in sums):
+            return [self._sum_of_products(pairs) for pairs in sums]
         results: list[Element] = []
         while len(results) < len(sums):
             here = sums[len(results) : len(results) + _SIDE_BY_SIDE]
@@ -283,20 +268,24 @@ class Ifma52(PrimeField):
 
     # --- reductions
 
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
+    def _reduce(self, a: Element, bound: int | None) -> Element:
         """An equal element by a quotient guessed from the top limb; below 2p plus a little."""
         if a.bound <= (bound or 2 * self.p):
             return a
-        reduced = _side_by_side([self._reduce_steps(a)])[0]
-        while bound is not None and reduced.bound > bound:
-            reduced = self._subtract_if_not_less(self.normalise(reduced), self.p)
-        return reduced
+        a = _side_by_side([self._reduce_steps(a)])[0]
+        while bound is not None and a.bound > bound:
+            # A guess from limbs that were not carried may have left much.
+            guessed = _side_by_side([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
+            if guessed.bound == a.bound:
+                guessed = self._subtract_if_not_less(a, self.p)
+            a = guessed
+        return a
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
         k, n = self.k, self.limb_count
         excess = max(0, a.maxima[-1].bit_length() - _BITS)
         # The guess falls short by less than two, and by what the top limb does not show.
-        scale = k.constant((1 << (_BITS * n + excess)) // self.p, types.u64)
+        scale = k.constant(self._quotient_scale(excess), types.u64)
         quotient = _high(k, k.constant(0, types.u64), a.limbs[-1] >> excess, scale)
         yield
         complement = self.raw_constant((1 << (_BITS * n)) - self.p).limbs
@@ -335,11 +324,10 @@ class Ifma52(PrimeField):
         not_less = carry != 0
         chosen = [self.k.select(not_less, x, y) for x, y in zip(limbs, a.limbs, strict=True)]
         bound = max(amount, a.bound - amount)
-        return self._made(chosen, bound, a.maxima, a.exponent)
+        return self._made(chosen, bound, [_MASK] * n, a.exponent)
 
-    def _canonical(self, a: Element, scale: int) -> Element:
-        """The element below p * 2**scale, of which its integer is a multiple of 2**scale."""
-        unit = self.p << scale
+    def _least(self, a: Element, unit: int) -> Element:
+        """The element below `unit`, p or a power of two times that, which divides what it lost."""
         a = self.normalise(a)
         while a.bound > unit:
             times = 1
@@ -348,8 +336,8 @@ class Ifma52(PrimeField):
             a = self._subtract_if_not_less(a, unit * times)
         return a
 
-    def canonical(self, a: Element) -> Element:
-        return self._canonical(self.fit(a), 0)
+    def _canonical(self, a: Element) -> Element:
+        return self._least(self.fit(a), self.p)
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         n = self.limb_count
@@ -383,7 +371,7 @@ class Ifma52(PrimeField):
             combined = combined | part
         return combined & _MASK
 
-    def to_words(self, a: Element) -> tuple[Value, ...]:
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= _BITS:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
@@ -393,7 +381,7 @@ class Ifma52(PrimeField):
             a = self.reduce(a, max(most, self.p))
         if shift:
             a = self._clear_low_bits(self.normalise(a), shift)
-        a = self._canonical(a, shift)
+        a = self._least(a, self.p << shift)
         words = []
         for index in range(self.word_count):
             low = 64 * index + shift

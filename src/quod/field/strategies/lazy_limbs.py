@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.prime import PrimeField
 from quod.field.strategies.lazy_limbs_products import LimbShape, MontgomeryProducts, Pairs
 from quod.field.strategies.limb_choice import Form, chosen, limbs_for
+from quod.field.strategies.spare_limbs import SpareLimbs
 from quod.field.strategy import Strategy
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -27,7 +27,7 @@ _MOST_PARAMETERS = 255
 """Of a function in WGSL."""
 
 
-class LazyLimbs(PrimeField):
+class LazyLimbs(SpareLimbs):
     """Elements in small limbs, one u32 each: those that are named, or that the machine names."""
 
     limb_type = types.u32
@@ -55,19 +55,17 @@ class LazyLimbs(PrimeField):
 
     # --- bounds
 
-    def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
-        """An element whose top limb is bounded by the whole, as the other limbs add to it."""
-        checked = (*maxima[:-1], min(maxima[-1], self._top(bound)))
-        if max(checked) >= _WORD_LIMIT:
-            raise TraceError("a limb could overflow 32 bits: normalise before adding so much")
-        return Element(self, tuple(limbs), bound, checked, e)
+    @property
+    def last_most(self) -> int:
+        """Half a word: differences have a sign."""
+        return (_WORD_LIMIT >> 1) - 1
 
     def _full(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
         """An element of normalised limbs."""
         maxima = [self._mask] * (self.limb_count - 1) + [_WORD_LIMIT - 1]
         return self._made(limbs, bound, maxima, exponent)
 
-    def normalise(self, a: Element) -> Element:
+    def _normalise(self, a: Element) -> Element:
         if max(a.maxima[:-1]) <= self._mask:
             return a
         limbs = self._call("normalise", self._carried_limbs, a.limbs)
@@ -82,82 +80,11 @@ class LazyLimbs(PrimeField):
             total = limb + (total >> self.limb_bits)
         return (*carried, total)
 
-    def fit(self, a: Element) -> Element:
-        return self.normalise(self._within(a, 1 << self.native_exponent))
+    def _fit(self, a: Element) -> Element:
+        return self.normalise(self._within(a, self.room))
 
     def _within(self, a: Element, bound: int) -> Element:
         return a if a.bound <= bound else self.reduce(a, bound)
-
-    # --- linear operations
-
-    def add(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        added = self._added(a, b)
-        if added is None:
-            added = self._added(self.normalise(a), self.normalise(b))
-        if added is None:
-            # The last limbs are full, too.
-            added = self._added(self.fit(self.reduce(a)), self.fit(self.reduce(b)))
-        if added is None:
-            raise TraceError("a limb could overflow 32 bits though it was reduced")
-        return added
-
-    def _added(self, a: Element, b: Element) -> Element | None:
-        """a + b, if limbs hold that."""
-        bound = a.bound + b.bound - 1
-        maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
-        if self._overflows(maxima, bound):
-            return None
-        limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
-        return self._made(limbs, bound, maxima, a.exponent)
-
-    def subtract(self, a: Element, b: Element) -> Element:
-        self._check_same(a, b)
-        less = self._subtracted(a, b)
-        if less is None:
-            less = self._subtracted(self.normalise(a), self.normalise(b))
-        if less is None:
-            less = self._subtracted(self.fit(self.reduce(a)), self.fit(self.reduce(b)))
-        if less is None:
-            raise TraceError("a limb could overflow 32 bits though it was reduced")
-        return less
-
-    def _subtracted(self, a: Element, b: Element) -> Element | None:
-        """a - b and a multiple of p, if limbs hold that."""
-        multiple, padding = self._padding(b)
-        bound = a.bound + multiple
-        maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
-        if self._overflows(maxima, bound):
-            return None
-        limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
-        return self._made(limbs, bound, maxima, a.exponent)
-
-    def _overflows(self, maxima: Sequence[int], bound: int) -> bool:
-        """Whether a limb could; of the last one only as the whole number and the sum allow.
-
-        On the way to a difference it is the sum with the padding, which is below the bound.
-        """
-        return max(*maxima[:-1], min(maxima[-1], self._top(bound))) >= _WORD_LIMIT
-
-    def _top(self, bound: int) -> int:
-        """The most that the last limb of a number below a bound can be."""
-        return (bound - 1) >> (self.limb_bits * (self.limb_count - 1))
-
-    def _padding(self, b: Element) -> tuple[int, list[int]]:
-        """A multiple of p in limbs none of which is less than the same limb of b can be."""
-        multiple = -(-(b.bound - 1) // self.p) * self.p
-        while True:
-            limbs, rest = [], multiple
-            for maximum in b.maxima[:-1]:
-                limb = rest & self._mask
-                if limb < maximum:
-                    limb += -(-(maximum - limb) >> self.limb_bits) << self.limb_bits
-                limbs.append(limb)
-                rest = (rest - limb) >> self.limb_bits
-            limbs.append(rest)
-            if rest >= b.maxima[-1]:
-                return multiple, limbs
-            multiple += self.p
 
     # --- products
 
@@ -170,7 +97,7 @@ class LazyLimbs(PrimeField):
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
         bound = self.products.bound(products, apart=self.choice.form == "apart")
-        if len(pairs) > self._most_terms or bound > 1 << self.native_exponent:
+        if len(pairs) > self._most_terms or bound > self.room:
             if len(pairs) == 1:
                 return self._sum_of_products([(self._below(pairs[0][0]), pairs[0][1])])
             half = len(pairs) // 2
@@ -208,7 +135,7 @@ class LazyLimbs(PrimeField):
 
     # --- reductions
 
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
+    def _reduce(self, a: Element, bound: int | None) -> Element:
         """An equal element by a quotient guessed from the top bits; below 2p plus a little."""
         wanted = bound or 2 * self.p + (self.p >> 2)
         while a.bound > wanted:
@@ -236,8 +163,6 @@ class LazyLimbs(PrimeField):
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
         """a - amount where a is not less; a must be normalised."""
-        if max(self._top(a.bound), self._top(amount)) >= _WORD_LIMIT >> 1:
-            raise TraceError("a last limb of 32 bits has no room for a sign")
 
         def body(k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
             less: list[Value] = []
@@ -255,16 +180,15 @@ class LazyLimbs(PrimeField):
         limbs = self._call("subtract", body, a.limbs, key=amount)
         return self._full(limbs, max(amount, a.bound - amount), a.exponent)
 
-    def _canonical(self, a: Element, scale: int) -> Element:
-        """The element below p * 2**scale, of which its integer is a multiple of 2**scale."""
-        unit = self.p << scale
+    def _least(self, a: Element, unit: int) -> Element:
+        """The element below `unit`, p or a power of two times that, which divides what it lost."""
         a = self.normalise(a)
         while a.bound > unit:
             a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
         return a
 
-    def canonical(self, a: Element) -> Element:
-        return self._canonical(self.reduce(self.fit(a)), 0)
+    def _canonical(self, a: Element) -> Element:
+        return self._least(self.reduce(self.fit(a)), self.p)
 
     # --- inversion
 
@@ -319,17 +243,17 @@ class LazyLimbs(PrimeField):
             limbs.append(limb & self._mask)
         return tuple(limbs)
 
-    def to_words(self, a: Element) -> tuple[Value, ...]:
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= self.limb_bits:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
         if shift:
             # Clearing the low bits adds multiples of p, which must fit the limbs.
-            room = (1 << self.native_exponent) - ((1 << shift) - 1) * self.p
+            room = self.room - ((1 << shift) - 1) * self.p
             a = self._clear_low_bits(self.normalise(self._within(a, room)), shift)
         elif a.bound > 2 * self.p:
             a = self.reduce(a)
-        a = self._canonical(a, shift)
+        a = self._least(a, self.p << shift)
         words = self._shifting("pack", self._packed, a.limbs, shift)
         return joined(words)
 
@@ -392,7 +316,8 @@ class Guess:
 
     With v the number without its lowest `hidden` bits, and c = 2**(t + hidden)/p rounded down, the
     guess is v*c / 2**t, rounded down. What is left is below p for the last rounding, 2**hidden for
-    the bits that are hidden, and v*p / 2**t for the rounding of c.
+    the bits that are hidden, and v*p / 2**t for the rounding of c. Where that says nothing new, or
+    exceeds the limbs, `bound` stays what it was.
     """
 
     def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
@@ -409,7 +334,9 @@ class Guess:
         self._scale = (1 << (self._shift + self._hidden)) // p
         self._most = most * self._scale >> self._shift
         self.bound = p + (1 << self._hidden) - (-most * p >> self._shift)
-        if not fitting or (self._most + 2) << shape.bits >= shape.limit:
+        # What is left must fit the limbs: what exceeds them is lost with the borrows.
+        is_held = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
+        if not fitting or not is_held:
             self.bound = bound
 
     def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:

@@ -1,15 +1,16 @@
 """Products of small limbs with fewer word products: Karatsuba's method, modulo a word.
 
 Karatsuba and Ofman, "Multiplication of multidigit numbers on automata", 1962. Columns are computed
-modulo 2**32 or 2**64 throughout, so nothing on the way needs to be bounded: where the columns of
-the whole product are below a word, they are right.
+modulo 2**32 or 2**64 throughout, so none on the way needs to be bounded: where the columns of the
+whole product are below a word, they are right. Of factors that is so where columns have 32 bits;
+sums of limbs whose products have 64 stay below 2**32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.types import Type
@@ -23,7 +24,7 @@ Limbs = Sequence[Limb]
 
 @frozen
 class RingProducts:
-    """Columns of products, modulo a word of `column_type`, of limbs of 32 bits.
+    """Columns of products, modulo a word of `column_type`, of limbs of up to `bits` bits.
 
     A product of so many limbs or more as `least` is cut in two halves.
     """
@@ -31,29 +32,30 @@ class RingProducts:
     k: Builder
     column_type: Type
     least: int
+    bits: int
 
     def product(self, x: Limbs, y: Limbs) -> list[Value]:
         """The columns of x * y."""
         if len(x) > len(y):
             x, y = y, x
         n = len(x)
-        if n < self.least:
+        if not self._is_halved(n):
             return self._schoolbook(x, y)
         if n < len(y):
             return self._joined(n, self.product(x, y[:n]), self.product(x, y[n:]))
         half = -(-n // 2)
         low, high = self.product(x[:half], y[:half]), self.product(x[half:], y[half:])
-        middle = self.product(self._folded(x, half), self._folded(y, half))
+        middle = self._of_sums.product(self._folded(x, half), self._folded(y, half))
         return self._combined(half, low, middle, high)
 
     def square(self, x: Limbs) -> list[Value]:
         """The columns of x * x."""
         n = len(x)
-        if n < self.least:
+        if not self._is_halved(n):
             return self._schoolbook_square(x)
         half = -(-n // 2)
         low, high = self.square(x[:half]), self.square(x[half:])
-        return self._combined(half, low, self.square(self._folded(x, half)), high)
+        return self._combined(half, low, self._of_sums.square(self._folded(x, half)), high)
 
     def word_product(self, x: Limb, y: Limb) -> Value:
         """x * y as a column."""
@@ -68,6 +70,14 @@ class RingProducts:
         return self.k.emit("mul_wide", (x, y)) if wide else x * y
 
     # --- parts
+
+    def _is_halved(self, count: int) -> bool:
+        """Whether so many limbs are, whose sums are factors then."""
+        return count >= self.least and (self.column_type is types.u32 or self.bits < 32)
+
+    @property
+    def _of_sums(self) -> RingProducts:
+        return replace(self, bits=self.bits + 1)
 
     def _folded(self, x: Limbs, half: int) -> list[Limb]:
         """The sum of both halves."""

@@ -216,7 +216,7 @@ class MontgomeryProducts:
         that of fewer columns; what clears the upper half is a multiple of p, found limb by limb.
         """
         n, mask = self.shape.count, self.shape.mask
-        ring = RingProducts(self.k, self.shape.column_type, self.least_halved)
+        ring = RingProducts(self.k, self.shape.column_type, self.least_halved, self.shape.bits)
         columns = Columns(self.k, self.shape, 2 * n)
         for a, b in pairs:
             product = ring.square(a) if a is b else ring.product(a, b)

@@ -113,7 +113,7 @@ class Limbs32(SaturatedLimbs):
     def from_words(self, words: Words, *, linear: bool = False) -> Element:
         return self._from_memory(self._halves(words))
 
-    def to_words(self, a: Element) -> tuple[Value, ...]:
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
         return self._joined(self._for_memory(a))
 
     def _halves(self, words: Words) -> list[Value]:

@@ -102,7 +102,7 @@ class Limbs64(SaturatedLimbs):
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
         return self._from_memory(words)
 
-    def to_words(self, a: Element) -> tuple[Value, ...]:
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
         return self._for_memory(a)
 
 

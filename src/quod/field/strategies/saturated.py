@@ -54,10 +54,10 @@ class SaturatedLimbs(PrimeField):
         """How many limbs a number below a bound is computed with."""
         return self.factor_limbs if bound <= 1 << self.native_exponent else self.limb_count
 
-    def normalise(self, a: Element) -> Element:
+    def _normalise(self, a: Element) -> Element:
         return a
 
-    def fit(self, a: Element) -> Element:
+    def _fit(self, a: Element) -> Element:
         return self._below(a, 1 << self.native_exponent)
 
     @property
@@ -129,7 +129,7 @@ class SaturatedLimbs(PrimeField):
 
     # --- reductions
 
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
+    def _reduce(self, a: Element, bound: int | None) -> Element:
         return self._below(a, bound or 2 * self.p)
 
     def _below(self, a: Element, wanted: int) -> Element:
@@ -151,7 +151,7 @@ class SaturatedLimbs(PrimeField):
         zero = self.k.constant(0, self.limb_type)
         return self.k.emit("addc", (zero, zero, borrow)) != 0
 
-    def canonical(self, a: Element) -> Element:
+    def _canonical(self, a: Element) -> Element:
         return self._below(a, self.p)
 
     def _without_top(self, limbs: Sequence[Value], bound: int) -> Element:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from quod.field.arithmetic import exact_integer
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
@@ -71,21 +72,17 @@ class OneWord(PrimeField):
     def _made(self, word: Value, bound: int, exponent: int) -> Element:
         return Element(self, (word,), bound, (bound - 1,), exponent)
 
-    def normalise(self, a: Element) -> Element:
+    def _normalise(self, a: Element) -> Element:
         return a
 
-    def fit(self, a: Element) -> Element:
+    def _fit(self, a: Element) -> Element:
         """The element: products take all that a word holds."""
-        self._check_own(a)
         return a
 
     @property
     def carried_bound(self) -> int:
         """Twice p, which reduces little, or all that a word holds."""
         return min(2 * self.p, self.room)
-
-    def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
-        return super().unify(elements, min(bound, self.room))
 
     # --- linear operations
 
@@ -144,6 +141,7 @@ class OneWord(PrimeField):
 
     def times(self, a: Element, factor: int) -> Element:
         """`factor` * a for a small integer: a product, where it takes more than two additions."""
+        factor = exact_integer("a factor", factor)
         if abs(factor) <= 3:
             return super().times(a, factor)
         scaled = self.multiply_constant(a, abs(factor))
@@ -151,8 +149,7 @@ class OneWord(PrimeField):
 
     # --- reductions
 
-    def reduce(self, a: Element, bound: int | None = None) -> Element:
-        self._check_own(a)
+    def _reduce(self, a: Element, bound: int | None) -> Element:
         return self._below(a, min(bound or 2 * self.p, self.room))
 
     def _below(self, a: Element, wanted: int) -> Element:
@@ -160,8 +157,7 @@ class OneWord(PrimeField):
         word, bound = lessened(self.k, a.limbs[0], a.bound, wanted, self.p)
         return self._made(word, bound, a.exponent)
 
-    def canonical(self, a: Element) -> Element:
-        self._check_own(a)
+    def _canonical(self, a: Element) -> Element:
         return self._below(a, self.p)
 
     # --- inversion
@@ -191,7 +187,7 @@ class OneWord(PrimeField):
         (word,) = words
         return self._made(word, self.p, self.memory_exponent)
 
-    def to_words(self, a: Element) -> tuple[Value, ...]:
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
         if a.exponent != self.memory_exponent:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
         return self._below(a, self.p).limbs
