@@ -19,6 +19,7 @@ from quod.kernel.registry import find
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import ParameterType
+from quod.validation import whole_number
 
 _MOST_RUNS = 1000
 
@@ -53,7 +54,11 @@ def bench(
         run: Launcher[Any] = found.definition.on(device, **found.static)
         random = None if zeros else np.random.default_rng(1)
         arrays = {
-            parameter: _array(type_, int(given[parameter]), random)
+            parameter: _array(
+                type_,
+                whole_number(f"{parameter}, a number of elements,", given[parameter], 0),
+                random,
+            )
             for parameter, type_ in run.kernel.parameters.items()
             if isinstance(type_, PointerType)
         }
@@ -77,7 +82,9 @@ def _numbers(
     given: dict[str, int | float] = {}
     for text in sizes:
         parameter, _, number = text.partition("=")
-        if parameter not in parameters or parameter in given:
+        if parameter in given:
+            raise InputError(f"{text!r} is the second number of {parameter}; give it one")
+        if parameter not in parameters:
             raise InputError(f"{text!r} is no parameter of {name}; it has {', '.join(parameters)}")
         try:
             given[parameter] = int(number, 0) if "." not in number else float(number)
