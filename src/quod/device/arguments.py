@@ -164,7 +164,8 @@ def _address(
     if isinstance(argument, Buffer):
         if argument.space is not space:
             raise Unfit(
-                f"is memory of {argument.space.name}, and the kernel reads that of {space.name}; "
+                f"is memory of {argument.space.name}, and the kernel reads that of "
+                f"{'another of that name' if space.name == argument.space.name else space.name}; "
                 "upload or download it"
             )
         address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable

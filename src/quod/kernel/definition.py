@@ -410,9 +410,10 @@ def _counting(
         what = f"names {len(names)} parameters, and the grid has {axes} axes"
         if unknown:
             what = "names no parameter that is U32 or U64"
-        raise TraceError(
-            f"instances={given!r} {what}, so that it cannot be the number of instances", location
-        )
+        what += ", so that it cannot be the number of instances"
+        if not unknown and 1 < len(names) <= 3:
+            what += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
+        raise TraceError(f"instances={given!r} {what}", location)
     return ()
 
 

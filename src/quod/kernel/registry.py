@@ -148,7 +148,8 @@ def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | 
 
     Without a machine it is for the target's own default, else for eight lanes without special
     features, in workgroups as the kernel wants them. InputError for an unknown target; KernelError,
-    with the targets that the kernel is written for, if that is none of them.
+    with the targets that the kernel is written for, if that is none of them, or with what it has
+    against that machine.
     """
     emitter, name = _emitter(target), found.name
     found.check_static()
@@ -156,6 +157,8 @@ def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | 
     try:
         traced = found.trace(chosen)
     except KernelError as error:
+        if machine is not None and _traces(found, target):
+            raise
         others = [other for other in _TARGETS if other != target and _traces(found, other)]
         hint = f"take the target {' or '.join(others)}" if others else str(error)
         raise KernelError(
