@@ -16,8 +16,10 @@ from quod.field.extension import coordinate_field
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
 from quod.kernel.structure import Rebuild, Unknown, flatten
 from quod.kernel.value import Operand, Value
+from quod.validation import instance
 
 CoordinateElement = Any
 """An element of Fq or of Fq2."""
@@ -83,6 +85,8 @@ class PointArithmetic:
     """The group law of one curve in one kernel; for `inlined` see `coordinate_field`."""
 
     def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
+        kind: type = Group  # an abstract one, which a type of instances is not for mypy
+        instance("the group", group, kind, "take one of quod.curve.GROUPS", error=TraceError)
         self.k = k
         self.group = group
         self.field = coordinate_field(k, group.field, inlined=inlined)

@@ -26,6 +26,7 @@ from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability
 from quod.kernel.structure import Rebuild
 from quod.kernel.value import Value
+from quod.validation import instance
 
 LinearForm = tuple[int, ...]
 """The weights of coefficients, from the first one on."""
@@ -462,6 +463,8 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
     With `inlined` products are no functions there either where those of the prime field are none:
     large code, for kernels that do little else.
     """
+    remedy = "take one of quod.field.EXTENSIONS, or make one; of a Modulus write prime_field"
+    instance("the field", extension, Extension, remedy, error=TraceError)
     base = prime_field(k, extension.modulus)
     is_long = extension.modulus.bits > 64
     calls = is_long and k.machine.has(Capability.MAD_CARRY_32) and not inlined

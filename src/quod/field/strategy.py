@@ -13,7 +13,9 @@ from quod.field.moduli import MOST_BITS, Modulus
 from quod.field.prime import PrimeField, UnheldModulusError
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
+from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
+from quod.validation import instance
 
 
 @frozen
@@ -62,6 +64,8 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
 
     UnheldModulusError, with what each strategy says, where none suits the machine.
     """
+    remedy = "take one of quod.field.NAMED, or make one; of an Extension write extension_field"
+    instance("the field", modulus, Modulus, remedy, error=TraceError)
     best: tuple[float, Strategy] | None = None
     reasons = []
     for candidate in CANDIDATES:

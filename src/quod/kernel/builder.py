@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import types
+from quod.kernel.builder_memory import check_type, check_value
 from quod.kernel.builder_values import ValueBuilder
 from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
 from quod.kernel.errors import TraceError, an, current_location
@@ -141,7 +142,8 @@ class Builder(ValueBuilder):
         if definition.special:
             raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
         for operand in operands:
-            if operand.builder is not self:
+            if getattr(operand, "builder", None) is not self:
+                check_value(operand, name)
                 raise TraceError(f"an operand of {name} belongs to another kernel")
         try:
             result_types = definition.infer([operand.type for operand in operands])
@@ -173,6 +175,7 @@ class Builder(ValueBuilder):
                 + ("; write field.store(pointer, index, a)" if hasattr(number, "flatten") else "")
             )
         if type_ not in types.SCALARS:
+            check_type(type_)
             raise TraceError(f"there are no constants of type {type_}")
         value = _fitting(number, type_)
         # repr tells -0.0 from 0.0 and 1 from True, which compare equal.
@@ -287,6 +290,7 @@ class Builder(ValueBuilder):
 
         TraceError for a number that the type does not hold, as of constants.
         """
+        check_type(element)
         holder = types.loaded_type(element)
         for number in numbers:
             if not isinstance(number, (int, float, np.number)):
@@ -308,6 +312,7 @@ class Builder(ValueBuilder):
 
     def _declared(self, space: Space, element: Type, count: int) -> Value:
         given: object = count
+        check_type(element)
         what = "a table" if space == "constant" else f"{space} memory"
         if isinstance(given, Value):
             raise TraceError(

@@ -12,6 +12,22 @@ from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Operand, Value
 
 
+def check_value(value: object, name: str) -> None:
+    """TraceError for what an op cannot take, such as an element of a field."""
+    if not isinstance(value, Value):
+        hint = "; field.to_words(a) are those of an element" if hasattr(value, "flatten") else ""
+        given = an(type(value).__name__)
+        raise TraceError(f"{name} takes kernel values, not {given}{hint}")
+
+
+def check_type(given: object) -> None:
+    """TraceError for what is no type, such as the annotation of one."""
+    if not isinstance(given, Type):
+        of = getattr(given, "__metadata__", ("",))[0]
+        hint = f"; write {of}, for U32 and its like are annotations" if of else ""
+        raise TraceError(f"this is no type of the language{hint or ', such as quod.kernel.u32'}")
+
+
 class MemoryBuilder(ABC):
     """What a kernel's Python function writes its accesses to memory to."""
 
@@ -72,6 +88,7 @@ class MemoryBuilder(ABC):
         if not values:
             raise TraceError("a store needs at least one value")
         for value in values:
+            check_value(value, "store")
             if value.type is not wanted:
                 raise TraceError(
                     f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import semantics, types
-from quod.kernel.builder_memory import MemoryBuilder
+from quod.kernel.builder_memory import MemoryBuilder, check_type
 from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES
@@ -78,6 +78,7 @@ class ValueBuilder(MemoryBuilder):
         """A number as another scalar type, or a pointer with another element type."""
         if value.type is target:
             return value
+        check_type(target)
         if isinstance(value.type, PointerType):
             if target.kind == "pointer":
                 raise TraceError("cast a pointer to the type of its elements, not to a pointer")
@@ -92,6 +93,7 @@ class ValueBuilder(MemoryBuilder):
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """The same bits as another type of the same width."""
+        check_type(target)
         if value.type not in types.NUMBERS or target not in types.NUMBERS:
             raise TraceError(f"cannot take the bits of {value.type} as {target}")
         if value.type.bits != target.bits:

@@ -17,7 +17,9 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 _EXAMPLES = _PACKAGE + "examples.py"
 _DEFINITION = _PACKAGE + "definition.py"
 # What kernels are written with: a mistake that shows there was made where they are called.
-_LIBRARIES = tuple(OWN_FILES + name + os.sep for name in ("field", "curve"))
+_LIBRARIES = tuple(
+    OWN_FILES + name for name in ("field" + os.sep, "curve" + os.sep, "validation.py")
+)
 
 
 # Vowels, and letters whose names begin with one: an f32, an i32; but a u32.
