@@ -11,6 +11,7 @@ from quod.errors import InputError
 from quod.msm.bases import Array, MsmBases
 from quod.msm.execute import affine_ints, check_one_vector, msm_words
 from quod.msm.options import MsmOptions
+from quod.validation import instance
 
 
 def edwards_bases(
@@ -21,6 +22,7 @@ def edwards_bases(
     `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
     `quod.curve.edwards_operations`. They are not checked to be on the curve.
     """
+    instance("curve", curve, EdwardsCurve, "take one of quod.curve.EDWARDS; of others use msm")
     model = model_of(curve)
     return MsmBases(device, model, to_model(device, model, points), options)
 
