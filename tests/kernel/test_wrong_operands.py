@@ -9,6 +9,7 @@ from quod.field import EXTENSIONS, NAMED, extension_field, prime_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, kernel
 from quod.kernel.errors import TraceError
 
+WRONG: Any = {**NAMED, **EXTENSIONS, "seven": 7}
 MACHINE = Machine("llvm", 8, frozenset({"u64"}))
 
 
@@ -20,9 +21,9 @@ MACHINE = Machine("llvm", 8, frozenset({"u64"}))
         (lambda k, x, a: x[0].cast(U32), "write u32, for U32 and its like are annotations"),
         (lambda k, x, a: k.uniform(a), "uniform takes kernel values, not an Element"),
         (lambda k, x, a: k.store(x, 0, a), "store takes kernel values, not an Element"),
-        (lambda k, x, a: prime_field(k, EXTENSIONS["m31.2"]), "write extension_field"),
-        (lambda k, x, a: prime_field(k, 7), "must be of the type Modulus, not int"),
-        (lambda k, x, a: extension_field(k, NAMED["m31"]), "write prime_field"),
+        (lambda k, x, a: prime_field(k, WRONG["m31.2"]), "write extension_field"),
+        (lambda k, x, a: prime_field(k, WRONG["seven"]), "must be of the type Modulus, not int"),
+        (lambda k, x, a: extension_field(k, WRONG["m31"]), "write prime_field"),
     ],
 )
 def test_what_is_no_operand(mistake: Callable[..., Any], message: str) -> None:
