@@ -139,7 +139,7 @@ def test_public_inputs_of_every_kind(made: Make, device: AnyDevice, tmp_path: Pa
 
 def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
     key, public, proof = proved
-    with pytest.raises(ValueError, match="takes A and B before C"):
+    with pytest.raises(InputError, match="takes A and B before C"):
         key.begin(public).finish(proof.c)
 
 

@@ -259,9 +259,10 @@ class LazyLimbs(SpareLimbs):
 
     def to_register(self, a: Element) -> tuple[Value, ...]:
         """The 32-bit words of an element as it is, carried: for an instance's own memory."""
-        a = self.carried(a)
-        if a.exponent != self.native_exponent or a.bound > 1 << self.memory_exponent:
-            raise TraceError(f"an element of {self.modulus.name} does not fit its words")
+        # Of a modulus that nearly fills its words not all carried elements fit them.
+        a = self.unify([a], min(self.carried_bound, 1 << self.memory_exponent))[0]
+        if a.exponent != self.native_exponent:
+            raise TraceError(f"an element of {self.modulus.name} has another radix here")
         return self._shifting("pack", self._packed, a.limbs, 0)
 
     def from_register(self, words: Sequence[Value]) -> Element:
