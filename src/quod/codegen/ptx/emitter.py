@@ -2,7 +2,7 @@
 
 A kernel becomes one module with one entry point. Values are virtual registers, of which there is
 no end: the assembler allocates. Small device functions are copied to their callers (see
-`ptx_inline`), others become `.func`s with parameters in parameter space.
+`inline`), others become `.func`s with parameters in parameter space.
 
 `.version` is the lowest that knows the architecture and the instructions used, so that the oldest
 driver possible takes the text. `.target` has the letter `a` only where an instruction needs it;

@@ -18,7 +18,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from quod.codegen.int64_pairs import Number, Wide, WideArithmetic
+from quod.codegen.int64_pairs.arithmetic import WideArithmetic
+from quod.codegen.int64_pairs.forms import Number, Wide
+from quod.codegen.int64_pairs.rules import compute
 from quod.errors import KernelError
 from quod.frozen import frozen
 from quod.kernel import types
@@ -403,7 +405,7 @@ class _Lowering:
         elif op.name in ATOMICS:
             self._atomic_op(op)
         else:
-            results = self._wide.compute(op, self._lowered(op.operands))
+            results = compute(self._wide, op, self._lowered(op.operands))
             self._values.update(zip(op.results, results, strict=True))
 
     def _declared(self, op: Op) -> None:
@@ -579,7 +581,7 @@ class _Lowering:
             if width & (width - 1):
                 lane = k.select(there, lane, k.lane_id())
             pair = Op(name, op.operands * 2, op.results, {}, (), op.location)
-            (both,) = self._wide.compute(pair, [number, self._moved(type_, number, lane)])
+            (both,) = compute(self._wide, pair, [number, self._moved(type_, number, lane)])
             if width & (width - 1):
                 both = self._wide.select(there, both, number)
             number = both
