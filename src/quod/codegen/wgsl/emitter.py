@@ -14,7 +14,7 @@ import numpy as np
 from quod.codegen.wgsl import control, memory, rules, subgroups
 from quod.codegen.wgsl.body import Body, Lines
 from quod.codegen.wgsl.control import CUT_SHORT
-from quod.codegen.wgsl.lower import LoweredKernel, lower
+from quod.codegen.wgsl.lowering import LoweredKernel, lower
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.codegen.wgsl.memory import ATOMICS_OF_WGSL
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
