@@ -13,7 +13,7 @@ import numpy as np
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
-from quod.codegen.wgsl.lower import lower
+from quod.codegen.wgsl.lowering import lower
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.device.cache import CompileCache
 from quod.device.cpu.device import CpuDevice

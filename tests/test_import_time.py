@@ -33,7 +33,7 @@ VERIFY = {
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "marks points proof soundness verifier",
     "kernel": "builder builder_memory builder_values collector compiled control definition errors "
-    "ir machine ops registry semantics simplify structure types value",
+    "ir machine op_definition ops registry semantics simplify structure types value",
     "lazy": "",
     "validation": "",
     "msm": "bases execute options plan precompute",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from quod.kernel import Builder, KernelDefinition, Location, Value, pointer, types
-from quod.kernel.ops import OPS, OpDefinition
+from quod.kernel.op_definition import OpDefinition
+from quod.kernel.ops import OPS
 from quod.kernel.types import Type
 
 

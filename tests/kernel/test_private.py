@@ -11,7 +11,7 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl import emitter as wgsl
-from quod.codegen.wgsl.lower import lower
+from quod.codegen.wgsl.lowering import lower
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.kernel import (
     U32,

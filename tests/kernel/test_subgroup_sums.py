@@ -13,7 +13,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl import emitter as wgsl
-from quod.codegen.wgsl.lower import lower
+from quod.codegen.wgsl.lowering import lower
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding
 from quod.device.cpu import compiler as cpu_compiler

@@ -9,7 +9,8 @@ import sys
 
 from quod.kernel import types
 from quod.kernel.float_functions import FUNCTIONS
-from quod.kernel.ops import OPS, OpDefinition
+from quod.kernel.op_definition import OpDefinition
+from quod.kernel.ops import OPS
 
 _INTRODUCTION = """# The ops of the kernel language
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quod.kernel.ir import Block, Function, Op
-from quod.kernel.ops import OpDefinition
+from quod.kernel.op_definition import OpDefinition
 from quod.kernel.types import is_private
 from quod.kernel.value import Value
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 from quod.kernel import types
 from quod.kernel.errors import Location, TraceError, an
-from quod.kernel.ops import OPS, OpDefinition
+from quod.kernel.op_definition import OpDefinition
+from quod.kernel.ops import OPS
 from quod.kernel.types import PointerType, Type
 
 

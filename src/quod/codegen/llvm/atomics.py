@@ -6,24 +6,19 @@ asynchronous copy is done at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
+from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.memory import (
     alignment,
     element_of,
     gather,
-    memory_name,
     offset_address,
     offset_addresses,
     scalar_address,
     scatter,
     varying_addresses,
 )
+from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir import Op
-
-if TYPE_CHECKING:
-    from quod.codegen.llvm.emitter import BodyEmitter
 
 _INSTRUCTIONS = {
     "atomic_add": "add", "atomic_max": "umax", "atomic_min": "umin", "atomic_or": "or",
@@ -99,7 +94,7 @@ def _nothing(body: BodyEmitter, op: Op) -> None:
     """Copies are done where they begin: there is nothing to wait for."""
 
 
-RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
+RULES: dict[str, Rule] = {
     **dict.fromkeys((*_INSTRUCTIONS, "atomic_compare_exchange"), _atomic),
     "fence": _fence,
     "copy_async": _copy_async,

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.kernel.ir import Block, Op
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.llvm.emitter import BodyEmitter
-
-
-def emit_control(body: BodyEmitter, op: Op) -> None:
-    """Emits an `if`, `for` or `while`."""
-    {"if": _emit_if, "for": _emit_for, "while": _emit_while}[op.name](body, op)
 
 
 def _masks(body: BodyEmitter) -> str:
@@ -210,3 +201,6 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
     body.mask = outer
     for result, argument in zip(op.results, head.arguments, strict=True):
         body.names[result] = body.names[argument]
+
+
+RULES: dict[str, Rule] = {"if": _emit_if, "for": _emit_for, "while": _emit_while}

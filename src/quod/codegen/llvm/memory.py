@@ -8,55 +8,12 @@ sent to scratch memory where the access has no mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
+from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.types import memory_name
 from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import PointerType, Type
-from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.llvm.emitter import BodyEmitter
-
-
-class LaneStrides:
-    """How much an index grows from one lane to the next, where that is a known constant."""
-
-    def __init__(self, uniformity: Uniformity) -> None:
-        self._uniformity = uniformity
-        self._known: dict[Value, int | None] = {}
-
-    def of(self, value: Value) -> int | None:
-        if not self._uniformity.is_varying(value):
-            return 0
-        if value not in self._known:
-            self._known[value] = self._find(value)
-        return self._known[value]
-
-    def _find(self, value: Value) -> int | None:
-        op = value.op
-        if op is None:
-            return None
-        if op.name == "local_id":
-            return 1
-        if op.name == "convert" and value.type.bits >= op.operands[0].type.bits:
-            return self.of(op.operands[0])
-        if op.name in ("add", "sub", "mul", "shl"):
-            a, b = (self.of(operand) for operand in op.operands)
-            if a is None or b is None:
-                return None
-            if op.name in ("add", "sub"):
-                return a + b if op.name == "add" else a - b
-            x, y = (operand.constant for operand in op.operands)
-            if op.name == "mul" and isinstance(y, int):
-                return a * y
-            if op.name == "mul" and isinstance(x, int):
-                return b * x
-            if op.name == "shl" and isinstance(y, int):
-                return a << y
-        return None
 
 
 def element_of(pointer: Value) -> Type:
@@ -67,12 +24,6 @@ def element_of(pointer: Value) -> Type:
 def alignment(element: Type) -> int:
     """What an address is sure to be a multiple of: arrays of words may begin at any word."""
     return min(4, element.bytes)
-
-
-def memory_name(element: Type) -> str:
-    from quod.codegen.llvm.emitter import scalar_name
-
-    return "i8" if element is types.bool_ else scalar_name(element)
 
 
 def _index64(body: BodyEmitter, index: Value, *, varying: bool) -> str:
@@ -467,7 +418,7 @@ def _table(body: BodyEmitter, op: Op) -> None:
     body.names[op.results[0]] = body.module.constant(f"[{len(data)} x i8] [{numbers}]", element)
 
 
-RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
+RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
     "prefetch": _prefetch,

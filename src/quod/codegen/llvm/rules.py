@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
+from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.types import constant_text
 from quod.kernel import types
 from quod.kernel.ir import Op
-from quod.kernel.types import Type
-
-if TYPE_CHECKING:
-    from quod.codegen.llvm.emitter import BodyEmitter
-
-Rule = Callable[["BodyEmitter", Op], None]
-
-
-def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as LLVM writes it."""
-    if type_ is types.bool_:
-        return "true" if number else "false"
-    if type_.kind == "float":
-        # LLVM writes both float widths as the bits of a double.
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
-    return str(int(number))
 
 
 def _kind(op: Op) -> str:

@@ -5,17 +5,13 @@ They stand only where all instances come, so no mask is in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from quod.codegen.llvm.memory import gather, memory_name
+from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.memory import gather
 from quod.codegen.llvm.rules import RULES as ELEMENTWISE
+from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir import Op
 from quod.kernel.ops import COMBINING, distances
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.llvm.emitter import BodyEmitter
 
 
 def _uniform(body: BodyEmitter, op: Op) -> None:
@@ -119,7 +115,7 @@ def _of_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
     return body.names[result]
 
 
-RULES: dict[str, Callable[[BodyEmitter, Op], None]] = {
+RULES: dict[str, Rule] = {
     "uniform": _uniform,
     "shuffle": _shuffle,
     "ballot": _ballot,

@@ -7,25 +7,17 @@ branches, which are moved into registers of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from quod.codegen.ptx.rules import bits_or_float, register_kind, suffix
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
 from quod.kernel.ir import Block, Op
 from quod.kernel.ops import OPS
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.ptx.emitter import BodyEmitter
 
 PREDICATED_LINES = 6
 """Instructions of the longest branch that becomes predicated instructions."""
 
 _PREDICATED_EFFECTS = ("none", "read", "write")
-
-
-def emit_control(body: BodyEmitter, op: Op) -> None:
-    """Emits an `if`, `for` or `while`."""
-    {"if": _emit_if, "for": _emit_for, "while": _emit_while}[op.name](body, op)
 
 
 def _branch(body: BodyEmitter, op: Op) -> str:
@@ -181,3 +173,6 @@ def _finish_loop(
     for result, argument, target in zip(op.results, carried, targets, strict=True):
         body.names[result] = target
         body.facts.assume(result, body.facts.multiple(argument))
+
+
+RULES: dict[str, Rule] = {"if": _emit_if, "for": _emit_for, "while": _emit_while}

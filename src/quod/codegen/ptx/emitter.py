@@ -2,7 +2,7 @@
 
 A kernel becomes one module with one entry point. Values are virtual registers, of which there is
 no end: the assembler allocates. Small device functions are copied to their callers (see
-`ptx_inline`), others become `.func`s with parameters in parameter space.
+`inline`), others become `.func`s with parameters in parameter space.
 
 `.version` is the lowest that knows the architecture and the instructions used, so that the oldest
 driver possible takes the text. `.target` has the letter `a` only where an instruction needs it;
@@ -13,29 +13,26 @@ from __future__ import annotations
 
 import re
 
-from quod.codegen.ptx import memory as ptx_memory
-from quod.codegen.ptx import rules as ptx_rules
-from quod.codegen.ptx.control import emit_control
-from quod.codegen.ptx.facts import BASE_ALIGNMENT, Facts
+from quod.codegen.ptx import carries, control, memory, rules, subgroups
+from quod.codegen.ptx.body import BodyEmitter
+from quod.codegen.ptx.facts import BASE_ALIGNMENT
 from quod.codegen.ptx.inline import inlined_functions
 from quod.codegen.ptx.machine import DEFAULT_ARCH, architecture, ptx_machine
-from quod.codegen.ptx.module import ParameterSlot, PtxModule, parameter_layout
-from quod.codegen.ptx.rules import (
-    REGISTER_TYPES,
-    bits_or_float,
-    constant_text,
-    register_kind,
-    suffix,
-)
-from quod.codegen.rules import rule_of
+from quod.codegen.ptx.module import PtxModule, parameter_layout, result_layout
+from quod.codegen.ptx.types import parameter_type, suffix
 from quod.errors import KernelError
 from quod.kernel import types
-from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.ir import Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
+
+TABLES = (rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, control.RULES)
+"""How each op is written, but calls and constants, which are the bodies' own."""
+
+_RULES = {name: rule for table in TABLES for name, rule in table.items()}
 
 ENTRY_PREFIX = "quod_"
 """Before the names of entry points and functions: PTX reserves the names of its instructions."""
@@ -148,7 +145,7 @@ class ModuleEmitter:
         kernel = self.kernel
         uniformity = Uniformity((), trust_loads=False)
         uniformity.visit(kernel.block)
-        body = BodyEmitter(self, uniformity, kernel.location)
+        body = BodyEmitter(self, _RULES, uniformity, kernel.location)
         declared = []
         for name, argument in zip(kernel.parameters, kernel.block.arguments, strict=True):
             parameter = f"param_{_clean(name)}"
@@ -183,7 +180,7 @@ class ModuleEmitter:
         block = function.block
         uniformity = Uniformity(block.arguments, trust_loads=False)
         uniformity.visit(block)
-        body = BodyEmitter(self, uniformity, function.location)
+        body = BodyEmitter(self, _RULES, uniformity, function.location)
         declared = []
         for number, argument in enumerate(block.arguments):
             declared.append(f"  .param .{parameter_type(argument.type)} a{number}")
@@ -216,223 +213,3 @@ def _entry_parameter(type_: Type) -> str:
     if isinstance(type_, PointerType):
         return f".param .u64 .ptr .global .align {BASE_ALIGNMENT}"
     return ".param .u8" if type_ is types.bool_ else f".param .{suffix(type_)}"
-
-
-def parameter_type(type_: Type) -> str:
-    """How a value is passed to a device function: a bool as a word."""
-    return "b32" if type_ is types.bool_ else bits_or_float(type_)
-
-
-def result_layout(function: Function) -> tuple[list[ParameterSlot], int]:
-    """Where the results of a function lie in the bytes that it returns, and how many those are."""
-    slots, end = [], 0
-    for value in function.block.yielded:
-        size = 8 if parameter_type(value.type) in ("b64", "f64") else 4
-        offset = -(-end // size) * size
-        slots.append(ParameterSlot(offset, size))
-        end = offset + size
-    return slots, end
-
-
-class BodyEmitter:
-    """The body of an entry point or a function."""
-
-    def __init__(self, module: ModuleEmitter, uniformity: Uniformity, location: Location) -> None:
-        self.module = module
-        self.uniformity = uniformity
-        self.facts = Facts(module.kernel.workgroup_size)
-        self.names: dict[Value, str] = {}
-        self.borrow_masks: dict[Value, str] = {}
-        """The mask of each number that was made of a borrow: all ones where it is 1."""
-        self.lines: list[str] = []
-        self.where: list[Location | None] = []
-        self._location = location
-        self._counts = dict.fromkeys(REGISTER_TYPES, 0)
-        self._labels = 0
-        self._private: list[str] = []
-        self._known: list[dict[tuple[str, str], str]] = [{}]
-
-    # --- text
-
-    def private_array(self, nbytes: int) -> str:
-        """The name of an array of the instance."""
-        name = f"private{len(self._private)}"
-        self._private.append(f"  .local .align {BASE_ALIGNMENT} .b8 {name}[{nbytes}];")
-        return name
-
-    def declarations(self) -> list[str]:
-        return self._private + [
-            f"  .reg .{REGISTER_TYPES[kind]} %{kind}<{count}>;"
-            for kind, count in self._counts.items()
-            if count
-        ]
-
-    def at(self, location: Location) -> None:
-        """The Python line that the next lines come from."""
-        self._location = location
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
-        self.where.append(self._location)
-
-    def mark(self) -> int:
-        """The place after the last line."""
-        return len(self.lines)
-
-    def checkpoint(self) -> tuple[int, dict[str, int]]:
-        """What `rewind` goes back to."""
-        return len(self.lines), dict(self._counts)
-
-    def rewind(self, checkpoint: tuple[int, dict[str, int]]) -> None:
-        """Forgets the lines and registers since a checkpoint."""
-        begin, self._counts = checkpoint
-        del self.lines[begin:], self.where[begin:]
-
-    def guard(self, begin: int, end: int, predicate: str) -> None:
-        """Puts a predicate before the lines between two places."""
-        for at in range(begin, end):
-            self.lines[at] = f"  {predicate} {self.lines[at][2:]}"
-
-    def new_label(self, hint: str) -> str:
-        self._labels += 1
-        return f"{hint}{self._labels}"
-
-    def start(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.where.append(self._location)
-
-    def new(self, kind: str) -> str:
-        """A register that nothing has used."""
-        count = self._counts[kind]
-        self._counts[kind] = count + 1
-        return f"%{kind}{count}"
-
-    def fresh(self, kind: str, instruction: str, operands: str) -> str:
-        """Appends an instruction; gives the register of its result."""
-        register = self.new(kind)
-        self.line(f"{instruction} {register}, {operands};")
-        return register
-
-    def shared_result(self, kind: str, instruction: str, operands: str) -> str:
-        """The register of an instruction's result, which an instruction before may have set.
-
-        For address arithmetic, which the ops do not show and hence could not share.
-        """
-        key = (instruction, operands)
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
-        register = self._known[-1][key] = self.fresh(kind, instruction, operands)
-        return register
-
-    def define(self, value: Value, instruction: str, operands: str) -> None:
-        """Appends the instruction whose result is a value."""
-        self.names[value] = self.fresh(register_kind(value.type), instruction, operands)
-
-    # --- values
-
-    def get(self, value: Value) -> str:
-        """The operand text of a value; predicates have no constants."""
-        number = value.constant
-        if number is None:
-            return self.names[value]
-        text = constant_text(number, value.type)
-        return self.fresh("p", "mov.pred", text) if value.type is types.bool_ else text
-
-    def register(self, value: Value) -> str:
-        """A register that holds a value."""
-        text = self.get(value)
-        if value.constant is None or value.type is types.bool_:
-            return text
-        return self.fresh(register_kind(value.type), f"mov.{bits_or_float(value.type)}", text)
-
-    def require(self, op: Op, version: tuple[int, int], capability: int) -> None:
-        """Notes what an op needs; KernelError where the architecture is older."""
-        architecture = self.module.architecture
-        if architecture.capability < capability:
-            raise KernelError(
-                f"{op.location}: {op.name} needs sm_{capability} or newer, and the kernel is for "
-                f"{architecture.name}"
-            )
-        self.module.require(version)
-
-    # --- ops
-
-    def emit_block(self, block: Block) -> None:
-        """Emits the ops of a region; what it yields is left to the caller."""
-        self._known.append({})
-        for op in block.ops:
-            name = op.name
-            if name == "yield" or name == "const":
-                continue
-            self._location = op.location
-            rule = _RULES.get(name)
-            if rule is not None:
-                rule(self, op)
-            elif op.regions:
-                emit_control(self, op)
-            elif name == "call":
-                self._emit_call(op)
-            else:
-                rule_of(_RULES, op, "PTX")
-        self._known.pop()
-
-    def _emit_call(self, op: Op) -> None:
-        function: Function = op.attributes["function"]
-        if id(function) in self.module.inlined:
-            self._emit_inlined(op, function)
-            return
-        name = self.module.function(function)
-        passed = [
-            (f"p{number}", parameter_type(value.type), self.as_parameter(value))
-            for number, value in enumerate(op.operands)
-        ]
-        slots, size = result_layout(function)
-        self.line("{")
-        for parameter, kind, text in passed:
-            self.line(f".param .{kind} {parameter};")
-            self.line(f"st.param.{kind} [{parameter}], {text};")
-        if size:
-            self.line(f".param .align {BASE_ALIGNMENT} .b8 returned[{size}];")
-        given = ", ".join(parameter for parameter, _, _ in passed)
-        self.line(f"call {'(returned), ' if size else ''}{name}, ({given});")
-        for slot, result in zip(slots, op.results, strict=True):
-            self.load_parameter(result, f"[returned+{slot.offset}]", in_memory=False)
-        self.line("}")
-
-    def _emit_inlined(self, op: Op, function: Function) -> None:
-        arguments = function.block.arguments
-        uniformity, facts = self.uniformity, self.facts
-        inner = Facts(self.module.kernel.workgroup_size)
-        for argument, operand in zip(arguments, op.operands, strict=True):
-            self.names[argument] = self.register(operand)
-            if operand.type.kind in ("unsigned", "pointer"):
-                maximum = facts.maximum(operand) if operand.type.kind == "unsigned" else None
-                inner.assume(argument, facts.multiple(operand), maximum)
-        self.uniformity, self.facts = uniformity.inside(op), inner
-        self.emit_block(function.block)
-        for result, value in zip(op.results, function.block.yielded, strict=True):
-            self.names[result] = self.register(value)
-            if value.type.kind in ("unsigned", "pointer"):
-                facts.assume(result, inner.multiple(value))
-        self.uniformity, self.facts = uniformity, facts
-
-    def load_parameter(self, value: Value, place: str, *, in_memory: bool) -> None:
-        """Reads a parameter or a result; in memory, that is from outside, a bool is a byte."""
-        if value.type is types.bool_:
-            word = self.fresh("r", "ld.param.u8" if in_memory else "ld.param.b32", place)
-            self.define(value, "setp.ne.u32", f"{word}, 0")
-        else:
-            kind = suffix(value.type) if in_memory and value.type.kind != "pointer" else (
-                bits_or_float(value.type)
-            )  # fmt: skip
-            self.define(value, f"ld.param.{kind}", place)
-
-    def as_parameter(self, value: Value) -> str:
-        """The register that is passed for a value."""
-        if value.type is types.bool_:
-            return self.fresh("r", "selp.b32", f"1, 0, {self.get(value)}")
-        return self.register(value)
-
-
-_RULES = {**ptx_rules.RULES, **ptx_memory.RULES}

@@ -7,17 +7,14 @@ be a multiple of as much; every buffer and every shared array begins at such a m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.facts import MOST, power_of_two
-from quod.codegen.ptx.rules import Rule, register_kind
+from quod.codegen.ptx.types import register_kind
 from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.ptx.emitter import BodyEmitter
 
 WIDEST = 16
 """Bytes of the widest access."""

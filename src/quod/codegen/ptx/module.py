@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.codegen.ptx.types import parameter_type
 from quod.frozen import frozen
-from quod.kernel.ir import Location
+from quod.kernel.ir import Function, Location
 from quod.kernel.types import Type
 
 
@@ -29,6 +30,17 @@ def parameter_layout(parameters: Sequence[Type]) -> list[ParameterSlot]:
         slots.append(ParameterSlot(offset, size))
         end = offset + size
     return slots
+
+
+def result_layout(function: Function) -> tuple[list[ParameterSlot], int]:
+    """Where the results of a function lie in the bytes that it returns, and how many those are."""
+    slots, end = [], 0
+    for value in function.block.yielded:
+        size = 8 if parameter_type(value.type) in ("b64", "f64") else 4
+        offset = -(-end // size) * size
+        slots.append(ParameterSlot(offset, size))
+        end = offset + size
+    return slots, end
 
 
 @frozen(eq=False)

@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from quod.errors import KernelError
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.types import (
+    bits_or_float,
+    bits_register,
+    bits_suffix,
+    constant_text,
+    register_kind,
+    suffix,
+)
 from quod.kernel import types
 from quod.kernel.ir import Op
-from quod.kernel.ops import COMBINING, distances
-from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
-
-if TYPE_CHECKING:
-    from quod.codegen.ptx.emitter import BodyEmitter
-
-Rule = Callable[["BodyEmitter", Op], None]
-
-_REGISTERS = {
-    types.bool_: "p", types.u8: "r", types.u16: "r", types.u32: "r", types.i32: "r",
-    types.u64: "rd", types.i64: "rd", types.f32: "f", types.f64: "fd",
-}  # fmt: skip
-
-REGISTER_TYPES = {"p": "pred", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
-"""The PTX type of each kind of register, by the letters that its names begin with."""
-
-_SUFFIXES = {
-    types.u32: "u32", types.u64: "u64", types.i32: "s32", types.i64: "s64", types.f32: "f32",
-    types.f64: "f64", types.bool_: "pred", types.u8: "u8", types.u16: "u16",
-}  # fmt: skip
-
-
-def register_kind(type_: Type) -> str:
-    """The kind of register that holds a value; addresses of a workgroup's memory have 32 bits."""
-    if isinstance(type_, PointerType):
-        return "rd" if type_.space in ("global", "constant") else "r"
-    return _REGISTERS[type_]
-
-
-def suffix(type_: Type) -> str:
-    """The type as instructions name it."""
-    return _SUFFIXES[type_]
-
-
-def bits_suffix(type_: Type) -> str:
-    """The untyped bits as instructions name them."""
-    return REGISTER_TYPES[register_kind(type_)].replace("f", "b")
-
-
-def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as PTX writes it."""
-    if type_ is types.f32:
-        return f"0f{struct.unpack('<I', struct.pack('<f', number))[0]:08X}"
-    if type_ is types.f64:
-        return f"0d{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-    return str(int(number))
-
 
 # --- arithmetic
 
@@ -68,7 +25,7 @@ def _simple(instruction: str, floating: str = "") -> Rule:
         result = op.results[0]
         name = floating if result.type.kind == "float" else instruction
         operands = ", ".join([body.get(operand) for operand in op.operands])
-        body.define(result, f"{name}.{_SUFFIXES[result.type]}", operands)
+        body.define(result, f"{name}.{suffix(result.type)}", operands)
 
     return rule
 
@@ -218,11 +175,6 @@ def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
     body.define(result, f"selp.{kind}", f"{nan}, {settled}, {unordered}")
 
 
-def bits_register(type_: Type) -> str:
-    """The kind of register for the bits of a type."""
-    return "r" if type_.bits == 32 else "rd"
-
-
 def _mul(body: BodyEmitter, op: Op) -> None:
     result = op.results[0]
     name = "mul.rn" if result.type.kind == "float" else "mul.lo"
@@ -287,11 +239,6 @@ def _select(body: BodyEmitter, op: Op) -> None:
     body.define(result, "or.pred", f"{first}, {second}")
 
 
-def bits_or_float(type_: Type) -> str:
-    """The type for moving a value: untyped bits, or the float that it is."""
-    return REGISTER_TYPES[register_kind(type_)]
-
-
 # --- counting bits
 
 
@@ -311,67 +258,6 @@ def _count(name: str) -> Rule:
             body.define(result, "cvt.u64.u32", body.fresh("r", instruction, operand))
 
     return rule
-
-
-# --- carry chains
-
-# What CC.CF holds after a subtraction is, in the machine code that ptxas makes, the opposite of
-# what it holds after an addition: subc reads a borrow rightly, and addc reads its complement. So a
-# carry and a borrow are told apart, and changed into one another where they meet.
-
-
-def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
-    borrows = instruction == "sub"
-    made = "borrow" if borrows else "carry"
-
-    def rule(body: BodyEmitter, op: Op) -> None:
-        result = op.results[0]
-        operands = op.operands
-        kind = _SUFFIXES[result.type]
-        if carry_in:
-            *numbers, carry = operands
-            operands = tuple(numbers)
-            if body.get(carry) != made:
-                if not carry_out and instruction == "add":
-                    _add_borrow(body, op)
-                    return
-                _convert_flag(body, made)
-        flows = carry_out and op.results[1] in body.module.used_carries
-        if flows:
-            body.names[op.results[1]] = made
-        name = instruction
-        if carry_in:
-            name += "c"
-        name += half
-        if flows:
-            name += ".cc"
-        body.define(result, f"{name}.{kind}", ", ".join([body.get(value) for value in operands]))
-
-    return rule
-
-
-def _convert_flag(body: BodyEmitter, wanted: str) -> None:
-    """Makes CC.CF a carry where it is a borrow, and the reverse."""
-    if wanted == "carry":
-        mask = body.fresh("r", "subc.u32", "0, 0")
-        body.fresh("r", "add.cc.u32", f"{mask}, 1")
-    else:
-        number = body.fresh("r", "addc.u32", "0, 0")
-        body.fresh("r", "sub.cc.u32", f"0, {number}")
-
-
-def _add_borrow(body: BodyEmitter, op: Op) -> None:
-    """a + b + borrow: the borrow is taken as the mask 0 or all ones, and that subtracted."""
-    result = op.results[0]
-    a, b, _ = op.operands
-    kind, register = suffix(result.type), register_kind(result.type)
-    mask = body.fresh(register, f"subc.{kind}", "0, 0")
-    if a.constant == 0 and b.constant == 0:
-        body.define(result, f"neg.s{result.type.bits}", mask)
-        body.borrow_masks[result] = mask
-        return
-    total = body.fresh(register, f"add.{kind}", f"{body.get(a)}, {body.get(b)}")
-    body.define(result, f"sub.{kind}", f"{total}, {mask}")
 
 
 # --- conversions
@@ -425,118 +311,6 @@ def _bitcast(body: BodyEmitter, op: Op) -> None:
         body.define(result, f"mov.b{result.type.bits}", body.register(a))
 
 
-def _uniform(body: BodyEmitter, op: Op) -> None:
-    body.names[op.results[0]] = body.register(op.operands[0])
-
-
-# --- where an instance is, and the others of its workgroup
-
-
-def _special(register: str) -> Rule:
-    def rule(body: BodyEmitter, op: Op) -> None:
-        body.define(op.results[0], "mov.u32", register)
-
-    return rule
-
-
-def _left_out(body: BodyEmitter, op: Op) -> None:
-    """Only devices that interpret kernels print and check."""
-
-
-def _barrier(body: BodyEmitter, op: Op) -> None:
-    body.line("bar.sync 0;")
-
-
-def _members(body: BodyEmitter, op: Op) -> str:
-    """The instances of a warp, as bits."""
-    size = body.module.machine.subgroup_size
-    if size != 32:
-        raise KernelError(
-            f"{op.location}: {op.name} for a subgroup of {size}, where a warp has 32 instances; "
-            "trace for quod.codegen.ptx.machine.ptx_machine()"
-        )
-    return f"0x{(1 << min(size, body.module.kernel.workgroup_size)) - 1:x}"
-
-
-def _shuffle(body: BodyEmitter, op: Op) -> None:
-    """A 64-bit value goes as two words. The lane counts modulo 32."""
-    (result,), (value, lane) = op.results, op.operands
-    members, at = _members(body, op), body.get(lane)
-    source = body.register(value)
-    if result.type.bits == 32:
-        body.define(result, "shfl.sync.idx.b32", f"{source}, {at}, 31, {members}")
-        return
-    low, high = body.new("r"), body.new("r")
-    body.line(f"mov.b64 {{{low}, {high}}}, {source};")
-    halves = [
-        body.fresh("r", "shfl.sync.idx.b32", f"{half}, {at}, 31, {members}") for half in (low, high)
-    ]
-    body.define(result, "mov.b64", f"{{{', '.join(halves)}}}")
-
-
-def _ballot(body: BodyEmitter, op: Op) -> None:
-    condition = body.get(op.operands[0])
-    body.define(op.results[0], "vote.sync.ballot.b32", f"{condition}, {_members(body, op)}")
-
-
-def _combined(body: BodyEmitter, op: Op) -> None:
-    """One instruction for words from sm_80 on, else by pairs."""
-    (result,), (value,) = op.results, op.operands
-    name, type_ = op.definition.combines, result.type
-    members, source = _members(body, op), body.register(value)
-    if type_.bits == 32 and type_.is_integer and body.module.architecture.capability >= 80:
-        body.require(op, (7, 0), 80)
-        body.define(result, f"redux.sync.{name}.{suffix(type_)}", f"{source}, {members}")
-        return
-    width = min(32, body.module.kernel.workgroup_size)
-    own = ""
-    for distance in distances(width):
-        place, there = "", ""
-        if width & (width - 1):
-            own = own or body.fresh("r", "mov.u32", "%tid.x")
-            place = body.fresh("r", "xor.b32", f"{own}, {distance}")
-            there = body.fresh("p", "setp.lt.u32", f"{place}, {width}")
-            place = body.fresh("r", "selp.b32", f"{place}, {own}, {there}")
-        other = _from_lane(body, type_, source, place or distance, members)
-        both = _of_registers(body, op, [source, other])
-        if there:
-            both = body.fresh(
-                register_kind(type_), f"selp.{bits_or_float(type_)}", f"{both}, {source}, {there}"
-            )
-        source = both
-    if own:
-        source = _from_lane(body, type_, source, "0", members)
-    body.names[result] = source
-
-
-def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, members: str) -> str:
-    """A register of the lane that another register numbers, or of the one a distance away."""
-    mode = "bfly" if isinstance(lane, int) else "idx"
-    kind, bits = register_kind(type_), type_.bits
-    words = [source]
-    if bits == 64:
-        words = [body.new("r"), body.new("r")]
-        body.line(f"mov.b64 {{{words[0]}, {words[1]}}}, {source};")
-    moved = [
-        body.fresh(
-            kind if bits == 32 else "r", f"shfl.sync.{mode}.b32", f"{w}, {lane}, 31, {members}"
-        )
-        for w in words
-    ]
-    return moved[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(moved)}}}")
-
-
-def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
-    """Registers combined by what an op combines with."""
-    type_, builder = op.operands[0].type, op.results[0].builder
-    values = [Value(type_, builder) for _ in operands]
-    result = Value(type_, builder)
-    body.names.update(zip(values, operands, strict=True))
-    name = op.definition.combines
-    RULES[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
-    return body.names[result]
-
-
 RULES: dict[str, Rule] = {
     "add": _simple("add", "add.rn"),
     "sub": _simple("sub", "sub.rn"),
@@ -571,27 +345,6 @@ RULES: dict[str, Rule] = {
     "clz": _count("clz"),
     "ctz": _count("ctz"),
     "popcount": _count("popcount"),
-    "add_cc": _carry("add", carry_in=False, carry_out=True),
-    "addc_cc": _carry("add", carry_in=True, carry_out=True),
-    "addc": _carry("add", carry_in=True, carry_out=False),
-    "sub_cc": _carry("sub", carry_in=False, carry_out=True),
-    "subc_cc": _carry("sub", carry_in=True, carry_out=True),
-    "subc": _carry("sub", carry_in=True, carry_out=False),
-    "mad_lo_cc": _carry("mad", half=".lo", carry_in=False, carry_out=True),
-    "madc_lo_cc": _carry("mad", half=".lo", carry_in=True, carry_out=True),
-    "mad_hi_cc": _carry("mad", half=".hi", carry_in=False, carry_out=True),
-    "madc_hi_cc": _carry("mad", half=".hi", carry_in=True, carry_out=True),
-    "madc_hi": _carry("mad", half=".hi", carry_in=True, carry_out=False),
     "convert": _convert,
     "bitcast": _bitcast,
-    "local_id": _special("%tid.x"),
-    "workgroup_id": _special("%ctaid.x"),
-    "num_workgroups": _special("%nctaid.x"),
-    "uniform": _uniform,
-    "shuffle": _shuffle,
-    "ballot": _ballot,
-    **dict.fromkeys(COMBINING, _combined),
-    "barrier": _barrier,
-    "print": _left_out,
-    "assert": _left_out,
 }

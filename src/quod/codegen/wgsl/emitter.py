@@ -1,8 +1,8 @@
 """From lowered IR to WGSL, the language of WebGPU's shaders (W3C, "WebGPU Shading Language").
 
-Here a module is put together: parameters, memory, device functions and the kernel itself; the
-statements of each are `wgsl_body`'s. Device functions stay functions: drivers compile them once, or
-inline them themselves.
+Here a module is put together: parameters, memory, device functions and the kernel itself; a `Body`
+holds the statements of each. Device functions stay functions: drivers compile them once, or inline
+them themselves.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from quod.codegen.wgsl.body import ATOMICS_OF_WGSL, CUT_SHORT, Body, Lines
-from quod.codegen.wgsl.lower import LoweredKernel, lower
+from quod.codegen.wgsl import control, memory, rules, subgroups
+from quod.codegen.wgsl.body import Body, Lines
+from quod.codegen.wgsl.control import CUT_SHORT
+from quod.codegen.wgsl.lowering import LoweredKernel, lower
 from quod.codegen.wgsl.machine import PORTABLE
+from quod.codegen.wgsl.memory import ATOMICS_OF_WGSL
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
-from quod.codegen.wgsl.rules import type_text
+from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Function, Kernel, Op, walk
@@ -24,6 +27,11 @@ from quod.kernel.ops import SUBGROUP
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
+
+TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
+"""How each op is written, but calls and constants, which are the bodies' own."""
+
+_RULES = {name: rule for table in TABLES for name, rule in table.items()}
 
 # WGSL allows 255 parameters of a function; one more is kept for none.
 _MOST_PARAMETERS = 250
@@ -99,7 +107,7 @@ class Emitter:
         declared = [op for op in self._kernel.block.ops if op.name in _SPACES]
         for number, op in enumerate(declared):
             self.arrays[op.results[0]] = (f"{op.name}{number}", "")
-        body = Body(self)
+        body = Body(self, _RULES)
         body.names.update(start)
         body.emit_block(self._kernel.block)
         lines = Lines()
@@ -226,7 +234,7 @@ class Emitter:
         return self.function_names[key]
 
     def _write_function(self, name: str, function: Function) -> None:
-        body = Body(self)
+        body = Body(self, _RULES)
         scalars = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
         lines = Lines(function.location)
         packed = self.packed(scalars)

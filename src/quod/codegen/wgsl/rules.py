@@ -2,66 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from quod.errors import KernelError
+from quod.codegen.wgsl.body import LEVELS, Body, Expression, Rule, rule_by
+from quod.codegen.wgsl.types import constant_text, type_text
 from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import Type
 
-if TYPE_CHECKING:
-    from quod.codegen.wgsl.body import Body
-
-LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 4}
-"""How strongly kinds of expressions bind. WGSL shifts and masks atoms only."""
-
-Rule = Callable[["Body", Op], tuple[str, int]]
-
 _ATOM, _SUM, _PRODUCT = LEVELS["atom"], LEVELS["sum"], LEVELS["product"]
 
-_TYPES = {
-    types.bool_: "bool", types.u32: "u32", types.i32: "i32", types.f32: "f32", types.u64: "u64",
-    types.i64: "i64",
-}  # fmt: skip
 
-
-def type_text(type_: Type) -> str:
-    """A type as WGSL names it."""
-    return _TYPES[type_]
-
-
-def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as WGSL writes it."""
-    match type_:
-        case types.bool_:
-            return "true" if number else "false"
-        case types.u32:
-            return f"{int(number)}u"
-        case types.u64:
-            return f"{int(number)}lu"
-        case types.i32:
-            return f"{int(number)}i" if number >= 0 else f"i32({int(number)})"
-        case types.i64:
-            # The least number has no literal.
-            return f"{int(number)}li" if number >= 0 else f"(-{-(int(number) + 1)}li - 1li)"
-        case types.f32:
-            return _float_text(float(number))
-    raise KernelError(f"WGSL has no constants of type {type_}")
-
-
-def _float_text(number: float) -> str:
-    if math.isfinite(number) and not (number == 0 and math.copysign(1, number) < 0):
-        text = repr(float(number))
-        return f"{text}f" if number >= 0 else f"({text}f)"
-    # Not known to be constant, as WGSL has no constant infinity or NaN.
-    bits = struct.unpack("<I", struct.pack("<f", number))[0]
-    return f"bitcast<f32>({bits}u | (parameters.words[0].x & 0u))"
-
-
-def _infix(sign: str, level: int, left: int, right: int) -> Rule:
+def _infix(sign: str, level: int, left: int, right: int) -> Expression:
     def rule(body: Body, op: Op) -> tuple[str, int]:
         a, b = op.operands
         return f"{body.text_of(a, left)} {sign} {body.text_of(b, right)}", level
@@ -69,14 +19,16 @@ def _infix(sign: str, level: int, left: int, right: int) -> Rule:
     return rule
 
 
-def _function(name: str) -> Rule:
+def function(name: str) -> Expression:
+    """A call of one of WGSL's functions with the operands."""
+
     def rule(body: Body, op: Op) -> tuple[str, int]:
         return f"{name}({', '.join(body.text_of(o) for o in op.operands)})", _ATOM
 
     return rule
 
 
-def _compare(sign: str) -> Rule:
+def _compare(sign: str) -> Expression:
     return _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
 
 
@@ -105,7 +57,7 @@ def _exclusive_or(body: Body, op: Op) -> tuple[str, int]:
     return _infix("^", LEVELS["bits"], _ATOM, _ATOM)(body, op)
 
 
-def _shift(sign: str) -> Rule:
+def _shift(sign: str) -> Expression:
     def rule(body: Body, op: Op) -> tuple[str, int]:
         value, amount = op.operands
         text = body.text_of(value, _ATOM)
@@ -119,7 +71,7 @@ def _shift(sign: str) -> Rule:
     return rule
 
 
-def _divide(sign: str) -> Rule:
+def _divide(sign: str) -> Expression:
     """By zero WGSL gives the dividend, we all ones; remainders agree once the divisor is not 0."""
 
     def rule(body: Body, op: Op) -> tuple[str, int]:
@@ -163,12 +115,12 @@ def _signed_division(body: Body, op: Op) -> tuple[str, int]:
     return f"{helper}({body.text_of(op.operands[0])}, {body.text_of(op.operands[1])})", _ATOM
 
 
-def _extreme(name: str) -> Rule:
+def _extreme(name: str) -> Expression:
     """Of floats NaN wins, and -0 is below +0; a compiler might drop a test by comparison."""
 
     def rule(body: Body, op: Op) -> tuple[str, int]:
         if op.operands[0].type is not types.f32:
-            return _function(name)(body, op)
+            return function(name)(body, op)
         # Floats in the order of their bits, as unsigned integers: the sign set is below.
         helper = body.module.helper(
             f"{name}_f32",
@@ -243,21 +195,7 @@ def _bitcast(body: Body, op: Op) -> tuple[str, int]:
     return f"bitcast<{target}>({body.text_of(op.operands[0])})", _ATOM
 
 
-def _text(text: str) -> Rule:
-    return lambda body, op: (text, _ATOM)
-
-
-def _shuffle(body: Body, op: Op) -> tuple[str, int]:
-    value, lane = op.operands
-    size = body.module.machine.subgroup_size
-    return f"subgroupShuffle({body.text_of(value)}, {body.text_of(lane, _ATOM)} % {size}u)", _ATOM
-
-
-def _ballot(body: Body, op: Op) -> tuple[str, int]:
-    return f"subgroupBallot({body.text_of(op.operands[0])}).x", _ATOM
-
-
-RULES: dict[str, Rule] = {
+_EXPRESSIONS: dict[str, Expression] = {
     "add": _infix("+", _SUM, _SUM, _PRODUCT),
     "sub": _infix("-", _SUM, _SUM, _PRODUCT),
     "mul": _infix("*", _PRODUCT, _PRODUCT, _ATOM),
@@ -266,13 +204,13 @@ RULES: dict[str, Rule] = {
     "min": _extreme("min"),
     "max": _extreme("max"),
     "neg": _negation,
-    "fma": _function("fma"),
-    "sqrt": _function("sqrt"),
-    "rsqrt": _function("inverseSqrt"),
-    "exp2": _function("exp2"),
-    "abs": _function("abs"),
-    "floor": _function("floor"),
-    "ceil": _function("ceil"),
+    "fma": function("fma"),
+    "sqrt": function("sqrt"),
+    "rsqrt": function("inverseSqrt"),
+    "exp2": function("exp2"),
+    "abs": function("abs"),
+    "floor": function("floor"),
+    "ceil": function("ceil"),
     "and": _infix("&", LEVELS["bits"], _ATOM, _ATOM),
     "or": _infix("|", LEVELS["bits"], _ATOM, _ATOM),
     "xor": _exclusive_or,
@@ -284,17 +222,11 @@ RULES: dict[str, Rule] = {
     "lt": _compare("<"),
     "le": _compare("<="),
     "select": _select,
-    "clz": _function("countLeadingZeros"),
-    "ctz": _function("countTrailingZeros"),
-    "popcount": _function("countOneBits"),
-    "local_id": _text("local_id"),
-    "workgroup_id": _text("group_id"),
-    "num_workgroups": _text("parameters.words[0].x"),
-    "shuffle": _shuffle,
-    "ballot": _ballot,
-    "subgroup_sum": _function("subgroupAdd"),
-    "subgroup_min": _function("subgroupMin"),
-    "subgroup_max": _function("subgroupMax"),
+    "clz": function("countLeadingZeros"),
+    "ctz": function("countTrailingZeros"),
+    "popcount": function("countOneBits"),
     "convert": _convert,
     "bitcast": _bitcast,
 }
+
+RULES: dict[str, Rule] = {name: rule_by(expression) for name, expression in _EXPRESSIONS.items()}

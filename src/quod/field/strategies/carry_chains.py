@@ -20,15 +20,18 @@ Words = Sequence[Value]
 KARATSUBA_WORDS = 6
 """Numbers of so many words or more in each half are multiplied by Karatsuba's method."""
 
+_FIRST_AND_NEXT = {"add": ("add_cc", "addc_cc"), "sub": ("sub_cc", "subc_cc")}
+
 
 def with_carry(
     k: Builder, operation: Literal["add", "sub"], a: Words, b: Words
 ) -> tuple[list[Value], Value]:
     """The words of a sum or difference, as many as both have, and its carry or borrow."""
-    word, carry = k.emit_many(f"{operation}_cc", (a[0], b[0]))
+    first, following = _FIRST_AND_NEXT[operation]
+    word, carry = k.emit_many(first, (a[0], b[0]))
     words = [word]
     for x, y in zip(a[1:], b[1:], strict=True):
-        word, carry = k.emit_many(f"{operation}c_cc", (x, y, carry))
+        word, carry = k.emit_many(following, (x, y, carry))
         words.append(word)
     return words, carry
 

@@ -9,7 +9,7 @@ import numpy as np
 from quod.frozen import frozen
 from quod.kernel.analysis.lanes import WARP, Lanes
 from quod.kernel.ir import Location
-from quod.kernel.ops import AccessKind
+from quod.kernel.op_definition import AccessKind
 from quod.kernel.semantics import Array
 
 SECTOR = 32

@@ -18,7 +18,7 @@ from quod.kernel.analysis.lane_rules import combine
 from quod.kernel.analysis.lanes import WARP, Lanes, Reason, known, shared_unknown, varying
 from quod.kernel.analysis.mix import Mix, computing
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
-from quod.kernel.ops import AccessKind
+from quod.kernel.op_definition import AccessKind
 from quod.kernel.semantics import Array
 from quod.kernel.types import PointerType, is_private
 from quod.kernel.value import Value

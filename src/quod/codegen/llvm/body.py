@@ -1,0 +1,244 @@
+"""The body of one LLVM function, as the rules of ops write it: names, masks and basic blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from quod.codegen.llvm.strides import LaneStrides
+from quod.codegen.llvm.types import constant_text, scalar_name
+from quod.codegen.rules import rule_of
+from quod.kernel.ir import Block, Function, Kernel, Op
+from quod.kernel.types import Type
+from quod.kernel.uniformity import Uniformity
+from quod.kernel.value import Value
+
+
+class Module(Protocol):
+    """What bodies and rules ask of the module that they write for."""
+
+    kernel: Kernel
+    lanes: int
+    ifma: bool
+
+    def declare(self, signature: str) -> None:
+        """Declares an intrinsic, once."""
+
+    def constant(self, text: str, element: Type) -> str:
+        """The name of an array that is part of the code."""
+
+    def needs_mask(self, function: Function) -> bool:
+        """Whether the function does something that inactive instances must not do."""
+
+    def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
+        """The LLVM name of a device function for one pattern of varying arguments."""
+
+    def passed(self, names: Sequence[str]) -> list[str]:
+        """The types as which values of these are passed or returned."""
+
+    def convention(self, *signature: Sequence[str]) -> str:
+        """How a function is called that takes and gives values of these types, as `passed`."""
+
+    def mask_type(self, masked: bool) -> list[str]:
+        """The type of the parameter that says which instances are active, where there is one."""
+
+
+class BodyEmitter:
+    """The body of one LLVM function, by the rules that it is given."""
+
+    def __init__(self, module: Module, rules: Mapping[str, Rule], uniformity: Uniformity) -> None:
+        self.module = module
+        self.lanes = module.lanes
+        self.uniformity = uniformity
+        self.names: dict[Value, str] = {}
+        self.mask: str | None = None
+        self.label = "entry"
+        self.workgroup = ""
+        self.strides = LaneStrides(uniformity)
+        self._rules = rules
+        self._vectors: list[dict[Value, str]] = [{}]
+        self._lines: list[str] = []
+        self._allocations: list[str] = []
+        self._count = 0
+        self._scratch: dict[int, str] = {}
+
+    # --- text
+
+    def text(self, *, allocations: bool = True) -> str:
+        head = self._allocations if allocations else []
+        return "\n".join([*head, *self._lines])
+
+    def allocations_text(self) -> str:
+        return "".join(line + "\n" for line in self._allocations)
+
+    def line(self, text: str) -> int:
+        """Appends a line; gives its index, for a later `patch`."""
+        self._lines.append("  " + text)
+        return len(self._lines) - 1
+
+    def patch(self, index: int, text: str) -> None:
+        self._lines[index] = "  " + text
+
+    def fresh(self, text: str) -> str:
+        """Appends an instruction; gives the name of its result."""
+        name = f"%v{self._count}"
+        self._count += 1
+        self.line(f"{name} = {text}")
+        return name
+
+    def reserve(self) -> str:
+        """A name for an instruction that is written later."""
+        name = f"%v{self._count}"
+        self._count += 1
+        return name
+
+    def new_label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begins a basic block."""
+        self._lines.append(f"{label}:")
+        self.label = label
+
+    def allocate(self, type_text: str, align: int) -> str:
+        """Stack memory that lives as long as the function."""
+        name = f"%m{len(self._allocations)}"
+        self._allocations.append(f"  {name} = alloca {type_text}, align {align}")
+        return name
+
+    def scratch(self, nbytes: int) -> str:
+        """Memory that inactive instances may read and write, at least so many bytes."""
+        size = -(-nbytes // 64) * 64
+        if size not in self._scratch:
+            self._scratch[size] = self.allocate(f"[{size} x i8]", 64)
+        return self._scratch[size]
+
+    # --- values
+
+    def is_varying(self, value: Value) -> bool:
+        return self.uniformity.is_varying(value)
+
+    def vector(self, scalar: str) -> str:
+        """LLVM's name of a vector of lanes; the scalar itself with one lane."""
+        return f"<{self.lanes} x {scalar}>" if self.lanes > 1 else scalar
+
+    def type_of(self, value: Value, *, varying: bool | None = None) -> str:
+        name = scalar_name(value.type)
+        if varying is None:
+            varying = self.is_varying(value)
+        return self.vector(name) if varying else name
+
+    def get(self, value: Value, *, varying: bool | None = None) -> str:
+        """The operand text of a value, splat over the lanes if it must vary and does not."""
+        if varying is None:
+            varying = self.is_varying(value)
+        number = value.constant
+        if number is not None:
+            text = constant_text(number, value.type)
+            if varying and self.lanes > 1:
+                return f"splat ({scalar_name(value.type)} {text})"
+            return text
+        if varying and self.lanes > 1 and not self.is_varying(value):
+            return self._splat(value)
+        return self.names[value]
+
+    def _splat(self, value: Value) -> str:
+        for known in reversed(self._vectors):
+            if value in known:
+                return known[value]
+        name = self.splat_text(self.names[value], scalar_name(value.type))
+        self._vectors[-1][value] = name
+        return name
+
+    def splat_text(self, operand: str, scalar: str) -> str:
+        """A vector with one scalar in every lane."""
+        first = self.fresh(f"insertelement {self.vector(scalar)} poison, {scalar} {operand}, i64 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        vector = self.vector(scalar)
+        return self.fresh(f"shufflevector {vector} {first}, {vector} poison, {zeros}")
+
+    # --- ops
+
+    def emit_block(self, block: Block, varying: Sequence[bool] = ()) -> list[str]:
+        """Emits the ops of a region in the current basic block and the ones that they open.
+
+        Gives the operands that the region yields, as varying or not as told.
+        """
+        self._vectors.append({})
+        for op in block.ops:
+            if op.name != "yield":
+                self._emit_op(op)
+        pairs = zip(block.yielded, varying, strict=True)
+        yielded = [self.get(value, varying=differs) for value, differs in pairs]
+        self._vectors.pop()
+        return yielded
+
+    def _emit_op(self, op: Op) -> None:
+        if op.name == "const":
+            return
+        if op.name == "call":
+            self._emit_call(op)
+        else:
+            rule_of(self._rules, op, "LLVM")(self, op)
+
+    def _emit_call(self, op: Op) -> None:
+        function: Function = op.attributes["function"]
+        varying = tuple(self.is_varying(operand) for operand in op.operands)
+        masked = self.mask is not None and self.module.needs_mask(function)
+        name = self.module.function(function, varying, masked)
+        own = [self.type_of(operand) for operand in op.operands]
+        passed = self.module.passed([*self.module.mask_type(masked), *own])
+        values = [] if self.mask is None or not masked else [self.mask]
+        for operand, type_, wide in zip(op.operands, own, passed[len(values) :], strict=True):
+            value = self.get(operand)
+            values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
+        arguments = ", ".join(map(" ".join, zip(passed, values, strict=True)))
+        inner = self.types_of(op.results)
+        return_type = self.struct(inner)
+        convention = self.module.convention(passed, inner)
+        call = f"call {convention} {return_type} {name}({arguments})"
+        if not op.results:
+            self.line(call)
+        elif len(op.results) == 1:
+            self.names[op.results[0]] = self.fresh(call)
+        else:
+            whole = self.fresh(call)
+            for index, (result, wide) in enumerate(zip(op.results, inner, strict=True)):
+                value = self.fresh(f"extractvalue {return_type} {whole}, {index}")
+                own_type = self.type_of(result)
+                self.names[result] = (
+                    value if wide == own_type else self.fresh(f"trunc {wide} {value} to {own_type}")
+                )
+
+    def types_of(self, results: Sequence[Value]) -> list[str]:
+        """The types as which results are returned."""
+        return self.module.passed([self.type_of(result) for result in results])
+
+    @staticmethod
+    def struct(parts: Sequence[str]) -> str:
+        if not parts:
+            return "void"
+        return parts[0] if len(parts) == 1 else "{ " + ", ".join(parts) + " }"
+
+    def return_type(self, results: Sequence[Value]) -> str:
+        return self.struct(self.types_of(results))
+
+    def emit_return(self, results: Sequence[Value], operands: Sequence[str]) -> None:
+        if not results:
+            self.line("ret void")
+            return
+        if len(results) == 1:
+            self.line(f"ret {self.type_of(results[0])} {operands[0]}")
+            return
+        whole, kind = "poison", self.return_type(results)
+        parts = zip(results, operands, self.types_of(results), strict=True)
+        for index, (result, operand, wide) in enumerate(parts):
+            if wide != self.type_of(result):
+                operand = self.fresh(f"zext {self.type_of(result)} {operand} to i64")
+            whole = self.fresh(f"insertvalue {kind} {whole}, {wide} {operand}, {index}")
+        self.line(f"ret {kind} {whole}")
+
+
+Rule = Callable[[BodyEmitter, Op], None]
+"""Writes one op."""

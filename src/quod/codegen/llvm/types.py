@@ -1,0 +1,33 @@
+"""How LLVM names scalar types, and writes constants of them."""
+
+from __future__ import annotations
+
+import struct
+
+from quod.kernel import types
+from quod.kernel.types import PointerType, Type
+
+_SCALAR_NAMES = {
+    types.bool_: "i1", types.u8: "i8", types.u16: "i16", types.u32: "i32", types.u64: "i64",
+    types.i32: "i32", types.i64: "i64", types.f32: "float", types.f64: "double", types.cc: "i1",
+}  # fmt: skip
+
+
+def scalar_name(type_: Type) -> str:
+    """LLVM's name of a scalar type."""
+    return "ptr" if isinstance(type_, PointerType) else _SCALAR_NAMES[type_]
+
+
+def memory_name(element: Type) -> str:
+    """LLVM's name of an element in memory: a bool is a byte."""
+    return "i8" if element is types.bool_ else scalar_name(element)
+
+
+def constant_text(number: int | float | bool, type_: Type) -> str:
+    """A constant as LLVM writes it."""
+    if type_ is types.bool_:
+        return "true" if number else "false"
+    if type_.kind == "float":
+        # LLVM writes both float widths as the bits of a double.
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
+    return str(int(number))

@@ -1,0 +1,80 @@
+"""PTX rules of sums and products with a carry."""
+
+from __future__ import annotations
+
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.types import register_kind, suffix
+from quod.kernel.ir import Op
+
+# What CC.CF holds after a subtraction is, in the machine code that ptxas makes, the opposite of
+# what it holds after an addition: subc reads a borrow rightly, and addc reads its complement. So a
+# carry and a borrow are told apart, and changed into one another where they meet.
+
+
+def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
+    borrows = instruction == "sub"
+    made = "borrow" if borrows else "carry"
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        result = op.results[0]
+        operands = op.operands
+        kind = suffix(result.type)
+        if carry_in:
+            *numbers, carry = operands
+            operands = tuple(numbers)
+            if body.get(carry) != made:
+                if not carry_out and instruction == "add":
+                    _add_borrow(body, op)
+                    return
+                _convert_flag(body, made)
+        flows = carry_out and op.results[1] in body.module.used_carries
+        if flows:
+            body.names[op.results[1]] = made
+        name = instruction
+        if carry_in:
+            name += "c"
+        name += half
+        if flows:
+            name += ".cc"
+        body.define(result, f"{name}.{kind}", ", ".join([body.get(value) for value in operands]))
+
+    return rule
+
+
+def _convert_flag(body: BodyEmitter, wanted: str) -> None:
+    """Makes CC.CF a carry where it is a borrow, and the reverse."""
+    if wanted == "carry":
+        mask = body.fresh("r", "subc.u32", "0, 0")
+        body.fresh("r", "add.cc.u32", f"{mask}, 1")
+    else:
+        number = body.fresh("r", "addc.u32", "0, 0")
+        body.fresh("r", "sub.cc.u32", f"0, {number}")
+
+
+def _add_borrow(body: BodyEmitter, op: Op) -> None:
+    """a + b + borrow: the borrow is taken as the mask 0 or all ones, and that subtracted."""
+    result = op.results[0]
+    a, b, _ = op.operands
+    kind, register = suffix(result.type), register_kind(result.type)
+    mask = body.fresh(register, f"subc.{kind}", "0, 0")
+    if a.constant == 0 and b.constant == 0:
+        body.define(result, f"neg.s{result.type.bits}", mask)
+        body.borrow_masks[result] = mask
+        return
+    total = body.fresh(register, f"add.{kind}", f"{body.get(a)}, {body.get(b)}")
+    body.define(result, f"sub.{kind}", f"{total}, {mask}")
+
+
+RULES: dict[str, Rule] = {
+    "add_cc": _carry("add", carry_in=False, carry_out=True),
+    "addc_cc": _carry("add", carry_in=True, carry_out=True),
+    "addc": _carry("add", carry_in=True, carry_out=False),
+    "sub_cc": _carry("sub", carry_in=False, carry_out=True),
+    "subc_cc": _carry("sub", carry_in=True, carry_out=True),
+    "subc": _carry("sub", carry_in=True, carry_out=False),
+    "mad_lo_cc": _carry("mad", half=".lo", carry_in=False, carry_out=True),
+    "madc_lo_cc": _carry("mad", half=".lo", carry_in=True, carry_out=True),
+    "mad_hi_cc": _carry("mad", half=".hi", carry_in=False, carry_out=True),
+    "madc_hi_cc": _carry("mad", half=".hi", carry_in=True, carry_out=True),
+    "madc_hi": _carry("mad", half=".hi", carry_in=True, carry_out=False),
+}

@@ -1,0 +1,135 @@
+"""PTX rules of where an instance is, and of what the instances of a workgroup do together."""
+
+from __future__ import annotations
+
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.rules import RULES as ELEMENTWISE
+from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
+from quod.errors import KernelError
+from quod.kernel.ir import Op
+from quod.kernel.ops import COMBINING, distances
+from quod.kernel.types import Type
+from quod.kernel.value import Value
+
+
+def _special(register: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        body.define(op.results[0], "mov.u32", register)
+
+    return rule
+
+
+def _left_out(body: BodyEmitter, op: Op) -> None:
+    """Only devices that interpret kernels print and check."""
+
+
+def _barrier(body: BodyEmitter, op: Op) -> None:
+    body.line("bar.sync 0;")
+
+
+def _members(body: BodyEmitter, op: Op) -> str:
+    """The instances of a warp, as bits."""
+    size = body.module.machine.subgroup_size
+    if size != 32:
+        raise KernelError(
+            f"{op.location}: {op.name} for a subgroup of {size}, where a warp has 32 instances; "
+            "trace for quod.codegen.ptx.machine.ptx_machine()"
+        )
+    return f"0x{(1 << min(size, body.module.kernel.workgroup_size)) - 1:x}"
+
+
+def _shuffle(body: BodyEmitter, op: Op) -> None:
+    """A 64-bit value goes as two words. The lane counts modulo 32."""
+    (result,), (value, lane) = op.results, op.operands
+    members, at = _members(body, op), body.get(lane)
+    source = body.register(value)
+    if result.type.bits == 32:
+        body.define(result, "shfl.sync.idx.b32", f"{source}, {at}, 31, {members}")
+        return
+    low, high = body.new("r"), body.new("r")
+    body.line(f"mov.b64 {{{low}, {high}}}, {source};")
+    halves = [
+        body.fresh("r", "shfl.sync.idx.b32", f"{half}, {at}, 31, {members}") for half in (low, high)
+    ]
+    body.define(result, "mov.b64", f"{{{', '.join(halves)}}}")
+
+
+def _ballot(body: BodyEmitter, op: Op) -> None:
+    condition = body.get(op.operands[0])
+    body.define(op.results[0], "vote.sync.ballot.b32", f"{condition}, {_members(body, op)}")
+
+
+def _combined(body: BodyEmitter, op: Op) -> None:
+    """One instruction for words from sm_80 on, else by pairs."""
+    (result,), (value,) = op.results, op.operands
+    name, type_ = op.definition.combines, result.type
+    members, source = _members(body, op), body.register(value)
+    if type_.bits == 32 and type_.is_integer and body.module.architecture.capability >= 80:
+        body.require(op, (7, 0), 80)
+        body.define(result, f"redux.sync.{name}.{suffix(type_)}", f"{source}, {members}")
+        return
+    width = min(32, body.module.kernel.workgroup_size)
+    own = ""
+    for distance in distances(width):
+        place, there = "", ""
+        if width & (width - 1):
+            own = own or body.fresh("r", "mov.u32", "%tid.x")
+            place = body.fresh("r", "xor.b32", f"{own}, {distance}")
+            there = body.fresh("p", "setp.lt.u32", f"{place}, {width}")
+            place = body.fresh("r", "selp.b32", f"{place}, {own}, {there}")
+        other = _from_lane(body, type_, source, place or distance, members)
+        both = _of_registers(body, op, [source, other])
+        if there:
+            both = body.fresh(
+                register_kind(type_), f"selp.{bits_or_float(type_)}", f"{both}, {source}, {there}"
+            )
+        source = both
+    if own:
+        source = _from_lane(body, type_, source, "0", members)
+    body.names[result] = source
+
+
+def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, members: str) -> str:
+    """A register of the lane that another register numbers, or of the one a distance away."""
+    mode = "bfly" if isinstance(lane, int) else "idx"
+    kind, bits = register_kind(type_), type_.bits
+    words = [source]
+    if bits == 64:
+        words = [body.new("r"), body.new("r")]
+        body.line(f"mov.b64 {{{words[0]}, {words[1]}}}, {source};")
+    moved = [
+        body.fresh(
+            kind if bits == 32 else "r", f"shfl.sync.{mode}.b32", f"{w}, {lane}, 31, {members}"
+        )
+        for w in words
+    ]
+    return moved[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(moved)}}}")
+
+
+def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
+    """Registers combined by what an op combines with."""
+    type_, builder = op.operands[0].type, op.results[0].builder
+    values = [Value(type_, builder) for _ in operands]
+    result = Value(type_, builder)
+    body.names.update(zip(values, operands, strict=True))
+    name = op.definition.combines
+    ELEMENTWISE[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
+    return body.names[result]
+
+
+def _uniform(body: BodyEmitter, op: Op) -> None:
+    body.names[op.results[0]] = body.register(op.operands[0])
+
+
+RULES: dict[str, Rule] = {
+    "local_id": _special("%tid.x"),
+    "workgroup_id": _special("%ctaid.x"),
+    "num_workgroups": _special("%nctaid.x"),
+    "uniform": _uniform,
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    **dict.fromkeys(COMBINING, _combined),
+    "barrier": _barrier,
+    "print": _left_out,
+    "assert": _left_out,
+}

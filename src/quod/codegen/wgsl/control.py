@@ -1,0 +1,118 @@
+"""WGSL control flow: its branches and loops, with variables for results and carried values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from quod.codegen.wgsl.body import LEVELS, Body, Rule
+from quod.codegen.wgsl.types import type_text
+from quod.errors import KernelError
+from quod.kernel.ir import Block, Op
+from quod.kernel.passes import is_without_effect
+from quod.kernel.value import Value
+
+CUT_SHORT = "cut_short"
+"""The variable that says whether a driver has ended a loop."""
+
+_NAME = re.compile(r"v\d+(\.m\d+)?|a\d+|\d+u|true|false")
+"""What keeps its value while variables are set, unless it is one of them."""
+
+
+def _if(body: Body, op: Op) -> None:
+    condition = body.text_of(op.operands[0])
+    # SwiftShader's compiler takes twice as long for each result in a row that nothing reads.
+    read = [i for i, result in enumerate(op.results) if body.is_read(result)]
+    results = [body.fresh() for _ in read]
+    for name, i in zip(results, read, strict=True):
+        body.add(f"var {name}: {type_text(op.results[i].type)};")
+        body.names[op.results[i]] = name
+    then, otherwise = op.regions
+    body.add(f"if ({condition}) {{")
+    _side(body, then, results, read)
+    if len(otherwise.ops) > 1 or results:
+        body.add("} else {")
+        _side(body, otherwise, results, read)
+    body.add("}")
+
+
+def _side(body: Body, region: Block, results: Sequence[str], read: Sequence[int]) -> None:
+    body.region(region)
+    _assign(body, results, [region.yielded[i] for i in read])
+
+
+def _assign(body: Body, targets: Sequence[str], values: Sequence[Value]) -> None:
+    """Sets variables all at once: none is read after another was set."""
+    texts = [body.text_of(value) for value in values]
+    pairs = [(t, text) for t, text in zip(targets, texts, strict=True) if t != text]
+    if len(pairs) > 1:
+        for i, (target, text) in enumerate(pairs):
+            if not _NAME.fullmatch(text) or text in targets:
+                name = body.fresh()
+                body.add_inside(f"let {name} = {text};")
+                pairs[i] = (target, name)
+    for target, text in pairs:
+        body.add_inside(f"{target} = {text};")
+
+
+def _variables(body: Body, values: Sequence[Value]) -> list[str]:
+    names = []
+    for value in values:
+        name = body.fresh()
+        body.add(f"var {name} = {body.text_of(value)};")
+        names.append(name)
+    return names
+
+
+def _for(body: Body, op: Op) -> None:
+    (region,) = op.regions
+    start, stop, step = op.operands[:3]
+    variables = _variables(body, op.operands[3:])
+    index = body.fresh()
+    bounds = body.text_of(stop, LEVELS["shift"])
+    if not bounds.isidentifier() and stop.constant is None:
+        bounds = body.let(bounds)
+    by = body.text_of(step, LEVELS["product"])
+    first = f"var {index} = {body.text_of(start)};"
+    watched = body.module.watches_loops
+    if watched:
+        body.add(first)
+    begin = ";" if watched else first
+    body.add(f"for ({begin} {index} < {bounds}; {index} += {by}) {{")
+    body.names[region.arguments[0]] = index
+    body.names.update(zip(region.arguments[1:], variables, strict=True))
+    body.region(region)
+    _assign(body, variables, region.yielded)
+    body.add("}")
+    if watched:
+        body.add(f"if ({index} < {bounds}) {{ {CUT_SHORT} = true; }}")
+    body.names.update(zip(op.results, variables, strict=True))
+
+
+def _while(body: Body, op: Op) -> None:
+    head, region = op.regions
+    variables = _variables(body, op.operands)
+    body.names.update(zip(head.arguments, variables, strict=True))
+    body.add("loop {")
+    body.region(head, region)
+    (condition,) = head.yielded
+    body.add_inside(f"if (!({body.text_of(condition)})) {{ break; }}")
+    body.region(region)
+    _assign(body, variables, region.yielded)
+    body.add("}")
+    if body.module.watches_loops:
+        # Compilers know that a flag is set where a loop ends by itself, but not that it does.
+        if not is_without_effect(head):
+            raise KernelError(
+                f"{op.location}: what a while loop does before its condition has an effect, "
+                "which a driver that ends loops early does not allow: put that behind the "
+                "condition, or run the kernel on the processor"
+            )
+        body.add("{")
+        body.region(head, region)
+        body.add_inside(f"if ({body.text_of(condition)}) {{ {CUT_SHORT} = true; }}")
+        body.add("}")
+    body.names.update(zip(op.results, variables, strict=True))
+
+
+RULES: dict[str, Rule] = {"if": _if, "for": _for, "while": _while}

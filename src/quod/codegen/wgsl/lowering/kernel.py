@@ -1,0 +1,68 @@
+"""A traced kernel as one that WGSL can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quod.codegen.wgsl.lowering import control, functions, memory, subgroups
+from quod.codegen.wgsl.lowering.body import Lowering, Place
+from quod.codegen.wgsl.lowering.subgroups import declare_exchange
+from quod.frozen import frozen
+from quod.kernel import types
+from quod.kernel.ir import Kernel
+from quod.kernel.machine import Machine
+from quod.kernel.passes import eliminate_dead_code
+from quod.kernel.types import PointerType
+from quod.kernel.value import Value
+
+_RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
+"""How ops are lowered that do more than compute values from values."""
+
+
+@frozen(eq=False)
+class LoweredKernel:
+    """The kernel as WGSL can say it.
+
+    Of each parameter of the original there is one here, of a u64 two or one. `atomic` are the
+    arrays that are changed atomically, parameters and results of `shared`; `roots` says which of
+    these the parameters of functions are.
+    """
+
+    kernel: Kernel
+    atomic: frozenset[Value]
+    roots: Mapping[Value, Value]
+
+    def root(self, array: Value) -> Value:
+        """The kernel's own array that a function's parameter is."""
+        return self.roots.get(array, array)
+
+
+def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
+    """Lowers a traced kernel; KernelError for what WGSL cannot express."""
+    lowering = Lowering(kernel, machine, _RULES)
+    k, source = lowering.k, lowering.source
+    k.location = source.location
+    arguments: list[Value] = []
+    names: list[str] = []
+    for name, argument in zip(source.parameters, source.block.arguments, strict=True):
+        type_ = argument.type
+        if isinstance(type_, PointerType):
+            array = Value(types.pointer(types.u32, type_.space), k)
+            arguments.append(array)
+            names.append(name)
+            lowering.values[argument] = Place(array, k.constant(0, types.u32), type_.element)
+        else:
+            parts = [Value(part, k) for part in lowering.wide.part_types(type_)]
+            arguments += parts
+            names += [name] if len(parts) == 1 else [f"{name}_low", f"{name}_high"]
+            lowering.values[argument] = lowering.wide.joined(type_, parts)
+    k.block.arguments = tuple(arguments)
+    declare_exchange(lowering)
+    lowering.block(source.block)
+    k.close_region((), source.location)
+    lowered = Kernel(
+        source.name, tuple(names), k.block, source.workgroup_size, k.functions,
+        source.location, k.shared_bytes, source.subgroup_size, source.resident,
+    )  # fmt: skip
+    eliminate_dead_code(lowered)
+    return LoweredKernel(lowered, frozenset(lowering.atomic), lowering.roots)

@@ -1,0 +1,159 @@
+"""Lowering of memory: arrays of words, reached with an index that gathers pointer arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.codegen.wgsl.lowering.body import WORD_BYTES, Lowered, Lowering, Place, Rule
+from quod.errors import KernelError
+from quod.kernel import types
+from quod.kernel.ir import Op
+from quod.kernel.ops import ATOMICS
+from quod.kernel.types import PointerType
+from quod.kernel.value import Value
+
+
+def _declared(lowering: Lowering, op: Op) -> None:
+    """Shared or private memory, or a table."""
+    pointer = op.results[0].type
+    assert isinstance(pointer, PointerType)
+    nbytes = pointer.element.bytes * int(op.attributes["count"])
+    words = -(-nbytes // WORD_BYTES)
+    if op.name == "table":
+        data = bytes.fromhex(op.attributes["data"]).ljust(words * WORD_BYTES, b"\0")
+        array = lowering.k.table(types.u32, np.frombuffer(data, "<u4").tolist())
+    else:
+        declare = lowering.k.shared if op.name == "shared" else lowering.k.private
+        array = declare(types.u32, words)
+        if op.name == "private" and pointer.element.bytes < WORD_BYTES:
+            # A store of part of a word reads the rest of it.
+            with lowering.k.range(0, words) as loop:
+                array[loop.index] = 0
+    lowering.values[op.results[0]] = Place(array, lowering.zero(), pointer.element)
+
+
+def _pointer_cast(lowering: Lowering, op: Op) -> None:
+    place, type_ = lowering.place(op.operands[0]), op.attributes["type"]
+    unit = min(type_.element.bytes, WORD_BYTES)
+    offset = place.offset
+    if unit < place.unit:
+        offset = offset * (place.unit // unit)
+    elif unit > place.unit:
+        offset = offset // (unit // place.unit)
+    lowering.values[op.results[0]] = Place(place.array, offset, type_.element)
+
+
+def _units(lowering: Lowering, place: Place, index: Value) -> Value:
+    """The place of an element in units, from the index of a pointer."""
+    low = lowering.wide.low(lowering.values[index])
+    factor = max(1, place.element.bytes // WORD_BYTES)
+    return place.offset + low * factor
+
+
+def _pointer_add(lowering: Lowering, op: Op) -> None:
+    place = lowering.place(op.operands[0])
+    offset = _units(lowering, place, op.operands[1])
+    lowering.values[op.results[0]] = Place(place.array, offset, place.element)
+
+
+def _load(lowering: Lowering, op: Op) -> None:
+    k, place = lowering.k, lowering.place(op.operands[0])
+    count, first = int(op.attributes["count"]), _units(lowering, place, op.operands[1])
+    if place.unit < WORD_BYTES:
+        values: list[Lowered] = [_narrow_load(lowering, place, first + i) for i in range(count)]
+    else:
+        each = place.element.bytes // WORD_BYTES
+        words = k.load(place.array, first, count * each)
+        values = [
+            lowering.wide.from_words(place.element, words[i * each : (i + 1) * each])
+            for i in range(count)
+        ]
+    lowering.values.update(zip(op.results, values, strict=True))
+
+
+def _narrow(lowering: Lowering, place: Place, at: Value) -> tuple[Value, Value, int]:
+    """The word of a narrow element, its shift in it, and its mask there."""
+    bits = 8 * place.unit
+    per_word = WORD_BYTES // place.unit
+    return at // per_word, (at % per_word) * bits, (1 << bits) - 1
+
+
+def _narrow_load(lowering: Lowering, place: Place, at: Value) -> Value:
+    word, shift, mask = _narrow(lowering, place, at)
+    value = (lowering.k.load(place.array, word)[0] >> shift) & mask
+    return value != 0 if place.element is types.bool_ else value
+
+
+def _store(lowering: Lowering, op: Op) -> None:
+    k, place = lowering.k, lowering.place(op.operands[0])
+    first = _units(lowering, place, op.operands[1])
+    given = lowering.lowered(op.operands[2:])
+    if place.unit < WORD_BYTES:
+        if not types.is_private(place.array.type):
+            lowering.note_atomic(place)
+        for i, value in enumerate(given):
+            assert isinstance(value, Value)
+            word, shift, mask = _narrow(lowering, place, first + i)
+            if value.type is types.bool_:
+                value = value.cast(types.u32)
+            before = k.load(place.array, word)[0]
+            old = (before >> shift) & mask
+            change = ((value & mask) - old) << shift
+            if types.is_private(place.array.type):
+                k.store(place.array, word, before + change)
+            else:
+                # Others may change the rest of the word meanwhile: add what changes this part.
+                k.atomic_add(place.array, word, change)
+        return
+    words = [word for value in given for word in lowering.wide.to_words(value)]
+    k.store(place.array, first, *words)
+
+
+def _atomic(lowering: Lowering, op: Op) -> None:
+    place = lowering.place(op.operands[0])
+    if place.element is not types.u32:
+        raise KernelError(f"{op.location}: WGSL has no atomic operations on {place.element}")
+    lowering.note_atomic(place)
+    at = _units(lowering, place, op.operands[1])
+    values = [lowering.value(value) for value in op.operands[2:]]
+    made = lowering.k.record(op.name, (place.array, at, *values), [types.u32])
+    lowering.values[op.results[0]] = made[0]
+
+
+def _fence(lowering: Lowering, op: Op) -> None:
+    raise KernelError(
+        f"{op.location}: WGSL orders no accesses between workgroups of one launch; cut the "
+        "kernel in two"
+    )
+
+
+def _copy_async(lowering: Lowering, op: Op) -> None:
+    """A plain copy: it is there earlier than it has to be."""
+    target, source = lowering.place(op.operands[0]), lowering.place(op.operands[2])
+    words = int(op.attributes["count"]) * target.element.bytes // WORD_BYTES
+    to, start = _units(lowering, target, op.operands[1]), _units(lowering, source, op.operands[3])
+    if target.unit < WORD_BYTES:
+        per_word = WORD_BYTES // target.unit
+        to, start = to // per_word, start // per_word
+    lowering.k.store(target.array, to, *lowering.k.load(source.array, start, words))
+
+
+def _waited(lowering: Lowering, op: Op) -> None:
+    """A hint, or a wait for what is there already."""
+
+
+RULES: dict[str, Rule] = {
+    "shared": _declared,
+    "private": _declared,
+    "table": _declared,
+    "pointer_cast": _pointer_cast,
+    "pointer_add": _pointer_add,
+    "load": _load,
+    "store": _store,
+    **dict.fromkeys(ATOMICS, _atomic),
+    "fence": _fence,
+    "copy_async": _copy_async,
+    "copy_async_commit": _waited,
+    "copy_async_wait": _waited,
+    "prefetch": _waited,
+}

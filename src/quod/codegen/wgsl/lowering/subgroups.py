@@ -1,0 +1,133 @@
+"""Lowering of what the instances of a workgroup do together."""
+
+from __future__ import annotations
+
+from quod.codegen.int64_pairs.forms import Number
+from quod.codegen.int64_pairs.rules import compute
+from quod.codegen.wgsl.lowering.body import Lowered, Lowering, Rule
+from quod.kernel import types
+from quod.kernel.ir import Function, Op, walk
+from quod.kernel.machine import Capability
+from quod.kernel.ops import COMBINING, SUBGROUP, distances
+from quod.kernel.types import Type
+from quod.kernel.value import Value
+
+
+def declare_exchange(lowering: Lowering) -> None:
+    """Shared memory for values of emulated subgroups, where there are any."""
+    if not lowering.machine.has(Capability.SLOW_SUBGROUPS):
+        return
+    blocks = (lowering.source.block, *(function.block for function in lowering.source.functions))
+    used = {op.name for block in blocks for op in walk(block)}
+    size = lowering.source.workgroup_size
+    if used & {"shuffle", *COMBINING}:
+        lowering.exchange = lowering.k.shared(types.u32, size)
+    if "ballot" in used:
+        lowering.votes = lowering.k.shared(types.u32, -(-size // lowering.source.subgroup_size))
+        lowering.atomic.add(lowering.votes)
+
+
+def exchanges(lowering: Lowering, function: Function) -> bool:
+    """Whether a function moves values between instances through shared memory."""
+    if lowering.exchange is None and lowering.votes is None:
+        return False
+    if id(function) not in lowering.exchanging:
+        lowering.exchanging[id(function)] = any(
+            op.name in SUBGROUP
+            or (op.name == "call" and exchanges(lowering, op.attributes["function"]))
+            for op in walk(function.block)
+        )
+    return lowering.exchanging[id(function)]
+
+
+def _barrier(lowering: Lowering, op: Op) -> None:
+    lowering.k.barrier()
+
+
+def _uniform(lowering: Lowering, op: Op) -> None:
+    words = lowering.wide.to_words(lowering.values[op.operands[0]])
+    same = [lowering.k.emit("uniform", (word,)) for word in words]
+    lowering.values[op.results[0]] = lowering.wide.from_words(op.operands[0].type, same)
+
+
+def _shuffle(lowering: Lowering, op: Op) -> None:
+    number, lane = lowering.values[op.operands[0]], lowering.value(op.operands[1])
+    lowering.values[op.results[0]] = _moved(lowering, op.operands[0].type, number, lane)
+
+
+def _moved(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Number:
+    """A number of the lane of the same subgroup, which counts modulo the subgroup's size."""
+    k, exchange = lowering.k, lowering.exchange
+    words = lowering.wide.to_words(number)
+    if exchange is None:
+        return lowering.wide.from_words(type_, [k.emit("shuffle", (w, lane)) for w in words])
+    own = k.local_id()
+    size = k.workgroup_size
+    # As many lanes as there are, where the subgroup is larger than the workgroup.
+    other = k.minimum(k.subgroup_id() * k.subgroup_size + lane % k.subgroup_size, size - 1)
+
+    def through_memory(word: Value) -> Value:
+        exchange[own] = word
+        k.barrier()
+        found = exchange[other]
+        k.barrier()
+        return found
+
+    return lowering.wide.from_words(type_, [through_memory(word) for word in words])
+
+
+def _combined(lowering: Lowering, op: Op) -> None:
+    """Words by WGSL's own function, where there are subgroups; all else by pairs."""
+    k, type_ = lowering.k, op.results[0].type
+    number = lowering.values[op.operands[0]]
+    if lowering.exchange is None and type_ in (types.u32, types.i32):
+        assert isinstance(number, Value)
+        lowering.values[op.results[0]] = k.emit(op.name, (number,))
+        return
+    name = op.definition.combines
+    width = min(k.workgroup_size, k.subgroup_size)
+    for distance in distances(width):
+        lane = k.lane_id() ^ distance
+        there = lane < width
+        if width & (width - 1):
+            lane = k.select(there, lane, k.lane_id())
+        pair = Op(name, op.operands * 2, op.results, {}, (), op.location)
+        (both,) = compute(lowering.wide, pair, [number, _moved(lowering, type_, number, lane)])
+        if width & (width - 1):
+            both = lowering.wide.select(there, both, number)
+        number = both
+    if width & (width - 1):
+        number = _moved(lowering, type_, number, lowering.zero())
+    lowering.values[op.results[0]] = number
+
+
+def _ballot(lowering: Lowering, op: Op) -> None:
+    k, votes, condition = lowering.k, lowering.votes, lowering.value(op.operands[0])
+    if votes is None:
+        lowering.values[op.results[0]] = k.emit("ballot", (condition,))
+        return
+    own, lane = k.subgroup_id(), k.lane_id()
+    with k.if_(lane == 0):
+        votes[own] = 0
+    k.barrier()
+    with k.if_(condition):
+        k.atomic_or(votes, own, k.constant(1, types.u32) << lane)
+    k.barrier()
+    found = votes[own]
+    k.barrier()
+    lowering.values[op.results[0]] = found
+
+
+def _left_out(lowering: Lowering, op: Op) -> None:
+    """Only devices that interpret kernels print and check."""
+
+
+RULES: dict[str, Rule] = {
+    "barrier": _barrier,
+    "uniform": _uniform,
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    **dict.fromkeys(COMBINING, _combined),
+    "print": _left_out,
+    "assert": _left_out,
+}

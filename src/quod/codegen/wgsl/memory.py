@@ -1,0 +1,83 @@
+"""WGSL rules of the ops that touch memory: arrays of words."""
+
+from __future__ import annotations
+
+from quod.codegen.wgsl.body import LEVELS, Body, Rule
+from quod.kernel.ir import Op
+from quod.kernel.value import Value
+
+_LAST_INDEX = 0xFFFF_FFFE
+"""The largest constant index that naga takes; it is beyond every binding."""
+
+
+def _declared(body: Body, op: Op) -> None:
+    """An array, which stands at the head of the module."""
+
+
+def _load(body: Body, op: Op) -> None:
+    array, at = op.operands
+    atomic = array in body.module.atomic
+    for place, result in zip(_places(body, at, len(op.results)), op.results, strict=True):
+        element = body.index(array, place)
+        body.names[result] = body.let(f"atomicLoad(&{element})" if atomic else element)
+
+
+def _places(body: Body, at: Value, count: int) -> list[str]:
+    """The texts of `count` indices from one on."""
+    constant = at.constant
+    if constant is not None:
+        # An index in a branch that is never taken may be any; naga refuses the last.
+        return [f"{min(int(constant) + i, _LAST_INDEX)}u" for i in range(count)]
+    if count > 1:
+        body.name(at)
+    text = body.text_of(at, LEVELS["sum"])
+    return [text] + [f"{text} + {i}u" for i in range(1, count)]
+
+
+def _store(body: Body, op: Op) -> None:
+    array, at, *values = op.operands
+    atomic = array in body.module.atomic
+    for place, value in zip(_places(body, at, len(values)), values, strict=True):
+        element = body.index(array, place)
+        text = body.text_of(value)
+        body.add(f"atomicStore(&{element}, {text});" if atomic else f"{element} = {text};")
+
+
+_ATOMICS = {
+    "atomic_add": "atomicAdd", "atomic_max": "atomicMax", "atomic_min": "atomicMin",
+    "atomic_or": "atomicOr", "atomic_exchange": "atomicExchange",
+}  # fmt: skip
+
+ATOMICS_OF_WGSL = frozenset({*_ATOMICS, "atomic_compare_exchange"})
+"""The ops that become atomic functions."""
+
+
+def _atomic(body: Body, op: Op) -> None:
+    array, at, *values = op.operands
+    element = body.index(array, _places(body, at, 1)[0])
+    arguments = ", ".join(body.text_of(value) for value in values)
+    name = body.fresh()
+    if op.name == "atomic_compare_exchange":
+        # The weak exchange may fail for no reason: ask again while the old value is expected.
+        expected, value = (body.text_of(one) for one in values)
+        body.add(f"var {name} = atomicLoad(&{element});")
+        body.add("loop {")
+        body.add(f"  if ({name} != {expected}) {{ break; }}")
+        again = body.fresh()
+        body.add(f"  let {again} = atomicCompareExchangeWeak(&{element}, {expected}, {value});")
+        body.add(f"  if ({again}.exchanged) {{ break; }}")
+        body.add(f"  {name} = {again}.old_value;")
+        body.add("}")
+    else:
+        body.add(f"let {name} = {_ATOMICS[op.name]}(&{element}, {arguments});")
+    body.names[op.results[0]] = name
+
+
+RULES: dict[str, Rule] = {
+    "shared": _declared,
+    "private": _declared,
+    "table": _declared,
+    "load": _load,
+    "store": _store,
+    **dict.fromkeys(ATOMICS_OF_WGSL, _atomic),
+}

@@ -1,0 +1,53 @@
+"""WGSL rules of where an instance is, and of what the instances of a workgroup do together."""
+
+from __future__ import annotations
+
+from quod.codegen.wgsl.body import LEVELS, Body, Expression, Rule, rule_by
+from quod.codegen.wgsl.rules import function
+from quod.kernel.ir import Op
+
+_ATOM = LEVELS["atom"]
+
+
+def _text(text: str) -> Expression:
+    return lambda body, op: (text, _ATOM)
+
+
+def _barrier(body: Body, op: Op) -> None:
+    if body.module.exchanges_storage:
+        body.add("storageBarrier();")
+    body.add("workgroupBarrier();")
+
+
+def _uniform(body: Body, op: Op) -> None:
+    (value,) = op.operands
+    body.add(f"if (local_id == 0u) {{ agreed = {body.text_of(value)}; }}")
+    body.names[op.results[0]] = body.let("workgroupUniformLoad(&agreed)")
+
+
+def _shuffle(body: Body, op: Op) -> tuple[str, int]:
+    value, lane = op.operands
+    size = body.module.machine.subgroup_size
+    return f"subgroupShuffle({body.text_of(value)}, {body.text_of(lane, _ATOM)} % {size}u)", _ATOM
+
+
+def _ballot(body: Body, op: Op) -> tuple[str, int]:
+    return f"subgroupBallot({body.text_of(op.operands[0])}).x", _ATOM
+
+
+_EXPRESSIONS: dict[str, Expression] = {
+    "local_id": _text("local_id"),
+    "workgroup_id": _text("group_id"),
+    "num_workgroups": _text("parameters.words[0].x"),
+    "shuffle": _shuffle,
+    "ballot": _ballot,
+    "subgroup_sum": function("subgroupAdd"),
+    "subgroup_min": function("subgroupMin"),
+    "subgroup_max": function("subgroupMax"),
+}
+
+RULES: dict[str, Rule] = {
+    "barrier": _barrier,
+    "uniform": _uniform,
+    **{name: rule_by(expression) for name, expression in _EXPRESSIONS.items()},
+}
