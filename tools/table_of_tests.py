@@ -100,10 +100,13 @@ def main() -> None:
     parser.add_argument("--device", help="what it was run on: cuda or webgpu")
     parser.add_argument("--on", default="", help="what it was run on, where no device is named")
     parser.add_argument("--commit", help="of what was run, by default this checkout's")
-    parser.add_argument("--command", default="make test-vulkan", help="what was run")
+    parser.add_argument("--command", help="what was run; by default the target for the device")
     parser.add_argument("--note", default="", help="a sentence about this run")
     arguments = parser.parse_args()
-    about = f"`{arguments.command}`, commit {arguments.commit or current_commit()}."
+    target = "test-cuda" if (arguments.device or "").startswith("cuda") else "test-vulkan"
+    about = (
+        f"`{arguments.command or f'make {target}'}`, commit {arguments.commit or current_commit()}."
+    )
     heading = f"Tests on {arguments.on or 'a GPU'}"
     if arguments.device:
         found = machine(arguments.device)

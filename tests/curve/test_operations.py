@@ -270,11 +270,12 @@ def test_nothing(device: CpuDevice) -> None:
 @ALL
 def test_conversions(group: Group) -> None:
     assert to_points(group, from_points(group, samples(group))) == list(samples(group))
-    # Coordinates are taken modulo q.
     q = group.coordinates.value
     x, y = group.parameters.generator
-    shifted = (x + q, y - q) if group.degree == 1 else ((x[0] + q, x[1]), (y[0], y[1] - q))
-    assert to_points(group, from_points(group, [shifted])) == [(x, y)]
-    zero = (0, 0) if group.degree == 1 else ((0, 0), (0, q))
+    for shift in (q, -q):
+        shifted = (x + shift, y) if group.degree == 1 else (x, (y[0], y[1] + shift))
+        with pytest.raises(InputError, match="a coordinate of point 1 is not from 0 to below"):
+            from_points(group, [(x, y), shifted])
+    zero = (0, 0) if group.degree == 1 else ((0, 0), (0, 0))
     with pytest.raises(InputError, match=r"point 1 is \(0, 0\), which is not on"):
         from_points(group, [(x, y), zero])

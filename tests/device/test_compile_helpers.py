@@ -25,6 +25,7 @@ from quod.device.cpu.compile_helper import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
 from quod.kernel.definition import KernelDefinition
+from quod.kernel.errors import TraceError
 from tests.device import kernels
 
 SPEC = BN254_FR
@@ -290,8 +291,8 @@ def test_errors_are_the_callers(
 
     monkeypatch.setattr(compile_helpers, "receive", noting)
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
-    with pytest.raises(TypeError, match="another"):
-        busy(places, lambda: device.compile(field_kernels.field_add, spec=SPEC, another=1))
+    with pytest.raises(TraceError, match="Extension, not str"):
+        busy(places, lambda: device.compile(field_kernels.field_add, spec="nothing"))
     assert said == [None]
 
 
