@@ -31,8 +31,8 @@ from quod.groth16 import VerifyingKey  # noqa: E402
 from quod.groth16.proof import Proof  # noqa: E402
 from quod.web import export_site  # noqa: E402
 from quod.web.serve import HEADERS  # noqa: E402
-from tests.browser import Browser, Page  # noqa: E402
-from tests.site import serve  # noqa: E402
+from tests.support.browser import Browser, Page  # noqa: E402
+from tests.support.site import serve  # noqa: E402
 
 TIMEOUT = 3600.0
 """Seconds that one call may take."""

@@ -17,9 +17,9 @@ from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from tests.browser import Browser, why_no_browser
-from tests.tint import Tint, naga_errors, why_no_naga, why_no_tint
-from tests.webgpu_quick import REASON, is_left_out
+from tests.support.browser import Browser, why_no_browser
+from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint
+from tests.support.webgpu_quick import REASON, is_left_out
 
 if TYPE_CHECKING:
     from quod.device.webgpu.device import WebGpuDevice

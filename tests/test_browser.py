@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import DESKTOP, PHONE, Browser, DevToolsError
-from tests.site import serve
+from tests.support.browser import DESKTOP, PHONE, Browser, DevToolsError
+from tests.support.site import serve
 
 POLICY = "default-src 'self'"
 

@@ -13,7 +13,7 @@ import pytest
 
 from quod.cli import entry
 from quod.formats import Witness, Zkey, read_verification_key
-from tests.node import run_program
+from tests.support.node import run_program
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "membership"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.tint import Tint
+from tests.support.tint import Tint
 
 Errors = Callable[[str], list[str]]
 

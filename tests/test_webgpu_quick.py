@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests import webgpu_quick
 from tests.conftest import REPOSITORY
-from tests.webgpu_quick import PACKAGES, QUICK, is_left_out
+from tests.support import webgpu_quick
+from tests.support.webgpu_quick import PACKAGES, QUICK, is_left_out
 
 
 @pytest.mark.parametrize("row", QUICK)

@@ -12,7 +12,7 @@ import argparse
 from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.kernel.registry import find
-from tests.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 
 
 def main() -> None:

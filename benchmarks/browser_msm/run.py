@@ -40,8 +40,8 @@ from quod.msm import MsmBases, msm  # noqa: E402
 from quod.msm.fixed_base import multiply_generator  # noqa: E402
 from quod.msm.options import MsmOptions  # noqa: E402
 from quod.web import runtime_files  # noqa: E402
-from tests.browser import Browser, Page  # noqa: E402
-from tests.site import serve  # noqa: E402
+from tests.support.browser import Browser, Page  # noqa: E402
+from tests.support.site import serve  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ import pytest
 from quod.cli.bench.peers import Files, Libraries, Snarkjs, process, whole_provers
 from quod.errors import QuodError
 from quod.groth16 import ProvingKey
-from tests.node import program
+from tests.support.node import program
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from quod.codegen.llvm import emitter as llvm
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
-from tests.executors import executors, run_everywhere
+from tests.support.executors import executors, run_everywhere
 
 _WORDS = 48
 

@@ -33,8 +33,8 @@ from quod.kernel import (
 from quod.kernel.registry import find
 from tests.codegen.test_golden import dot_products
 from tests.conftest import REPOSITORY
-from tests.executors import run_everywhere
-from tests.ptx_assembler import ARCHITECTURES, AssemblyError, assemble, usage
+from tests.support.executors import run_everywhere
+from tests.support.ptx_assembler import ARCHITECTURES, AssemblyError, assemble, usage
 
 GOLDEN = Path(__file__).parent / "golden"
 MACHINE = ptx_machine(128, "sm_90a")

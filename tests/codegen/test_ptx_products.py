@@ -11,7 +11,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.field.moduli import MODULI
 from quod.kernel import registry
-from tests.ptx_assembler import assemble, opcodes, sass
+from tests.support.ptx_assembler import assemble, opcodes, sass
 
 FIELDS = ("bls12_377.fq", "bls12_381.fq", "bls12_381.fr", "bn254.fq", "bn254.fr")
 ARCHS = ("sm_90a", "sm_120")

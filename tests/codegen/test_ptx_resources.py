@@ -23,7 +23,7 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel import registry
-from tests.ptx_assembler import ARCHITECTURES, assemble, usage
+from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 
 TABLE = Path(__file__).parent / "ptx_resources.json"
 SHORT = 500

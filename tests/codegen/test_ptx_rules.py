@@ -31,7 +31,7 @@ from quod.kernel import (
 from quod.kernel.ops import OPS
 from quod.kernel.registry import emitters
 from quod.kernel.types import Type, pointer
-from tests.ptx_assembler import assemble, sass
+from tests.support.ptx_assembler import assemble, sass
 
 # Ops that bodies themselves write: calls, and what has no instruction.
 STRUCTURAL = {"call", "const", "yield"}

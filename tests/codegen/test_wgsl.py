@@ -23,7 +23,7 @@ from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, Value, exa
 from quod.kernel.interpreter import interpret
 from quod.kernel.registry import emit
 from tests.codegen.test_golden import dot_products
-from tests.tint import Tint
+from tests.support.tint import Tint
 
 GOLDEN = Path(__file__).parent / "golden"
 EXTENDED = WgslTarget(u64=True, subgroup_size=32)

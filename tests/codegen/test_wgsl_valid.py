@@ -26,7 +26,7 @@ from quod.kernel.ir import Kernel
 from quod.kernel.types import PointerType
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from tests.codegen.test_ptx_resources import CPU_ONLY
-from tests.tint import Tint
+from tests.support.tint import Tint
 
 TABLE = Path(__file__).parent / "wgsl_sizes.json"
 

@@ -18,7 +18,7 @@ from quod.curve.membership import curve_check, find_finite
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from tests.curve.test_edwards_operations import samples as edwards_samples
 from tests.curve.test_operations import samples
-from tests.executors import run_everywhere
+from tests.support.executors import run_everywhere
 
 SOME = pytest.mark.parametrize(
     "group",

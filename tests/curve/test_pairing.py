@@ -32,11 +32,11 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError
-from tests.executors import run_everywhere
 from tests.reference import pairing as reference
 from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
 from tests.reference.field import fields_of
 from tests.reference.test_field import to_py_ecc
+from tests.support.executors import run_everywhere
 
 
 @pytest.fixture

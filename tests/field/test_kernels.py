@@ -10,7 +10,6 @@ import pytest
 from quod.field import kernels
 from quod.field.spec import FieldSpec
 from quod.kernel import KernelDefinition
-from tests.executors import run_everywhere
 from tests.field.models import (
     QUADRATIC_SPECS,
     SPECS,
@@ -22,6 +21,7 @@ from tests.field.models import (
     spec_name,
     unpacked,
 )
+from tests.support.executors import run_everywhere
 
 COUNT = 61  # the last workgroup is not full
 GROUPS = 8

@@ -19,8 +19,8 @@ from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import Extension, FieldSpec
 from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.interpreter import interpret
-from tests.executors import LANES, run_everywhere
 from tests.field.models import Coefficients, Model, packed
+from tests.support.executors import LANES, run_everywhere
 
 TOYS = [Modulus("toy.17", 17), Modulus("toy.31", 31)]
 """Montgomery form, and the folding of 2**5 - 1."""

@@ -7,9 +7,9 @@ import pytest
 from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, Value, kernel
-from tests.executors import LANES, run_everywhere
 from tests.field.models import packed, random_integers
 from tests.field.test_laws import EDGES, TOYS, hostile
+from tests.support.executors import LANES, run_everywhere
 
 TERMS = (2, 3, 5, 33)
 FIELDS = [

@@ -17,10 +17,10 @@ from quod.field.array import from_integers, to_integers
 from quod.field.named_extensions import M31_3
 from quod.field.tower import TowerField, frobenius_factors, signed_digits
 from quod.kernel import U32, U64, Builder, Pointer, kernel
-from tests.executors import run_everywhere
 from tests.field.models import hostile_integers
 from tests.reference.field import fields_of
 from tests.reference.pairing import frobenius
+from tests.support.executors import run_everywhere
 
 OPERATIONS = (
     "multiply", "square", "inverse", "conjugate", "line_013", "line_023", "frobenius1",

@@ -12,7 +12,7 @@ from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
 from quod.groth16.sparse import sparse_rows
-from tests.executors import run_everywhere
+from tests.support.executors import run_everywhere
 
 FIELDS = pytest.mark.parametrize(
     "fr", [curve.fr for curve in CURVES.values()], ids=lambda fr: fr.name

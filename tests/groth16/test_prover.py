@@ -29,8 +29,8 @@ from quod.msm import msm
 from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
-from tests.node import run_program
 from tests.reference import circom, groth16
+from tests.support.node import run_program
 
 Make = Callable[[str], Made]
 

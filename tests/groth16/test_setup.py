@@ -15,8 +15,8 @@ from quod.formats import R1cs, Zkey
 from quod.groth16 import INSECURE_MARK, ProvingKey, generate_key
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
-from tests.node import run_program
 from tests.reference import circom, groth16
+from tests.support.node import run_program
 
 Make = Callable[[str], Made]
 

@@ -24,8 +24,8 @@ from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from tests.groth16.circuits import CIRCOM_SETS
 from tests.groth16.conftest import Made
-from tests.node import run_program
 from tests.reference import circom
+from tests.support.node import run_program
 
 Make = Callable[[str], Made]
 Proved = tuple[VerifyingKey, list[int], Proof]

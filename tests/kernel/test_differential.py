@@ -15,12 +15,12 @@ from quod.kernel import Builder, KernelDefinition, Machine, Value, examples, typ
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
 from tests.conftest import REPOSITORY
-from tests.executors import run_everywhere
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
 from tests.kernel.random_kernels import kernels
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
+from tests.support.executors import run_everywhere
 
 CACHE = CompileCache(REPOSITORY / "build" / "test-cache")
 

@@ -15,9 +15,9 @@ from quod.kernel import U32, Builder, KernelDefinition, Machine, Pointer, exampl
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter import interpret
 from quod.kernel.ir import Kernel
-from tests import executors as harness
-from tests.executors import Executor, assert_same_bits, run_everywhere
 from tests.kernel.machines import EIGHT, ONE
+from tests.support import executors as harness
+from tests.support.executors import Executor, assert_same_bits, run_everywhere
 
 
 def test_same_bits() -> None:

@@ -17,12 +17,12 @@ from quod.kernel.float_functions import FUNCTIONS
 from quod.kernel.interpreter import interpret
 from quod.kernel.ops import OPS
 from tests.conftest import need
-from tests.executors import run_everywhere
 from tests.kernel.machines import EIGHT
 from tests.kernel.op_kernels import elementwise
 from tests.kernel.refusals import refuses
-from tests.ptx_assembler import assemble
-from tests.wgsl_runner import DRIVERS, DriverError, runner
+from tests.support.executors import run_everywhere
+from tests.support.ptx_assembler import assemble
+from tests.support.wgsl_runner import DRIVERS, DriverError, runner
 
 Array = np.ndarray[Any, Any]
 

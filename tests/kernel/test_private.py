@@ -35,11 +35,11 @@ from quod.kernel.parse import parse
 from quod.kernel.text import to_text
 from quod.kernel.verify import verify
 from tests.conftest import need
-from tests.executors import run_everywhere
 from tests.kernel.refusals import refuses
-from tests.ptx_assembler import assemble
-from tests.tint import Tint
-from tests.wgsl_runner import DRIVERS, DriverError, runner
+from tests.support.executors import run_everywhere
+from tests.support.ptx_assembler import assemble
+from tests.support.tint import Tint
+from tests.support.wgsl_runner import DRIVERS, DriverError, runner
 
 MACHINE = PORTABLE.machine(8)
 LANES, LENGTH = 8, 7

@@ -20,12 +20,12 @@ from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.device import CpuDevice
 from quod.kernel import F32, Builder, Machine, Pointer, TraceError, kernel
 from quod.kernel.interpreter import interpret
-from tests.executors import assert_same_bits
 from tests.kernel.refusals import refuses
 from tests.kernel.subgroup_kernels import EXCHANGES, Shape
 from tests.kernel.test_differential import CACHE
-from tests.ptx_assembler import assemble
-from tests.tint import Tint
+from tests.support.executors import assert_same_bits
+from tests.support.ptx_assembler import assemble
+from tests.support.tint import Tint
 
 (SUMS,) = [one for one in EXCHANGES if str(one) == "combinations"]
 

@@ -35,11 +35,11 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.parse import parse
 from quod.kernel.text import to_text
 from quod.kernel.verify import verify
-from tests.executors import run_everywhere
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
-from tests.ptx_assembler import assemble
-from tests.tint import Tint
+from tests.support.executors import run_everywhere
+from tests.support.ptx_assembler import assemble
+from tests.support.tint import Tint
 
 WIDE = [0, -1, 1 << 62, -(1 << 63), (1 << 63) - 1]
 FLOATS = [0.5, -1.25, float("inf")]

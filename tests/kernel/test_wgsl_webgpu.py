@@ -23,13 +23,13 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.ops import NUMPY_TYPES
 from quod.kernel.types import Type
 from tests.conftest import need
-from tests.executors import assert_same_bits
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
 from tests.kernel.random_kernels import kernels
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
-from tests.wgsl_runner import DRIVERS, DriverError, WgslRunner, runner
+from tests.support.executors import assert_same_bits
+from tests.support.wgsl_runner import DRIVERS, DriverError, WgslRunner, runner
 
 Array = np.ndarray[Any, Any]
 

@@ -24,8 +24,8 @@ from quod.msm.precompute import double_repeatedly
 from quod.msm.reduce import rows_and_columns
 from quod.msm.sort import counting
 from quod.msm.sort.scalars import window_count
-from tests import executors
 from tests.msm.inputs import points, reference, scalar_words, uniform
+from tests.support import executors
 
 Array = NDArray[Any]
 SIGN = 1 << 31

@@ -15,8 +15,8 @@ from quod.device.stream import RecordingStream
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
 from quod.web import GraphFiles, Stage, graph_files, runtime_files
-from tests.browser import Browser
-from tests.site import serve
+from tests.support.browser import Browser
+from tests.support.site import serve
 
 RUN = """async (inputs, options) => {
     const { loadGraph } = await import("./quod.js");

@@ -12,9 +12,9 @@ import pytest
 
 from quod.cli import entry
 from quod.web.serve import HEADERS
-from tests.browser import DESKTOP, PHONE, Browser, Page
 from tests.conftest import need
-from tests.site import serve
+from tests.support.browser import DESKTOP, PHONE, Browser, Page
+from tests.support.site import serve
 from tests.web.tables import EXAMPLE, export_table_site
 
 READY = """document.querySelector('#device').textContent.startsWith('GPU') ||
@@ -39,7 +39,7 @@ def folder(exported: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def blind() -> Iterator[Browser]:
     """A browser with no GPU that it could use."""
-    from tests.browser import why_no_browser
+    from tests.support.browser import why_no_browser
 
     need(why_no_browser(), "QUOD_TEST_BROWSER")
     with Browser(webgpu=False) as found:

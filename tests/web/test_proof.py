@@ -12,9 +12,9 @@ import pytest
 
 from quod.cli import entry
 from quod.web.serve import HEADERS
-from tests.browser import Browser
-from tests.node import run_program
-from tests.site import serve
+from tests.support.browser import Browser
+from tests.support.node import run_program
+from tests.support.site import serve
 
 CIRCUIT = """pragma circom 2.0.0;
 template Chain(n) {

@@ -19,7 +19,7 @@ from quod.web.curve_table import render
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
 from quod.web.witness_wasm import read_calculator
 from tests.groth16.hostile import TABLE
-from tests.node import program
+from tests.support.node import program
 from tests.web.early_circom import early_calculator
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"

@@ -30,7 +30,7 @@ from tests.msm.inputs import (
     uniform,
 )
 from tests.msm.sums import bases_of, machine, points_of
-from tests.ptx_assembler import assemble, usage
+from tests.support.ptx_assembler import assemble, usage
 
 SIGN = 1 << 31
 

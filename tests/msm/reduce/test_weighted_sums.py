@@ -23,7 +23,7 @@ from quod.msm.reduce.finish import Finisher
 from tests.curve.test_edwards_sums import affine, edwards_sums, mapped
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, points_of, sums_of
-from tests.ptx_assembler import ARCHITECTURES, assemble, usage
+from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 
 
 def choices(name: str, count: int) -> list[Any]:

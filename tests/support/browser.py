@@ -22,11 +22,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.devtools import DevTools, DevToolsError
+from tests.support.devtools import DevTools, DevToolsError
 
 __all__ = ["DESKTOP", "PHONE", "SCREENSHOTS", "Browser", "DevToolsError", "Page", "why_no_browser"]
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 SCREENSHOTS = REPOSITORY / "build" / "screenshots"
 
 PHONE = (390, 844)

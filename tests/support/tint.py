@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPT = Path(__file__).with_name("tint.mjs")
-DAWN = SCRIPT.parent.parent / "build" / "node" / "node_modules" / "webgpu"
+DAWN = SCRIPT.parents[2] / "build" / "node" / "node_modules" / "webgpu"
 
 
 def why_no_tint() -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = REPOSITORY / "build" / "node" / "node_modules" / ".bin"
 
 

@@ -3,7 +3,7 @@
 // {id, code}; the line that answers it is {id, errors}, one text each.
 
 import { createInterface } from "node:readline";
-import { create, globals } from "../build/node/node_modules/webgpu/index.js";
+import { create, globals } from "../../build/node/node_modules/webgpu/index.js";
 
 Object.assign(globalThis, globals);
 // Kept for as long as the process: Dawn's objects need theirs.
