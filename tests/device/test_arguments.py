@@ -50,6 +50,14 @@ def test_numbers_arrive(device: CpuDevice) -> None:
     assert out.tolist() == [7, 8, -9, 0.5, 3, 0]
 
 
+@pytest.mark.parametrize("name", ["u32", "u64", "i32", "i64", "f32", "f64"])
+def test_truth_values_are_no_numbers(name: str) -> None:
+    signature = Signature("f", {"a": types.parse_type(name)}, uses())
+    for value in (True, False, np.True_):
+        with pytest.raises(DeviceError, match=f"argument a .*{value}, which is a truth value"):
+            signature.pack((value,))
+
+
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**64 - 1),

@@ -213,6 +213,8 @@ def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
 def _number(argument: Any, type_: Type) -> int | float:
     if isinstance(argument, (Buffer, np.ndarray)):
         raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+    if isinstance(argument, (bool, np.bool_)) and type_.kind != "bool":
+        raise Unfit(f"must be a number ({type_}), not {argument}, which is a truth value")
     if type_.kind == "float":
         return _float(argument, type_)
     try:
