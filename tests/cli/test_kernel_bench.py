@@ -11,7 +11,6 @@ from quod.cli import entry
 from quod.codegen import usage as module
 from quod.codegen.ptx.assembler import AssemblerMissing
 from quod.errors import KernelError
-from quod.field import FieldSpec
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR
 from quod.kernel import examples
@@ -61,7 +60,7 @@ def test_a_kernel_of_a_file(
     [
         (["n=8", "x=8"], "needs y=ELEMENTS out=ELEMENTS, too"),
         (["n=8", "z=8"], "'z=8' is no parameter of examples.vector_add; it has n, x, y, out"),
-        (["n=8", "n=8"], "'n=8' is no parameter"),
+        (["n=8", "n=8"], "'n=8' is the second number of n"),
         (["n=many"], "'n=many' gives no number; write n=1000"),
     ],
 )
@@ -73,7 +72,7 @@ def test_sizes_that_are_none(
 
 
 def test_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = field_multiply.usage("sm_80", workgroup=64, spec=FieldSpec(BN254_FR))
+    found = field_multiply.usage("sm_80", workgroup=64, spec=BN254_FR)
     assert found.registers is not None
     assert 30 < found.registers < 80
     assert (found.spilled_bytes, found.stack_bytes, found.shared_bytes) == (0, 0, 0)
