@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -127,13 +128,17 @@ def test_threads_compile_beside_one_another(
     assert len(places._helpers) == 1
 
 
-@pytest.mark.parametrize("why", ["one thread", "not of the package", "alone", "no interpreter"])
+@pytest.mark.parametrize(
+    "why", ["one thread", "not of the package", "alone", "no interpreter", "limited"]
+)
 def test_no_process_is_started_for_nothing(
     tmp_path: Path, places: compile_helpers._Places, traced_here: list[str], why: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     if why == "no interpreter":
         monkeypatch.setattr(sys, "executable", "/usr/bin/blender")
+    if why == "limited":
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
     device = CpuDevice(cache=CompileCache(tmp_path), threads=1 if why == "one thread" else 2)
     definition, static = field_kernels.field_add, {"spec": SPEC}
     if why == "not of the package":

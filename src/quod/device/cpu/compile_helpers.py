@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import threading
@@ -181,6 +182,9 @@ def _request(
     """What a helper is asked; None for a kernel that another process cannot find."""
     module = sys.modules.get(definition.function.__module__)
     if getattr(module, definition.name, None) is not definition or not _can_start():
+        return None
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        # Where memory ends, so does the start of a thread that waits for a process, without a word.
         return None
     import io
 
