@@ -22,8 +22,8 @@ VERIFY = {
     "edwards_point entries group groups kernels lane_table making membership named operations "
     "pairing pairing_exponent pairing_loop parameters point shared_inversion",
     "curve.named": "bn254 bls12_381 bls12_377 edwards_bls12",
-    "device": "arguments backends buffer cache cancellation compiled_code discovery host "
-    "kernel_table launched memory own_folder prologue protocol sources timeline written",
+    "device": "address_space arguments backends buffer cache cancellation compiled_code discovery "
+    "host kernel_table launched memory own_folder prologue protocol sources timeline written",
     "device.cpu": "backend compilations compiler device llvm native_code processor workers",
     "errors": "",
     "frozen": "",

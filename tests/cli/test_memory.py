@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from quod.cli import app as app_module
-from quod.cli import entry, guard
+from quod.cli import entry
+from quod.device.address_space import memory_limit
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 PROVE = ["groth16", "prove", str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns"), "p", "q"]
@@ -129,4 +130,4 @@ def test_threads_that_cannot_be_started_are_code_7(
 
 
 def test_without_a_limit_nothing_is_guarded() -> None:
-    assert not guard.memory_is_limited()
+    assert memory_limit() is None

@@ -17,6 +17,7 @@ from quod import __version__
 from quod.cli import guard
 from quod.cli.streams import ReaderLeft, discard_results, prepare_streams
 from quod.cli.terminal import fail, warn_of
+from quod.device.address_space import memory_limit
 from quod.errors import DeviceError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
-    code = guard.run_guarded(lambda: run(words)) if guard.memory_is_limited() else run(words)
+    code = guard.run_guarded(lambda: run(words)) if memory_limit() is not None else run(words)
     # Outputs are complete by now; taking the interpreter and its threads down costs 30 ms.
     os._exit(code)
 
@@ -66,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             advice = "no thread could be started; allow more memory or processes (ulimit -v, -u)"
             return _failed(error, DeviceError.exit_code, advice)
-        if isinstance(error, ImportError) and guard.memory_is_limited():
+        if isinstance(error, ImportError) and memory_limit() is not None:
             advice = "out of memory: a library could not be loaded; raise `ulimit -v`"
             return _failed(error, DeviceError.exit_code, advice)
         _show_traceback()

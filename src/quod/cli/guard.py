@@ -7,7 +7,6 @@ the command runs in a process of its own, whose end is told as what it is.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 import threading
@@ -17,14 +16,10 @@ from typing import Any
 
 from quod.cli.streams import prepare_streams
 from quod.cli.terminal import fail
+from quod.device.address_space import memory_limit
 from quod.errors import DeviceError
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-
-def memory_is_limited() -> bool:
-    """Whether the process may take less address space than there is."""
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -62,7 +57,7 @@ def run_guarded(run: Callable[[], int]) -> int:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(writing)
     if not os.read(reading, 1) and code != -signal.SIGKILL:
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0] >> 20
+        limit = (memory_limit() or 0) >> 20
         fail(f"error: out of memory, of which the process may take {limit} MiB; raise `ulimit -v`")
         return DeviceError.exit_code
     return code if code >= 0 else 128 - code

@@ -11,13 +11,13 @@ import atexit
 import contextlib
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from quod.device.address_space import memory_limit
 from quod.device.cpu.compile_helper import receive, send
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -183,7 +183,7 @@ def _request(
     module = sys.modules.get(definition.function.__module__)
     if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    if memory_limit() is not None:
         # Where memory ends, so does the start of a thread that waits for a process, without a word.
         return None
     import io
