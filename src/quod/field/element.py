@@ -86,6 +86,21 @@ class AnyElement(Unknown):
             factor = field.constant(factor)
         return cast("Self", field.multiply(self, factor))
 
+    def __add__(self, other: Self | int) -> Self:
+        result: Self = self._arithmetic().add(self, self._beside(other))
+        return result
+
+    def __sub__(self, other: Self | int) -> Self:
+        result: Self = self._arithmetic().subtract(self, self._beside(other))
+        return result
+
+    def __mul__(self, other: Self | int) -> Self:
+        return self._times(other)
+
+    def __neg__(self) -> Self:
+        result: Self = self._arithmetic().negate(self)
+        return result
+
     def __radd__(self, other: int) -> Self:
         return cast("Self", self._arithmetic().add(self, self._beside(other)))
 
@@ -176,15 +191,3 @@ class Element(AnyElement):
         if not isinstance(other, Element):
             self._refuse_beside(other)
         return other
-
-    def __add__(self, other: Element | int) -> Element:
-        return self.field.add(self, self._beside(other))
-
-    def __sub__(self, other: Element | int) -> Element:
-        return self.field.subtract(self, self._beside(other))
-
-    def __mul__(self, other: Element | int) -> Element:
-        return self._times(other)
-
-    def __neg__(self) -> Element:
-        return self.field.negate(self)

@@ -73,22 +73,10 @@ class ExtensionElement(AnyElement):
             self._refuse_beside(other)
         return other
 
-    def __add__(self, other: ExtensionElement | int) -> ExtensionElement:
-        return self.field.add(self, self._beside(other))
-
-    def __sub__(self, other: ExtensionElement | int) -> ExtensionElement:
-        return self.field.subtract(self, self._beside(other))
-
-    def __mul__(self, other: ExtensionElement | int) -> ExtensionElement:
-        return self._times(other)
-
     def _times(self, factor: ExtensionElement | int) -> ExtensionElement:
         if type(factor) is int:
             return self.field.made(*(c * factor for c in self.coefficients))
         return super()._times(factor)
-
-    def __neg__(self) -> ExtensionElement:
-        return self.field.negate(self)
 
 
 class ExtensionIdentity(NamedTuple):
