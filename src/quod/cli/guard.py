@@ -11,15 +11,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from quod.cli.streams import prepare_streams
 from quod.cli.terminal import fail
 from quod.device.address_space import memory_limit
 from quod.errors import DeviceError
-
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -29,11 +26,17 @@ def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def run_guarded(run: Callable[[], int]) -> int:
     """The exit code of `run`, which another process calls; that of `DeviceError` if it aborts."""
     reading, writing = os.pipe()
-    # A signal that comes before this process passes it on would leave the other one behind.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    passed_on = {signal.SIGTERM}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        passed_on.add(signal.SIGHUP)
+    # Blocked here from before the other process begins, and taken one by one: a handler would run
+    # too late for a signal that comes just before this process sleeps.
+    blocked = passed_on | {signal.SIGINT, signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     child = os.fork()
     if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
         # What native code prints when it aborts is left out: the line below says it.
         errors = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -44,17 +47,14 @@ def run_guarded(run: Callable[[], int]) -> int:
         code = run()
         os.write(writing, b"!")
         os._exit(code)
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        os.kill(child, number)
-
-    signal.signal(signal.SIGTERM, pass_on)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, pass_on)
-    # A terminal sends it to both.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    # A terminal sends SIGINT to both, so it is not passed on.
+    ended = 0
+    while not ended:
+        number = signal.sigwait(passed_on | {signal.SIGCHLD})
+        if number in passed_on:
+            os.kill(child, number)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
     os.close(writing)
     if not os.read(reading, 1) and code != -signal.SIGKILL:
         limit = (memory_limit() or 0) >> 20
