@@ -113,6 +113,7 @@ COMMANDS = [
     "bench field",
     "bench msm",
     "bench ntt",
+    "bench sumcheck",
     "bench groth16",
     "bench process",
 ]

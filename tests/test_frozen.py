@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
+import pydoc
 import subprocess
 import sys
 import time
@@ -228,3 +230,25 @@ def test_making_a_record_compiles_nothing() -> None:
     script = f"import sys, {module.__name__}; print('dataclasses' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
     assert done.stdout == b"False\n"
+
+
+def test_signatures_are_those_of_dataclasses() -> None:
+    assert inspect.signature(RECORD) == inspect.signature(DATACLASS)
+    shown = "(width: 'int', height: 'int', name: 'str' = 'square', parts: 'tuple[int, ...]' = ())"
+    assert str(inspect.signature(RECORD)) == f"{shown} -> None"
+    assert "height: 'int'" in pydoc.render_doc(RECORD)
+
+    @frozen
+    class Solid(RECORD):  # type: ignore[misc]
+        depth: int = 1
+
+    assert str(inspect.signature(Solid)) == f"{shown[:-1]}, depth: 'int' = 1) -> None"
+
+    class Cube(Solid):
+        def __init__(self, edge: int) -> None:
+            super().__init__(edge, edge)
+
+    assert str(inspect.signature(Cube)) == "(edge: int) -> None".replace("int", "'int'").replace(
+        "None", "'None'"
+    )
+    assert not hasattr(RECORD(1, 2), "__signature__")

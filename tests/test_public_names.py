@@ -8,7 +8,8 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
-    "curve", "device", "field", "formats", "groth16", "kernel", "msm", "ntt",
+    "circuit", "curve", "device", "field", "formats", "gkr", "groth16", "kernel", "msm", "ntt",
+    "sumcheck", "transcript",
 ))]  # fmt: skip
 
 

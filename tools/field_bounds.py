@@ -22,12 +22,13 @@ from random import Random
 import numpy as np
 
 from quod.field.element import Element
-from quod.field.moduli import MOST_BITS, NAMED, Modulus
+from quod.field.moduli import M61, MOST_BITS, NAMED, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.limbs64 import Limbs64
+from quod.field.strategies.mersenne61 import STRATEGY as MERSENNE61
 from quod.field.strategies.one_word import STRATEGY as ONE_WORD
 from quod.field.strategies.spare_limbs import SpareLimbs
 from quod.frozen import frozen
@@ -52,6 +53,7 @@ _APART = ["12:apart", "13:apart", "28/64:apart", "29/64:apart", "30/64:apart"]
 STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "one_word": (ONE_WORD.arithmetic, Machine("llvm", LANES, frozenset({"u64", "carry"}))),
     "one_word32": (ONE_WORD.arithmetic, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
+    "mersenne61": (MERSENNE61.arithmetic, Machine("llvm", LANES, frozenset({"u64"}))),
     "limbs64": (Limbs64, Machine("llvm", LANES, frozenset({"u64", "carry"}))),
     "limbs32": (Limbs32, Machine("ptx", LANES, frozenset({"u64", "carry", "carry32"}))),
     "limbs32:apart": (Limbs32Apart, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
@@ -244,6 +246,8 @@ def cases(strategy: str, seed: int, most_bits: int = MOST_BITS) -> Iterator[tupl
 def _field(strategy: str, rng: Random, most_bits: int) -> PrimeField:
     """A field that the strategy takes."""
     make, machine = STRATEGIES[strategy]
+    if strategy == "mersenne61":
+        return make(Builder(machine), M61)
     if strategy.startswith("one_word"):
         return make(Builder(machine), _modulus(rng, 3, 64))
     some = make(Builder(machine), Modulus.known("of.127", (1 << 127) - 1))

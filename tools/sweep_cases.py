@@ -36,7 +36,7 @@ from quod.groth16.lagrange import scaled
 from quod.groth16.setup import make_key
 from quod.msm import FixedBase, MsmBases, MsmOptions, affine_ints, msm_words
 from quod.ntt import NttPlan
-from quod.ntt.twiddles import bit_reversal
+from quod.ntt.ordering import bit_reversal
 
 Array = np.ndarray[Any, Any]
 

@@ -61,7 +61,10 @@ _HOME = {
     "devices": "quod.device",
 }
 # Packages that are loaded when they are first named.
-_PACKAGES = ("msm", "ntt", "groth16", "formats", "kernel", "device", "field", "curve")
+_PACKAGES = (
+    "msm", "ntt", "sumcheck", "transcript", "circuit", "gkr", "groth16", "formats", "kernel",
+    "device", "field", "curve",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

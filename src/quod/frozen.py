@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _FIELDS = "__frozen_fields__"
 _SHARED = "__of_frozen_fields__"
+_DEFAULTS = "__frozen_defaults__"
 
 
 @overload
@@ -68,6 +72,7 @@ def _made(cls: type[T], eq: bool) -> type[T]:
     names = tuple(dict.fromkeys((*inherited, *own)))
     setattr(cls, _FIELDS, names)
     setattr(cls, "__match_args__", names)  # noqa: B010
+    setattr(cls, "__signature__", _SIGNATURE)  # noqa: B010
     given = vars(cls)
     methods = dict(_methods(cls, names))
     if not hasattr(cls.__repr__, _SHARED) and cls.__repr__ is not object.__repr__:
@@ -78,6 +83,30 @@ def _made(cls: type[T], eq: bool) -> type[T]:
         if name not in given or (name == "__hash__" and given[name] is None):
             setattr(cls, name, method)
     return cls
+
+
+class _SignatureOfFields:
+    """What `inspect.signature` and `help` show of a class: its fields, not that it takes any."""
+
+    def __get__(self, record: object, cls: type) -> Signature:
+        defaults = getattr(getattr(cls, "__init__"), _DEFAULTS, None)  # noqa: B009
+        if record is not None or defaults is None:
+            # A class with a call of its own, which tells itself.
+            raise AttributeError("__signature__")
+        from inspect import Parameter, Signature
+
+        hints: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            hints |= vars(base).get("__annotations__", {})
+        kind, empty = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
+        fields = [
+            Parameter(name, kind, default=defaults.get(name, empty), annotation=hints[name])
+            for name in field_names(cls) or ()
+        ]
+        return Signature(fields, return_annotation=None)
+
+
+_SIGNATURE = _SignatureOfFields()
 
 
 def _is_of_class(hint: object) -> bool:
@@ -100,6 +129,7 @@ def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names if name[0] != "_")
         return f"{type(self).__qualname__}({shown})"
 
+    setattr(__init__, _DEFAULTS, defaults)
     setattr(__repr__, _SHARED, True)
     yield "__init__", __init__
     yield "__repr__", __repr__

@@ -45,7 +45,7 @@ CPU_ONLY = {
 """Kernels that no GPU is given, and why."""
 
 WGSL_ONLY = {
-    r"msm\.gpu\.sum_level\[": "where lanes cannot shuffle; CUDA has sum_lines and sum_short_lines",
+    r"msm\.gpu\.sum_round\[": "where lanes cannot shuffle; CUDA has sum_lines and sum_short_lines",
     r"msm\.gpu\.finish_lines\[": "where there is no host, as in browsers; elsewhere that is faster",
 }
 """Kernels that CUDA is given none of, and why."""

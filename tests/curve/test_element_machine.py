@@ -13,7 +13,7 @@ from quod.curve.element_machine import ElementMachine, Step, factor, step
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.field.array import from_integers, to_integers
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, u32
 from quod.kernel.interpreter import interpret
 from tests.msm.sums import wide
@@ -41,7 +41,7 @@ def run_program(
     zeros: Pointer[U32], *, group: Group, program: tuple[Step, ...],
 ) -> None:  # fmt: skip
     """out[i] = the four slots after some steps, from numbers[i]; zeros[i] = which are zero."""
-    field, i = coordinate_field(k, group.field), k.global_id()
+    field, i = field_arithmetic(k, group.field), k.global_id()
     machine = ElementMachine(k, field, NAMES)
     for place, name in enumerate(NAMES):
         machine.put(name, machine.pack(field.load(numbers, i * len(NAMES) + place)))
@@ -104,7 +104,7 @@ def test_zeros_are_zeros() -> None:
 
     @kernel
     def words_of(k: Builder, numbers: Pointer[U64], out: Pointer[U32]) -> None:
-        field = coordinate_field(k, GROUPS["bls12_381.g2"].field)
+        field = field_arithmetic(k, GROUPS["bls12_381.g2"].field)
         machine = ElementMachine(k, field, NAMES)
         packed = machine.pack(field.load(numbers, k.global_id()))
         k.store(out, k.global_id() * len(packed), *packed)
@@ -129,7 +129,7 @@ def test_factors() -> None:
 def test_refusals() -> None:
     @kernel
     def made(k: Builder, y: Pointer[U32], *, names: tuple[str, ...]) -> None:
-        ElementMachine(k, coordinate_field(k, GROUPS["bn254.g1"].field), names)
+        ElementMachine(k, field_arithmetic(k, GROUPS["bn254.g1"].field), names)
 
     fifteen = tuple(f"n{i}" for i in range(15))
     made.trace(PORTABLE.machine(8), names=fifteen)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.curve import edwards_operations as edwards
-from quod.curve import kernels
+from quod.curve import point_kernels as kernels
 from quod.curve.array import from_points
 from quod.curve.edwards_model import edwards_to_model, model_of
 from quod.curve.group import Group
@@ -74,7 +74,11 @@ def test_sums_and_normalisation(group: Group) -> None:
     """Lanes that sum 4 and 3 points, then bring 4 and 3 to affine form."""
     given = points(group, 1)
     found = run_everywhere(
-        kernels.curve_sum, 1, (3, COUNT, given, extended(group, 3)), group=group, extended=False
+        kernels.curve_sum,
+        1,
+        (3, COUNT, given, extended(group, 3)),
+        group=group,
+        extended=False,
     )
     sums = found[1]
     run_everywhere(

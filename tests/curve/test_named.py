@@ -31,7 +31,7 @@ def test_each_file_has_a_curve_and_a_name() -> None:
     for table in (CURVES, WEIERSTRASS, EDWARDS):
         for name in table:
             assert table[name].name == name
-    with pytest.raises(KeyError):
+    with pytest.raises(InputError):
         WEIERSTRASS["bn254"]
 
 

@@ -178,7 +178,7 @@ class LayoutDevice:
         self.launches += 1
         check_groups(kernel, groups)
         if self._target is not None:
-            webgpu_kernel.grid(groups, self._target.limits.groups_a_dimension)
+            webgpu_kernel.grid(groups, self._target.limits.groups_per_dimension)
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream whose recordings check grids and copies as well."""

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError
 
 import pytest
 
+from quod.device import outcome
 from quod.device.background import Background
+from quod.device.outcome import Dropped
 
 
 def test_results_and_errors_belong_to_their_tasks() -> None:
@@ -56,7 +57,7 @@ def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
     closing.start()
     closing.join(0.05)
     assert closing.is_alive()
-    with pytest.raises(CancelledError):
+    with pytest.raises(Dropped):
         second.result()
     go.set()
     closing.join(10)
@@ -137,3 +138,89 @@ def test_without_a_second_thread_the_first_does_everything(
     second = background.begin(lambda: "done")
     go.set()
     assert (first.result(10), second.result(10)) == (True, "done")
+
+
+def test_threads_linger_for_the_next_task_and_no_longer() -> None:
+    background = Background("test", 2, linger=5.0)
+    first = background.begin(threading.current_thread).result(10)
+    assert background.begin(threading.current_thread).result(10) is first
+    # Tasks beyond those that are waited for have threads of their own.
+    meeting = threading.Barrier(2, timeout=10)
+    both = [background.begin(meeting.wait) for _ in range(2)]
+    assert sorted(each.result(10) for each in both) == [0, 1]
+    background.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "test"]
+    brief = Background("test", 1, linger=0.01)
+    last = brief.begin(threading.current_thread).result(10)
+    last.join(10)
+    assert not last.is_alive()
+    assert brief.begin(lambda: "again").result(10) == "again"
+
+
+def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that has no memory for what it would say."""
+    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    work = Background._work
+    monkeypatch.setattr(Background, "_work", lambda self: None)
+    background = Background("test", 1)
+    lost = background.begin(lambda: "never")
+    with pytest.raises(MemoryError):
+        lost.result()
+    monkeypatch.setattr(Background, "_work", work)
+    # Others come after it.
+    assert background.begin(lambda: "later").result(10) == "later"
+    background.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_in_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome.Outcome, "set", lambda self, result: sys.exit())
+    monkeypatch.setattr(outcome.Outcome, "fail", lambda self, error: sys.exit())
+    background, go = Background("test", 2), threading.Event()
+    other = background.begin(lambda: go.wait(10))
+    lost = background.begin(lambda: "nobody hears of it")
+    with pytest.raises(MemoryError):
+        lost.result()
+    # Another thread is still at work.
+    assert not other.lost()
+    go.set()
+    with pytest.raises(MemoryError):
+        other.result()
+
+
+def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> None:
+    source = (
+        "import threading, time\n"
+        "from quod.device.background import Background\n"
+        "background = Background('test', 1)\n"
+        "def ask():\n"
+        "    first = background.begin(lambda: time.sleep(0.2))\n"
+        "    print([background.begin(lambda n=n: n).result() for n in range(3)], flush=True)\n"
+        "threading.Thread(target=ask).start()\n"
+        "def again():\n"
+        "    while True:\n"
+        "        background.begin(lambda: time.sleep(0.01)).result()\n"
+        "threading.Thread(target=again, daemon=True).start()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert ended.stdout == "[0, 1, 2]\n"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_while_it_lingers_is_not_counted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background = Background("test", 1, linger=5.0)
+
+    def no_memory(timeout: float) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(background._changed, "wait", no_memory)
+    last = background.begin(threading.current_thread).result(10)
+    last.join(10)
+    monkeypatch.undo()
+    assert background.begin(lambda: "later").result(10) == "later"
+    background.close()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.curve.kernels import curve_negate
+from quod.curve.point_kernels import curve_negate
 from quod.device import CpuDevice
 from quod.device.cache import CompileCache
 from quod.device.cpu import compile_helpers

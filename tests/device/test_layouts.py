@@ -24,13 +24,13 @@ from quod.msm import FixedBase, MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.run import resident
 from quod.msm.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.run.engine import GpuEngine
 from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.sessions import GpuBases
 from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
 from quod.msm.sort.scalars import SCALAR_BYTES
 from quod.ntt import NttPlan
-from quod.ntt.gpu.tables import store_of
 from quod.ntt.ordering import Ordering
+from quod.ntt.tables import store_of
 from tests.device.layouts import H200, PORTABLE, PROFILES, LayoutDevice, Profile
 
 SEED = int(os.environ.get("QUOD_TEST_LAYOUTS_SEED", "1"))
@@ -79,7 +79,7 @@ def lay_out_session(rng: random.Random, device: LayoutDevice, group: Group) -> s
     if rng.random() < 0.2:
         count = min(count, 1 << 18)
         options = MsmOptions(streamed=True, window_bits=options.window_bits)
-    bases = GpuBases(device, group, points_of(group, count), options)
+    bases = GpuEngine(device, group, points_of(group, count), options)
     own = count if rng.random() < 0.5 else rng.randint(1, count)
     vectors = bases.batch(own, batch, None)
     bases.session(own, vectors, None)
@@ -202,8 +202,8 @@ def lay_out_proof(rng: random.Random, device: LayoutDevice, group: Group) -> str
     zkey = any_key(rng, curve, 12 if rng.random() < 0.9 else 17)
     g1, g2 = GROUPS[f"{curve}.g1"], GROUPS[f"{curve}.g2"]
     key = GpuKey(zkey, device, g1, g2, Timeline())
-    key._take()
-    key._take() if key._most_slots > 1 else None
+    for _ in range(key.slots.most):
+        key.slots.acquire()
     key.close()
     store_of(device).release()
     return f"{zkey.constraints} constraints, {zkey.variables} variables"
@@ -225,7 +225,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         resident, "is_in_subgroup", lambda device, group, points: np.ones(len(points), bool)
     )
-    monkeypatch.setattr("quod.groth16.gpu.key.PendingPoints", lambda pending: pending)
+    monkeypatch.setattr("quod.groth16.gpu.key.RecordedPoints", lambda recorded: recorded)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_sizes_that_were_refused(profile: Profile, name: str, count: int) -> None:
     device, group = LayoutDevice(profile), GROUPS[name]
-    GpuBases(device, group, points_of(group, count), MsmOptions()).session(count, 1, None)
+    GpuEngine(device, group, points_of(group, count), MsmOptions()).session(count, 1, None)
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
@@ -278,10 +278,10 @@ def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
             base_budget=1 << 62,
         )
         for _ in range(2 * CASES):
-            own = with_batch(plan.slice, any_count(rng, log2), 1)
+            own = with_batch(plan.largest_block, any_count(rng, log2), 1)
             memory = Workspace(device, workspace_bytes(device, own))
             arrays = MsmBuffers.of(device, own, Arena(device, memory))
-            every = {**vars(arrays), **vars(arrays.units)}
-            del every["units"]
+            every = {**vars(arrays), **vars(arrays.chunks)}
+            del every["chunks"]
             odd = {field: array.nbytes for field, array in every.items() if array.nbytes % 4}
             assert not odd, f"{own.count} scalars over {name}"

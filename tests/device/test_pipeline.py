@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import Event, current_thread
 
 import pytest
 
+from quod.device import outcome
+from quod.device.background import Background
 from quod.device.pipeline import overlapped
 
 
@@ -52,3 +54,40 @@ def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
     assert begun == ([1, 2, 3] if late else [1, 2])
     with pytest.raises(StopIteration):
         next(results)
+
+
+def test_results_that_are_not_asked_for_are_finished() -> None:
+    """What they hold is given back."""
+    finished = []
+    results = overlapped([1, 2, 3], lambda n: lambda: finished.append(n), name="test-pipeline")
+    next(results)
+    assert isinstance(results, Generator)
+    results.close()
+    assert finished == [1, 2]
+
+
+def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(Background, "_work", lambda self: None)
+    with pytest.raises(MemoryError):
+        list(overlapped([1, 2], lambda n: lambda: n, name="test-pipeline"))
+
+
+def test_without_a_thread_what_was_begun_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds would not be given back otherwise."""
+
+    def none(waiting: Background, task: Callable[[], int]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Background, "begin", none)
+    names: list[str] = []
+
+    def begin(number: int) -> Callable[[], int]:
+        def finish() -> int:
+            names.append(current_thread().name)
+            return number
+
+        return finish
+
+    assert list(overlapped([1, 2, 3], begin, name="test-pipeline")) == [1, 2, 3]
+    assert names == [current_thread().name] * 3

@@ -127,7 +127,7 @@ def test_adapters_by_number_and_name() -> None:
     assert select(found, "THING")[1] == "b"
     with pytest.raises(DeviceError, match=r"'2'; there are webgpu:0 \(Big GPU\), webgpu:1 \(Small"):
         select(found, "2")
-    assert found[0][0].telling_features()[-1] == "subgroups"
+    assert found[0][0].notable_features()[-1] == "subgroups"
 
 
 def test_names_are_taken_apart() -> None:

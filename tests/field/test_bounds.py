@@ -47,7 +47,7 @@ def wgsl(limbs: str) -> Machine:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_operations_at_the_bounds(strategy: str) -> None:
     """A little of `python -m tools.field_bounds`."""
-    count = {"one_word": 8, "one_word32": 8, "ifma52": 8}.get(strategy, 2)
+    count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 8}.get(strategy, 2)
     for case, rng in itertools.islice(cases(strategy, 1, 127), count):
         assert problem(case, rng) is None, case
 

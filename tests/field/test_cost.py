@@ -9,7 +9,7 @@ import pytest
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS
 from quod.field.cost import product_cost, square_cost
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.kernel import U64, Builder, Pointer, kernel, types
@@ -23,7 +23,7 @@ def one(
     k: Builder, a: Pointer[U64], *, spec: FieldSpec, what: Literal["product", "square"]
 ) -> None:
     """A product or a square."""
-    field = coordinate_field(k, spec)
+    field = field_arithmetic(k, spec)
     x, y = field.load(a, 0), field.load(a, 1)
     field.store(a, 0, field.multiply(x, y) if what == "product" else field.square(x))
 

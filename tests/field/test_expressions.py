@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quod.device.cpu.device import CpuDevice
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.field.models import (
@@ -98,7 +98,7 @@ def evaluate(
     expression: Expression,
 ) -> None:
     """out[i] = the expression of x[i], y[i] and z[i]; it chooses its first side where i is even."""
-    f = coordinate_field(k, spec)
+    f = field_arithmetic(k, spec)
     i = k.global_id()
     with k.if_(i < n):
         values = {name: f.load(array, i) for name, array in (("x", x), ("y", y), ("z", z))}

@@ -14,7 +14,7 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field import plain_extension
-from quod.field.extension import coordinate_field, extension_field
+from quod.field.extension import extension_field, field_arithmetic
 from quod.field.moduli import BABY_BEAR, BN254_FR, GOLDILOCKS, KOALA_BEAR, M31, NAMED, Modulus
 from quod.field.named_extensions import (
     BABY_BEAR_4,
@@ -293,6 +293,6 @@ def test_elements_of_a_subfield_are_embedded() -> None:
 
 @pytest.mark.parametrize("value", [(1, 2), (1, 2, 3, 4, 5), "1", 1.0, [1, 2, 3, 4]])
 def test_constants_have_the_degree(value: Any) -> None:
-    f = coordinate_field(Builder(SCALAR), M31_4)
+    f = field_arithmetic(Builder(SCALAR), M31_4)
     with pytest.raises(TraceError, match=r"a constant of m31\.4 is an integer, or a tuple of 4"):
         f.constant(value)

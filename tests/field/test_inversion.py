@@ -10,7 +10,7 @@ import pytest
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategies.inversion import Inversion32, Inversion52, Inversion64
@@ -32,7 +32,7 @@ def inverses(
     k: Builder, n: U32, a: Pointer[U64], plain: Pointer[U64], far: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """1/x, and 1/(13x - x), whose operand is far above p."""
-    f = coordinate_field(k, spec)
+    f = field_arithmetic(k, spec)
     i = k.global_id()
     with k.if_(i < n):
         x = f.load(a, i)

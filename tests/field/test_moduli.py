@@ -77,6 +77,7 @@ def test_other_types(given: tuple[str, int]) -> None:
     ("name", "size", "radix_bits"),
     [
         ("m31", 4, 0), ("baby_bear", 4, 32), ("koala_bear", 4, 32), ("goldilocks", 8, 0),
+        ("m61", 8, 64),
         ("secp256k1.fq", 32, 256), ("pallas.fr", 32, 256), ("bls12_381.fq", 48, 384),
     ],
 )  # fmt: skip

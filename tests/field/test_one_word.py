@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, Modulus
+from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, M61, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, Value, kernel
 from tests.field.models import packed, random_integers
@@ -17,6 +17,7 @@ FIELDS = [
     BABY_BEAR,
     KOALA_BEAR,
     GOLDILOCKS,
+    M61,
     *TOYS,
     *(edge for edge in EDGES if edge.bits <= 64),
 ]

@@ -11,7 +11,7 @@ import pytest
 
 from quod.device.cpu.device import CpuDevice
 from quod.field.element import AnyElement
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.field.models import (
@@ -58,7 +58,7 @@ def operations(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """Every expression, and operations that a model has under another name."""
-    f = coordinate_field(k, spec)
+    f = field_arithmetic(k, spec)
     i = k.global_id()
     with k.if_(i < n):
         x, y = f.load(a, i), f.load(b, i)

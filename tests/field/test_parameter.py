@@ -13,7 +13,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field import Element, ElementOf, FieldSpec, Modulus, from_integers, to_integers
-from quod.field.extension import ExtensionElement, coordinate_field
+from quod.field.extension import ExtensionElement, field_arithmetic
 from quod.field.moduli import BN254_FQ, BN254_FR, GOLDILOCKS, M31
 from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
 from tests.conftest import open_for_test
@@ -37,7 +37,7 @@ def fold(
     shift: U64, *, modulus: Modulus,
 ) -> None:  # fmt: skip
     """x[i] = x[i] + r * (x[n + i] - x[i]) + shift, for i below n."""
-    f, i = coordinate_field(k, modulus), k.global_id()
+    f, i = field_arithmetic(k, modulus), k.global_id()
     with k.if_(i < n):
         low, high = f.load(x, i), f.load(x, n + i)
         moved = low + r * (high - low)
@@ -73,7 +73,7 @@ def power_sum(
     k: Builder, r: Annotated[ExtensionElement, ElementOf(Q2)], r_0: U32, out: Pointer[U64]
 ) -> None:
     """out[i] = (r + r_0) * r, where a slot would have the name of another parameter."""
-    f = coordinate_field(k, Q2)
+    f = field_arithmetic(k, Q2)
     with k.if_(k.global_id() == 0):
         with k.range(0, r_0, carry=f.carried(r)) as loop:
             loop.next(f.carried(loop.carried + 1))
@@ -129,7 +129,7 @@ def test_fields_that_are_none() -> None:
 @kernel
 def expressions(k: Builder, x: Pointer[U64], y: Pointer[U64], *, spec: FieldSpec) -> None:
     """What Python's operators of elements and ints give, one after the other."""
-    f = coordinate_field(k, spec)
+    f = field_arithmetic(k, spec)
     a, b = f.load(x, 0), f.load(x, 1)
     found = [
         a * 2, 3 * a, a * -16, a * 17, 12345678901234567890 * a, a * 0, a + 1, 1 + a, a - 5, 5 - a,
@@ -195,16 +195,16 @@ def test_what_does_not_stand_beside_an_element() -> None:
     field = M31
 
     def a_float(k: Builder, x: Pointer[U32]) -> None:
-        _ = 1.5 * coordinate_field(k, field).load(x, 0)  # here
+        _ = 1.5 * field_arithmetic(k, field).load(x, 0)  # here
 
     def a_bool(k: Builder, x: Pointer[U32]) -> None:
-        _ = coordinate_field(k, field).load(x, 0) + True  # here
+        _ = field_arithmetic(k, field).load(x, 0) + True  # here
 
     def a_value(k: Builder, x: Pointer[U32]) -> None:
-        _ = coordinate_field(k, field).load(x, 0) / x[0]  # here
+        _ = field_arithmetic(k, field).load(x, 0) / x[0]  # here
 
     def by_zero(k: Builder, x: Pointer[U32]) -> None:
-        _ = coordinate_field(k, field).load(x, 0) / (2 * M31.value)  # here
+        _ = field_arithmetic(k, field).load(x, 0) / (2 * M31.value)  # here
 
     refuses(a_float, TraceError, f"a float {shown}")
     refuses(a_bool, TraceError, f"a bool {shown}")

@@ -10,11 +10,13 @@ import pytest
 from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.field import strategies
-from quod.field.extension import ExtensionField, coordinate_field
-from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, BN254_FQ, MODULI, Modulus
+from quod.field.extension import ExtensionField, field_arithmetic
+from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, BN254_FQ, M61, MODULI, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.limbs64 import Limbs64
+from quod.field.strategies.mersenne61 import Mersenne61
+from quod.field.strategies.one_word import Word64
 from quod.field.strategy import CANDIDATES, Strategy, prime_field, strategy
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel
 from tests.field.models import hostile_integers, packed, random_integers, unpacked
@@ -32,14 +34,17 @@ def fields(machine: Machine, modulus: Modulus = BLS12_381_FQ) -> PrimeField:
 def test_the_machine_chooses() -> None:
     assert isinstance(fields(VECTORS), Ifma52)
     assert isinstance(fields(SCALAR), Limbs64)
+    for machine in (VECTORS, SCALAR):
+        assert isinstance(fields(machine, M61), Mersenne61)
+        assert type(fields(machine, Modulus("of_61_bits", (1 << 61) - 31))) is Word64
     assert (fields(VECTORS).limb_count, fields(VECTORS, BN254_FQ).limb_count) == (8, 5)
     assert (fields(SCALAR).limb_count, fields(SCALAR, BN254_FQ).limb_count) == (6, 4)
 
 
 def test_a_spec_chooses_the_field() -> None:
     k = Builder(SCALAR)
-    assert isinstance(coordinate_field(k, BN254_FQ), Limbs64)
-    extension = coordinate_field(k, CURVES["bn254"].tower.fq2)
+    assert isinstance(field_arithmetic(k, BN254_FQ), Limbs64)
+    extension = field_arithmetic(k, CURVES["bn254"].tower.fq2)
     assert isinstance(extension, ExtensionField)
     assert extension.word_count == 8
     assert CURVES["bn254"].tower.fq2.words == 16
@@ -137,7 +142,11 @@ def test_each_strategy_is_a_file_with_a_row_and_a_candidate() -> None:
     }
     assert rows == {candidate.name for candidate in CANDIDATES}
     assert all(isinstance(strategy(name), Strategy) for name in rows)
-    assert [c.name for c in CANDIDATES if c.made_for is None] == ["one_word", "limbs64"]
+    assert [c.name for c in CANDIDATES if c.made_for is None] == [
+        "mersenne61",
+        "one_word",
+        "limbs64",
+    ]
 
 
 def test_the_cheapest_strategy_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_a_point_of_more_coordinates_adds_no_pairings(honest: Set) -> None:
         with pytest.raises(InputError, match=r"^pi_a must be None or \(x, y\) of int"):
             key.verify(changed, forged)
         with pytest.raises(InputError, match=r"^pi_a must be"):
-            key.begin(changed).take(forged.a, forged.b)
+            key.begin(changed).start(forged.a, forged.b)
     with pytest.raises(InputError, match=r"^pi_a must be"):
         replace(proof, a=a)
 

@@ -518,22 +518,38 @@ def test_json_round_trip(made: Make, tmp_path: Path) -> None:
     assert Proof.from_json(tmp_path / "rapidsnark.json", curve="bls12_381") == proof
 
 
+def exit_code_of_child(work: Callable[[], object], *, seconds: int) -> int:
+    """0 if a forked child does the work in time."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            signal.alarm(seconds)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_key_that_was_used_before_a_fork(made: Callable[[str], Made]) -> None:
     """Threads that checked proofs are not there in the child, which must not wait for them."""
     own = made("bn254")
     key = ProvingKey.from_zkey(own.zkey)
     key.prove(own.wtns, seed=1)
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            signal.alarm(60)
-            key.prove(own.wtns, seed=1)
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=60) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_in_the_middle_of_a_proof(made: Callable[[str], Made]) -> None:
+    """The child does not wait for the thread that had its turn in the parent."""
+    own = made("bn254")
+    key = ProvingKey.from_zkey(own.zkey)
+    resident = key.resident
+    assert isinstance(resident, host.HostKey)
+    with resident.computing():
+        assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=20) == 0
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.5, "7", b"7", [7]])

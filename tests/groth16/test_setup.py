@@ -12,7 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, OutputError
 from quod.formats import R1cs, Zkey
-from quod.groth16 import INSECURE_MARK, ProvingKey, generate_key
+from quod.groth16 import INSECURE_TAG, ProvingKey, generate_key
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.reference import circom, groth16
@@ -99,8 +99,8 @@ def test_equal_seeds_make_equal_keys(made: Make, device: AnyDevice, tmp_path: Pa
 def test_the_key_says_that_it_is_insecure(made: Make) -> None:
     circuit_hash = Zkey.open(made("bn254").zkey).circuit_hash
     assert circuit_hash is not None
-    assert circuit_hash.startswith(INSECURE_MARK)
-    assert b"INSECURE TEST KEY" in INSECURE_MARK
+    assert circuit_hash.startswith(INSECURE_TAG)
+    assert b"INSECURE TEST KEY" in INSECURE_TAG
     other = Zkey.open(made("bls12_381").zkey).circuit_hash
     assert other != circuit_hash
     assert ProvingKey.from_zkey(made("bn254").zkey).insecure

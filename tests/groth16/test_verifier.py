@@ -59,7 +59,7 @@ def verify(key: VerifyingKey, public: Sequence[Any], proof: Proof) -> bool:
 
     def point_by_point() -> bool:
         verification = key.begin(public)
-        verification.take(proof.a, proof.b)
+        verification.start(proof.a, proof.b)
         return verification.finish(proof.c)
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from quod.device import CpuDevice
 from quod.device.background import Background
+from quod.device.outcome import Outcome
 from quod.groth16 import ProvingKey, prover, warm_up
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
@@ -33,10 +33,8 @@ def test_nothing_is_compiled_ahead_that_a_proof_does_not_take(
     taken = set(seen)
     seen.clear()
 
-    def begin(self: Background, task: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(task())
-        return done
+    def begin(self: Background, task: Any) -> Outcome[Any]:
+        return Outcome.of(task())
 
     monkeypatch.setattr(Background, "begin", begin)
     monkeypatch.setattr(CpuDevice, "has", lambda *_, **__: False)

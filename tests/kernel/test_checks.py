@@ -11,6 +11,7 @@ from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.device import open_device
 from quod.errors import KernelError
+from quod.field import NAMED, prime_field
 from quod.frozen import replace
 from quod.kernel import (
     U32,
@@ -117,10 +118,24 @@ def test_what_is_refused() -> None:
     def silent(k: Builder, x: Pointer[U32]) -> None:
         k.assert_(x[0] == 0, 5)  # type: ignore[arg-type]  # here
 
+    def shown(k: Builder, x: Pointer[U32]) -> None:
+        k.print(f"x is {x[0]}")  # here
+
+    def shown_element(k: Builder, x: Pointer[U32]) -> None:
+        k.print(f"{prime_field(k, NAMED['m31']).load(x, 0)}")  # here
+
+    def told(k: Builder, x: Pointer[U32]) -> None:
+        k.assert_(x[0] == 0, f"not 0 but {x[0]}")  # here
+
+    in_text = "a text has a kernel value in it, which is no number yet while the kernel is traced; "
+    item = in_text + "give the value as an item of its own: k.print('x is', x)"
     words = "of a field element print field.to_words(a)"
     for body, message in (
         (element, f"k.print takes texts and kernel values, not an int; {words}"),
         (pointer, f"k.print takes texts and kernel values, not a Value; {words}"),
+        (shown, item),
+        (shown_element, item),
+        (told, in_text + "k.print shows values: k.print('x is', x)"),
         (known, "this condition is known while the kernel is traced; use Python's own `if`"),
         (silent, "k.assert_ takes a condition and a text that says what is wrong"),
     ):

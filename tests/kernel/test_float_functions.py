@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.device.protocol import AnyDevice
 from quod.kernel import F32, Builder, KernelDefinition, TraceError, Value, f32, f64
-from quod.kernel.float_functions import FUNCTIONS
 from quod.kernel.interpreter import interpret
-from quod.kernel.ops import OPS
 from tests.conftest import need
 from tests.kernel.machines import EIGHT
 from tests.kernel.op_kernels import elementwise
@@ -23,14 +20,10 @@ from tests.kernel.refusals import refuses
 from tests.support.executors import run_everywhere
 from tests.support.ptx_assembler import assemble
 from tests.support.wgsl_runner import DRIVERS, DriverError, runner
+from tools import float_errors
+from tools.float_errors import EXACT, NORMAL, apply, stated, worst_of
 
 Array = np.ndarray[Any, Any]
-
-EXACT: dict[str, Callable[[Array], Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
-    "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt,
-}  # fmt: skip
-NORMAL = np.float32(np.finfo(np.float32).tiny)
 
 
 def inputs(*, subnormal: bool = True) -> Array:
@@ -76,65 +69,35 @@ def inputs(*, subnormal: bool = True) -> Array:
     return np.resize(found, -(-len(found) // 32) * 32)
 
 
-def ulps(found: Array, exact: Array) -> Array:
-    """How far results are from exact ones, in units of the last place of those."""
-    with np.errstate(all="ignore"):
-        rounded = exact.astype(np.float32)
-        unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)
-        away = np.abs(found.astype(np.float64) - exact) / unit
-        # Beyond the range infinity is right, and the greatest number half a unit from it.
-        edge = np.isinf(rounded) | np.isinf(found)
-        away = np.where(edge, np.where(rounded == found, 0, np.inf), away)
-    return np.where(np.isnan(exact), np.where(np.isnan(found), 0, np.inf), away)
-
-
 def function(name: str) -> KernelDefinition:
     def compute(k: Builder, given: list[Value]) -> list[Value]:
-        value: Value = getattr(k, name)(given[0])
-        return [value]
+        return [apply(k, name, given[0])]
 
     return elementwise(f"test_{name}", [f32], [f32], compute)
-
-
-def worst(name: str, x: Array, found: Array) -> tuple[float, float]:
-    with np.errstate(all="ignore"):
-        away = ulps(found, EXACT[name](x.astype(np.float64)))
-    at = int(np.argmax(away))
-    return float(away[at]), float(x[at])
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_errors_are_within_what_is_stated(name: str) -> None:
     x = inputs()
-    # What the interpreter means by rsqrt, and CPUs compute, is rounded twice.
-    bound = FUNCTIONS[name].ulps if name in FUNCTIONS else OPS[name].ulps.get("llvm", 0.5)
     if name == "exp2":
         # The op, in PTX, is another thing than the function: neither is compared with the other.
         interpret(function(name).trace(EIGHT), len(x) // 8, [x, found := np.empty_like(x)])
     else:
         (_, found) = run_everywhere(function(name), len(x) // 8, [x, np.zeros_like(x)])
-    away, where = worst(name, x, found)
-    assert away <= bound, f"{name}({where!r}) is {away} ULP away"
+    # What the interpreter means by rsqrt, and CPUs compute, is rounded twice.
+    check("llvm", name, x, found)
 
 
 def _every_function(k: Builder, given: list[Value]) -> list[Value]:
-    return [getattr(k, name)(given[0]) for name in EXACT]
+    return [apply(k, name, given[0]) for name in EXACT]
 
 
 EVERY = elementwise("test_floats", [f32], [f32] * len(EXACT), _every_function)
 
 
-def check(target: str, x: Array, results: list[Array]) -> None:
-    for name, result in zip(EXACT, results, strict=True):
-        row, made = OPS[name].ulps if name in OPS else {}, FUNCTIONS.get(name)
-        bound = row.get(target, 0.5)
-        if made is not None and target not in row:
-            bound = made.ulps_in_wgsl if target == "wgsl" else made.ulps
-        with np.errstate(all="ignore"):
-            exact = EXACT[name](x.astype(np.float64))
-        kept = ~(np.abs(exact) < NORMAL) if target == "wgsl" else slice(None)
-        away, where = worst(name, x[kept], result[kept])
-        assert away <= bound, f"{name}({where!r}) is {away} ULP away in {target}"
+def check(target: str, name: str, x: Array, found: Array) -> None:
+    worst = worst_of(name, target, x, found)
+    assert worst.error <= stated(name, target), f"{name}: {worst} in {target}"
 
 
 def test_errors_on_a_device(device: AnyDevice) -> None:
@@ -143,7 +106,8 @@ def test_errors_on_a_device(device: AnyDevice) -> None:
     x = inputs(subnormal=target != "wgsl")
     results = [np.zeros_like(x) for _ in EXACT]
     device.launch(device.compile(EVERY, lanes=32), len(x) // 32, x, *results)
-    check(target, x, results)
+    for name, result in zip(EXACT, results, strict=True):
+        check(target, name, x, result)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -158,7 +122,8 @@ def test_errors_in_wgsl(driver: str) -> None:
         machine = target.machine(32)
         results = [np.zeros_like(x) for _ in EXACT]
         found.run(EVERY.trace(machine), machine, len(x) // 32, [x, *results])
-        check("wgsl", x, results)
+        for name, result in zip(EXACT, results, strict=True):
+            check("wgsl", name, x, result)
 
 
 def test_results_that_are_exact() -> None:
@@ -209,3 +174,33 @@ def test_other_types_are_refused() -> None:
         ),
     ):
         refuses(body, TraceError, message)
+
+
+# --- the tool that measures all numbers
+
+
+def test_the_tool_measures_on_the_processor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert float_errors.main(["--every", "1048573", "--threads", "1"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["function", "target", "operands", "stated", "measured", "at"]
+    assert [row.split()[0] for row in rows] == list(EXACT)
+    for row in rows:
+        _, target, operands, bound, measured, _ = row.split()
+        assert (target, operands) == ("llvm", "4,097")
+        assert 0.25 < float(measured) <= float(bound)
+
+
+def test_the_tool_tells_what_is_above(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(EXACT, "sqrt", lambda a: np.sqrt(a) * (1 + 1e-7))
+    assert float_errors.main(["--every", "1048573", "--function", "sqrt"]) == 1
+    assert "ABOVE WHAT IS STATED" in capsys.readouterr().out
+
+
+def test_errors_in_units_of_the_last_place() -> None:
+    exact = np.array([1.0, 1.0 + 2.0**-24, 1e39, np.nan, 2.0**-149, 0.0])
+    right = np.array([1, 1, np.inf, np.nan, 2.0**-149, 0], np.float32)
+    assert float_errors.ulps(right, exact).tolist() == [0, 0.5, 0, 0, 0, 0]
+    wrong = np.array([1 + 2.0**-23, np.nan, 3e38, 1, 0, -(2.0**-149)], np.float32)
+    assert float_errors.ulps(wrong, exact).tolist() == [1, np.inf, np.inf, np.inf, 1, 1]

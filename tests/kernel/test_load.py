@@ -103,7 +103,8 @@ def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_static_parameters(path: str) -> None:
-    with pytest.raises(KernelError, match="static parameters without a value: amount"):
+    remedy = r"write a default in its signature \(amount: int = 4\), or give the value in Python: "
+    with pytest.raises(KernelError, match=f"static parameters without a value: amount; {remedy}"):
         registry.find(f"{path}:add_any")
     with pytest.raises(KernelError, match="raise_to has static parameters without a value: amount"):
         kernels.raise_to.emit()

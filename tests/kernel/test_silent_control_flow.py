@@ -260,3 +260,9 @@ def test_unknown_ops() -> None:
 
     refuses(unknown, TraceError, "there is no op unknown; docs/kernel-ops.md lists them")
     refuses(close, TraceError, "there is no op mull_hi; did you mean mul_hi?")
+
+    def begun(k: Builder, n: U32) -> None:
+        k.emit("ad", (n, n))  # here
+
+    # `and` is as similar.
+    refuses(begun, TraceError, "there is no op ad; did you mean add?")

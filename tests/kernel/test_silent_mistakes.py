@@ -127,10 +127,16 @@ def test_the_forms_that_compare() -> None:
     [
         (lambda k, f, x: 3.0 * f.load(x, 0), "a float cannot stand beside an element of bn254.fr"),
         (lambda k, f, x: f.load(x, 0) - x[0], "a Value cannot stand beside an element of bn254.fr"),
+        (lambda k, f, x: x[0] - f.one(), "beside a value of u64: an element goes with elements"),
+        (lambda k, f, x: f.table([f.one(), 2]), "is an integer known now, not an Element; of a"),
+        (lambda k, f, x: f.table([1, 2.5]), "is an integer known now, not 2.5"),
+        (lambda k, f, x: f.table(["x"]), "is an integer known now, not 'x'"),
+        (lambda k, f, x: f.table([(1, 2)]), r"is an integer known now, not (1, 2)"),
+        (lambda k, f, x: f.table([x[0]]), "is an integer known now, not a Value"),
         (lambda k, f, x: f.load(x, 0) ** 5, "an element of bn254.fr has no **; write field.square"),
         (lambda k, f, x: f.store(x, 0, x[0]), "a Value stands where an element of bn254.fr is"),
         (lambda k, f, x: f.equal(f.load(x, 0), 3), "an int stands where an element of bn254.fr is"),
-        (lambda k, f, x: x.__setitem__(0, f.load(x, 0)), "; write field.store(pointer, index, a)"),
+        (lambda k, f, x: x.__setitem__(0, f.load(x, 0)), "field.store(pointer, index, a)"),
         (lambda k, f, x: k.select(x[0] < 1, f.zero(), f.zero()), "write field.select(...)"),
         (
             lambda k, f, x: 3.0 * extension_field(k, GROUPS["bn254.g2"].field).one(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from quod.kernel import (
@@ -16,6 +18,7 @@ from quod.kernel import (
     kernel,
     u32,
 )
+from quod.kernel.errors import Location
 from quod.kernel.parse import parse
 from quod.kernel.verify import verify
 from tests.kernel.machines import EIGHT
@@ -538,3 +541,18 @@ kernel @k() workgroup 8 shared 0 {
     doubled.block.ops[:0] = [constant, constant]
     with pytest.raises(VerificationFailure, match=r"a value is defined twice$"):
         verify(doubled)
+
+
+def test_a_message_about_thousands_of_values_is_short() -> None:
+    """Found by `make fuzz`: a loop that yields too many values was told with all their types."""
+    text = (Path(__file__).parent / "golden" / "histogram.ir").read_text()
+    longer = text.replace("    yield\n", f"    yield {', '.join(['%7'] * 20_000)}\n", 1)
+    assert longer != text
+    with pytest.raises(VerificationFailure, match="must yield") as refused:
+        verify(parse(longer))
+    assert len(str(refused.value)) == 1000
+
+
+def test_a_location_as_long_as_a_file_is_short() -> None:
+    failure = VerificationFailure("x " * 50_000, Location("f" * 50_000, 1))
+    assert len(str(failure)) == 1000

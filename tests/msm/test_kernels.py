@@ -17,8 +17,8 @@ from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.kernel.interpreter import interpret
-from quod.msm.buckets import slices
 from quod.msm.buckets.affine_rounds import accumulate
+from quod.msm.buckets.segments import NO_POINT, cut_segments
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
 from quod.msm.reduce import rows_and_columns
@@ -131,35 +131,35 @@ def test_cutting(longest: int) -> None:
     lengths = [rng.choice([0, 1, 2, 3, 8, 9, 10, 33, 100]) for _ in range(30)]
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     owners = rng.sample(range(30), 30)
-    piece, first, room = longest // 2, 1000, 30 + sum(lengths) // (longest // 2)
+    chunk_length, first, room = longest // 2, 1000, 30 + sum(lengths) // (longest // 2)
     out = [np.zeros(size, np.uint32) for size in (longest + 1, room, room, room, 30, 30, 30, 30, 2)]
     buffers = (u32(*starts), u32(*lengths), u32(*owners), *out)
-    found = run_alone(slices.cut_segments, (30, longest, piece, first, *buffers))
-    slice_starts, slice_lengths, targets, numbers, *longs_found, totals = found[4:]
+    found = run_alone(cut_segments, (30, longest, chunk_length, first, *buffers))
+    chunk_starts, chunk_lengths, targets, numbers, *longs_found, totals = found[4:]
     long_starts, long_lengths, long_owners = longs_found
     total, long_count = totals.tolist()
-    assert slice_lengths[:total].tolist() == sorted(slice_lengths[:total].tolist(), reverse=True)
+    assert chunk_lengths[:total].tolist() == sorted(chunk_lengths[:total].tolist(), reverse=True)
     assert sorted(targets[:total].tolist()) == list(range(first, first + total))
     by_target = dict(zip(targets.tolist()[:total], range(total)))
     longs = dict(zip(long_owners.tolist()[:long_count], range(long_count)))
     for start, length, owner in zip(starts, lengths, owners):
         if length == 0:
-            assert numbers[owner] == slices.NO_POINT
+            assert numbers[owner] == NO_POINT
             continue
-        pieces = 1
+        chunks = 1
         if length > longest:
             place = longs[owner]
-            pieces = int(long_lengths[place])
+            chunks = int(long_lengths[place])
             assert long_starts[place] == numbers[owner]
-            assert pieces == -(-length // piece)
+            assert chunks == -(-length // chunk_length)
         else:
             assert owner not in longs
         at = start
-        for number in range(int(numbers[owner]), int(numbers[owner]) + pieces):
+        for number in range(int(numbers[owner]), int(numbers[owner]) + chunks):
             one = by_target[number]
-            assert slice_starts[one] == at
-            assert 0 < slice_lengths[one] <= longest
-            at += int(slice_lengths[one])
+            assert chunk_starts[one] == at
+            assert 0 < chunk_lengths[one] <= longest
+            at += int(chunk_lengths[one])
         assert at == start + length
 
 
@@ -238,7 +238,7 @@ def test_reduction(name: str) -> None:
     """Two windows of four rows and two columns; some have no point."""
     group = GROUPS[name]
     rows, columns, windows = 4, 2, 2
-    numbers = u32(0, slices.NO_POINT, 1, 2, 3, 0, 1, 1, slices.NO_POINT, 4, 2, slices.NO_POINT)
+    numbers = u32(0, NO_POINT, 1, 2, 3, 0, 1, 1, NO_POINT, 4, 2, NO_POINT)
     own = wide(from_points(group, [*points(group, 4), None]))
     sums = np.zeros(8 * 4 * group.coordinate_words, np.uint64)
     found = run_everywhere(
@@ -256,7 +256,7 @@ def test_reduction(name: str) -> None:
 def test_listing_rows_and_columns() -> None:
     rows, columns, windows = 4, 2, 8
     numbers = np.arange(windows * rows * columns, dtype=np.uint32)
-    numbers[[1, 4, 5, 20, 63]] = slices.NO_POINT
+    numbers[[1, 4, 5, 20, 63]] = NO_POINT
     segments = windows * (rows + columns)
     room = 2 * windows * rows * columns
     found = run_everywhere(
@@ -273,7 +273,7 @@ def test_listing_rows_and_columns() -> None:
     for window in range(windows):
         lines = [*grid[window], *grid[window].T]
         for line, run in zip(lines, runs[window * 6 : window * 6 + 6]):
-            assert run == [int(number) for number in line if number != slices.NO_POINT]
+            assert run == [int(number) for number in line if number != NO_POINT]
 
 
 def test_precomputation() -> None:

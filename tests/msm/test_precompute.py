@@ -10,6 +10,7 @@ from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_many, plan_msm
+from quod.msm.execute import HostEngine
 from tests.msm.inputs import (
     bases,
     by_logarithms,
@@ -52,9 +53,9 @@ def test_the_multiples_themselves(cpu_device: CpuDevice) -> None:
     own = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
     options = MsmOptions(precompute_factor=4, window_bits=10)
     resident = MsmBases(cpu_device, group, from_points(group, own), options)
-    assert resident.on_cpu is not None
-    shift = 10 * resident.on_cpu.plan(6, None).windows
-    multiples = to_points(group, resident.on_cpu.points)
+    assert isinstance(resident.engine, HostEngine)
+    shift = 10 * resident.engine.plan(6, None).windows
+    multiples = to_points(group, resident.engine.points)
     assert len(multiples) == 6 * 4
     for copy in range(4):
         expected = [law.mul(1 << (copy * shift), point) for point in own]

@@ -33,7 +33,10 @@ FULL_64 = Modulus("full_64", 27 * (1 << 59) + 1)
 SHORT = [BABY_BEAR, GOLDILOCKS, M31, KOALA_BEAR, TOY, FULL_32, FULL_64]
 """One word of 32 or 64 bits, Montgomery form and plain, some of which fill the word."""
 
-FIELDS = [*SHORT, PALLAS_FQ]
+FULL_128 = Modulus("full_128", (1 << 128) - (21 << 24) + 1)
+"""Several limbs without a bit to spare: sums have a limb more."""
+
+FIELDS = [*SHORT, PALLAS_FQ, FULL_128]
 
 CASES: list[tuple[Ordering, bool, int | None]] = [
     ("NN", False, None), ("NR", True, 3), ("RN", False, 3), ("NN", True, 3), ("RR", True, None),
@@ -95,7 +98,7 @@ def test_in_passes(gpu_device: AnyDevice, modulus: Modulus) -> None:
     check(gpu_device, modulus, uniform(modulus, 3 << log2_size), batch=3, tuning=SMALL)
 
 
-@each_short
+@pytest.mark.parametrize("modulus", [*SHORT, FULL_128], ids=lambda modulus: modulus.name)
 @pytest.mark.parametrize("kind", ["zero", "largest", "alternating", "last"])
 def test_hostile_values(gpu_device: AnyDevice, modulus: Modulus, kind: str) -> None:
     largest, size = modulus.value - 1, 1 << min(6, modulus.two_adicity)
@@ -204,12 +207,31 @@ def test_what_is_refused(
         NttPlan(device, modulus, log2_size, root=root)
 
 
-@pytest.mark.parametrize("modulus", [BABY_BEAR, GOLDILOCKS], ids=lambda modulus: modulus.name)
-def test_the_quotient(device: AnyDevice, modulus: Modulus) -> None:
-    """a*b - c on the coset, of constants."""
-    size = 8
-    values = from_integers(modulus, [5] * size + [7] * size + [3] * size)
-    out = np.zeros((size, modulus.words), np.uint32)
-    coset_quotient(NttPlan(device, modulus, 3), values, out)
-    integers = [int.from_bytes(row.tobytes(), "little") for row in out]
-    assert integers == [32] * size
+each_of_quotients = pytest.mark.parametrize(
+    ("modulus", "log2_size"), [(BABY_BEAR, 0), (BABY_BEAR, 1), (GOLDILOCKS, 0), (BABY_BEAR, 3)]
+)
+
+
+@each_of_quotients
+def test_the_quotient(device: AnyDevice, modulus: Modulus, log2_size: int) -> None:
+    check_quotients(device, modulus, log2_size)
+
+
+@each_of_quotients
+def test_the_quotient_on_gpus(gpu_device: AnyDevice, modulus: Modulus, log2_size: int) -> None:
+    check_quotients(gpu_device, modulus, log2_size)
+
+
+def check_quotients(device: AnyDevice, modulus: Modulus, log2_size: int) -> None:
+    """a*b - c on the coset, of constants: of one element of four bytes, for the least."""
+    size = 1 << log2_size
+    for a, b, c in (
+        (5, 7, 3),
+        (modulus.value - 1, modulus.value - 1, modulus.value - 1),
+        (0, 5, 1),
+    ):
+        values = from_integers(modulus, [a] * size + [b] * size + [c] * size)
+        out = np.zeros((size, modulus.words), np.uint32)
+        coset_quotient(NttPlan(device, modulus, log2_size), values, out)
+        integers = [int.from_bytes(row.tobytes(), "little") for row in out]
+        assert integers == [(a * b - c) % modulus.value] * size

@@ -11,13 +11,13 @@ from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.roots import root_of_unity
 from quod.kernel.interpreter import Argument, interpret
-from quod.ntt.memory import memory_of
+from quod.ntt.ordering import bit_reversal
 from quod.ntt.passes import PassShape, transform_pass
 from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import places_of
 from quod.ntt.steps import Direction
-from quod.ntt.twiddles import Domain, bit_reversal
+from quod.ntt.twiddles import Domain, tables_of
 from tests.reference import ntt as reference
 
 FR = BN254.fr
@@ -35,7 +35,7 @@ def processor(request: pytest.FixtureRequest) -> CpuDevice:
 def test_a_transform_of_two_passes(processor: CpuDevice, direction: Direction) -> None:
     log_rows = [3, 3]
     domain = Domain(FR, 6, root_of_unity(BN254.fr, "snarkjs", 6), 1)
-    tables = memory_of(processor).tables(processor, domain, log_rows, 1)
+    tables = tables_of(processor, domain, log_rows, 1)
     values = random_elements(FR, 64, seed=1)
     data = values.view(np.uint64).reshape(-1).copy()
     scratch = np.zeros(array_bytes(processor, FR, processor.lanes << 3) // 8, np.uint64)

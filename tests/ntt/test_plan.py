@@ -17,10 +17,10 @@ from quod.errors import DeviceError, InputError
 from quod.field.array import random_elements
 from quod.field.moduli import BN254_FQ, BN254_FR
 from quod.ntt import NttPlan, coset_quotient, ntt
-from quod.ntt.memory import memory_of
+from quod.ntt.ordering import bit_reversal
 from quod.ntt.schedule import places_of, split
 from quod.ntt.steps import records_before
-from quod.ntt.twiddles import bit_reversal
+from quod.ntt.tables import store_of
 
 
 @pytest.fixture(scope="module")
@@ -135,25 +135,23 @@ def test_peak_bytes_are_what_is_kept() -> None:
         device = CpuDevice(threads=1)
         plan = NttPlan(device, BN254_FR, log2_size)
         plan.forward(words(1 << log2_size))
-        kept = memory_of(device)
-        held = kept.scratch(0).nbytes
-        for tables in kept._twiddles.values():
-            held += sum(table.nbytes for table in tables)
+        kept = store_of(device)
+        held = kept.scratch(0).nbytes + sum(table.nbytes for table in kept._kept.values())
         assert plan.peak_bytes() == held
         plan.release()
         assert kept.scratch(0).nbytes == 0
-        assert not kept._twiddles
+        assert not kept._kept
 
 
 def test_tables_are_shared_between_plans_and_few_are_kept() -> None:
     device = CpuDevice(threads=1)
-    kept = memory_of(device)
+    kept = store_of(device)
     for _ in range(2):
         NttPlan(device, BN254_FR, 5).forward(words(32))
-    assert len(kept._twiddles) == 1
-    for coset in range(2, 30):
+    assert len(kept._kept) == 1
+    for coset in range(2, 50):
         NttPlan(device, BN254_FR, 5).forward(words(32), coset=coset)
-    assert len(kept._twiddles) == 8
+    assert len(kept._kept) == 32
 
 
 def test_the_wish_not_to_scale() -> None:

@@ -11,7 +11,17 @@ import functools
 import os
 import re
 
-PACKAGES = ("tests/curve/", "tests/field/", "tests/groth16/", "tests/msm/", "tests/ntt/")
+PACKAGES = (
+    "tests/curve/",
+    "tests/field/",
+    "tests/groth16/",
+    "tests/proving/",
+    "tests/msm/",
+    "tests/ntt/",
+    "tests/sumcheck/",
+    "tests/gkr/",
+    "tests/transcript/",
+)
 
 QUICK = (
     r"tests/curve/test_operations\.py::test_addition_of_every_pair\[webgpu-bn254\.g1\]",
@@ -20,18 +30,24 @@ QUICK = (
     r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2?\]",
     r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
     r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
+    r"tests/gkr/test_gkr\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable\]",
     r"tests/groth16/gpu/test_key\.py::test_the_proof_is_that_of_the_cpu\[webgpu-bn254\]",
-    r"tests/groth16/gpu/test_key\.py::test_\w+\[webgpu:portable.*",
+    # The other curve is proved on the emulated device, and its MSMs run in their own tests.
+    r"tests/groth16/gpu/test_key\.py::test_\w+\[webgpu:portable(?!-bls12_381).*",
     r"tests/groth16/gpu/test_matrix\.py::test_products_with_a_witness\[webgpu-128-.*",
-    r"tests/groth16/gpu/test_witness\.py::test_every_value_arrives\[webgpu-101-5\]",
+    r"tests/proving/test_upload\.py::test_every_value_arrives\[webgpu-101-5\]",
     r"tests/groth16/test_lagrange\.py::test_lagrange_values\[webgpu-[0-9]+-bn254\]",
     r"tests/groth16/test_sparse\.py::test_a_long_sum_of_the_largest_values\[webgpu-bn254\]",
     r"tests/msm/run/test_edwards_bls12\.py::test_\w+\[webgpu:portable\]",
     r"tests/msm/run/test_msm\.py::test_(?!hostile)\w+\[webgpu:portable\b.*",
     r"tests/msm/sort/test_binning\.py::test_\w+\[webgpu:portable\b.*",
     r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-(goldilocks|baby_bear)\]",
+    r"tests/ntt/test_fields\.py::test_the_quotient_on_gpus\[webgpu(:portable)?-modulus[01]-[01]\]",
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu-10-NR\]",
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu:portable-11-NN\]",
+    r"tests/sumcheck/test_prover\.py::test_agrees_with_the_model\[webgpu-m31\.4-product-6-.*",
+    r"tests/sumcheck/test_prover\.py::test_rounds_on_large_\w+\[webgpu-1-True-m31\.4\]",
+    r"tests/transcript/test_chain\.py::test_kernels_agree_with_the_host\[webgpu-3-goldilocks\.2\]",
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 

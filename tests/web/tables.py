@@ -16,7 +16,7 @@ from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
 from quod.device.cpu.device import CpuDevice
-from quod.device.planning import PlanningDevice
+from quod.device.export.device import ExportDevice
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.graph import GraphStage, ProofGraph
@@ -48,7 +48,7 @@ def sums_of(zkey: Zkey, witness: Path) -> dict[str, object]:
     }
 
 
-def table_graph(zkey: Zkey, sums: dict[str, object], device: PlanningDevice) -> ProofGraph:
+def table_graph(zkey: Zkey, sums: dict[str, object], device: ExportDevice) -> ProofGraph:
     """A graph that gives these sums whatever the witness."""
     results: dict[str, Buffer | None] = {}
     flags: dict[str, Buffer] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quod.device.buffer import Buffer
-from quod.device.planning import PlanningDevice
+from quod.device.export.device import ExportDevice
 from quod.device.stream import RecordingStream
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
@@ -60,14 +60,14 @@ def weigh(
             out[i] = nothing[i]
 
 
-def record(device: PlanningDevice, work: Any) -> Stage:
+def record(device: ExportDevice, work: Any) -> Stage:
     recording: RecordingStream = device.stream("test").record()
     work(recording)
     return Stage("test", recording.finish().recording)
 
 
 def test_a_recording_runs_in_the_browser(browser: Browser, tmp_path: Path) -> None:
-    device = PlanningDevice()
+    device = ExportDevice()
     n = 1000
     x = device.allocate(4 * n, zero=False)
     rows = np.random.default_rng(1)

@@ -18,7 +18,7 @@ from quod.frozen import frozen, replace
 
 
 @frozen
-class EdwardsForm:
+class EdwardsMap:
     """A birational map between E(Fq) and a twisted Edwards curve with a = -1.
 
     X = x_scale * (x + 1)/y and Y = (s*(x + 1) - 1)/(s*(x + 1) + 1), with s = `montgomery_scale`.
@@ -60,7 +60,7 @@ class EdwardsForm:
 
 
 @cache
-def bls12_377_g1_edwards() -> EdwardsForm:
+def bls12_377_g1_edwards() -> EdwardsMap:
     """The twisted Edwards form of BLS12-377 G1."""
     group = g1_group(BLS12_377)
     f = group.field
@@ -88,5 +88,5 @@ def bls12_377_g1_edwards() -> EdwardsForm:
         )
 
     # The map gives the generator.
-    form = EdwardsForm(group, curve((0, 1)), scale, x_scale)
+    form = EdwardsMap(group, curve((0, 1)), scale, x_scale)
     return replace(form, curve=curve(form.to_edwards(BLS12_377.g1.generator)))

@@ -56,7 +56,7 @@ class EdwardsCurve:
     def __post_init__(self) -> None:
         instance("the name of a curve", self.name, str, "name it")
         for name, field in (("fq", self.fq), ("fr", self.fr)):
-            instance(name, field, Modulus, "make one of a prime")
+            instance(f"{name} of {self.name}", field, Modulus, "make one of a prime")
         if type(self.generator) not in (tuple, list) or len(self.generator) != 2:
             raise InputError(f"the generator of {self.name} must be a point, (x, y)")
         a, d = whole_number("a", self.a), whole_number("d", self.d)

@@ -104,12 +104,8 @@ class EdwardsArithmetic:
             a, b = p.x * q.x, p.y * q.y
             c, d = p.t * f.constant(self.curve.d) * q.t, p.z * q.z
             e = (p.x + p.y) * (q.x + q.y) - a - b
-            return self._product(e, d - c, d + c, b - self.a_times(a))
-        a = (p.y - p.x) * (q.y - q.x)
-        b = (p.y + p.x) * (q.y + q.x)
-        c = p.t * f.constant(2 * self.curve.d) * q.t
-        d = p.z * (q.z + q.z)
-        return self._product(b - a, d - c, d + c, b + a)
+            return EdwardsPoint(*completed(f, e, d - c, d + c, b - self.a_times(a)))
+        return added(f, p, q, self.curve.d)
 
     def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
         if self.curve.a == -1:
@@ -117,14 +113,29 @@ class EdwardsArithmetic:
         f = self.field
         a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
         e, scaled = f.square(p.x + p.y) - a - b, f.carried(self.a_times(a))
-        return self._product(e, scaled + b - (c + c), scaled + b, scaled - b)
+        g = scaled + b
+        return EdwardsPoint(*completed(f, e, g - (c + c), g, scaled - b))
 
     def a_times(self, x: Element) -> Element:
         """a * x."""
         return -x if self.curve.a == -1 else self.field.constant(self.curve.a) * x
 
-    def _product(self, e: Element, f: Element, g: Element, h: Element) -> EdwardsPoint:
-        return self.carried(EdwardsPoint(e * f, g * h, f * g, e * h))
+
+def completed(
+    field: PrimeField, e: Element, f: Element, g: Element, h: Element
+) -> tuple[Element, ...]:
+    """X, Y, Z and T of the point (e/g, h/f), with standard bounds."""
+    return tuple(field.carried(product) for product in (e * f, g * h, f * g, e * h))
+
+
+def added(field: PrimeField, p: EdwardsPoint, q: EdwardsPoint, d: int) -> EdwardsPoint:
+    """p + q on a curve with a = -1, with standard bounds: add-2008-hwcd-3."""
+    a = (p.y - p.x) * (q.y - q.x)
+    b = (p.y + p.x) * (q.y + q.x)
+    c = p.t * q.t * field.constant(2 * d)
+    z = p.z * q.z
+    e, double_z, h = b - a, z + z, b + a
+    return EdwardsPoint(*completed(field, e, double_z - c, double_z + c, h))
 
 
 def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
@@ -134,4 +145,4 @@ def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
     g = b - a
     h = field.negate(a + b)
     f = g - (c + c)
-    return EdwardsPoint(*(field.carried(part) for part in (e * f, g * h, f * g, e * h)))
+    return EdwardsPoint(*completed(field, e, f, g, h))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from quod.curve.coordinates import FqCoordinates
-from quod.curve.edwards_point import EdwardsPoint, doubled
+from quod.curve.edwards_point import EdwardsPoint, added, completed, doubled
 from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
 from quod.curve.shared_inversion import share_inversion
@@ -115,11 +115,8 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         a = (y - x) * base.minus
         b = (y + x) * base.plus
         c = t * base.product
-        return self._product(b - a, z + z, c, b + a)
-
-    def _product(self, e: Element, d: Element, c: Element, h: Element) -> Coordinates:
-        f, g = d - c, d + c
-        return self._carried(e * f, g * h, f * g, e * h)
+        e, double_z, h = b - a, z + z, b + a
+        return completed(self.field, e, double_z - c, double_z + c, h)
 
     def failed(self, total: Coordinates) -> None:
         return None
@@ -146,12 +143,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return result
 
     def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
-        f = self.field
-        a = (p.y - p.x) * (q.y - q.x)
-        b = (p.y + p.x) * (q.y + q.x)
-        c = p.t * q.t * f.constant(2 * self.form.d)
-        d = p.z * q.z
-        return EdwardsPoint(*self._product(b - a, d + d, c, b + a))
+        return added(self.field, p, q, self.form.d)
 
     def double(self, p: EdwardsPoint) -> EdwardsPoint:
         result: EdwardsPoint = self.k.call(

@@ -16,7 +16,7 @@ from quod.curve.lanes import of_lane
 from quod.curve.point import CoordinateElement, plus_a_times
 from quod.curve.sums import Form
 from quod.field.arithmetic import FieldArithmetic
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -52,7 +52,7 @@ class FourLaneArithmetic(ABC):
             )
         self.k = k
         self.group = group
-        self.field: FieldArithmetic[Any] = coordinate_field(k, group.field)
+        self.field: FieldArithmetic[Any] = field_arithmetic(k, group.field)
         self.lane = k.local_id()
         self.own = self.lane % LANES_PER_SUM
         self.first = self.lane - self.own

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 from quod.curve.group import Group
-from quod.curve.named import CURVES
+from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.curve.parameters import G1Parameters, G2Parameters, PairingCurve
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.names import NameTable
 
 
 @frozen
@@ -49,6 +51,16 @@ class PairingGroup(Group):
         return self.coordinates if self.degree == 1 else self.curve.tower.fq2
 
 
-GROUPS: dict[str, PairingGroup] = {
-    group.name: group for name in CURVES for group in (PairingGroup(name, 1), PairingGroup(name, 2))
-}
+def _elsewhere(name: str) -> str | None:
+    if name in CURVES:
+        return f"the curve has two, {name}.g1 and {name}.g2"
+    tables: dict[str, Mapping[str, object]] = {"WEIERSTRASS": WEIERSTRASS, "EDWARDS": EDWARDS}
+    place = next((place for place, table in tables.items() if name in table), None)
+    return None if place is None else f"that curve is a group itself: quod.curve.{place}[{name!r}]"
+
+
+_BOTH = [PairingGroup(name, degree) for name in CURVES for degree in (1, 2)]
+
+GROUPS: dict[str, PairingGroup] = NameTable(
+    "quod.curve.GROUPS", "a group", {group.name: group for group in _BOTH}, _elsewhere
+)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quod.curve.element_machine import step
 from quod.curve.group import Group
-from quod.curve.kernels import curve_normalise
 from quod.curve.packed_sums import PackedWeierstrassSums
+from quod.curve.point_kernels import curve_normalise
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve import kernels
+from quod.curve import point_kernels as kernels
 from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.group import Group
 from quod.curve.membership import (
@@ -33,7 +33,7 @@ from quod.kernel import KernelDefinition
 _SHARING = 64
 
 # Partial sums that a lane of a CPU makes, and points that a lane of a GPU adds up.
-_SUMS_A_LANE, _POINTS_A_SUM = 8, 8
+_SUMS_PER_LANE, _POINTS_PER_SUM = 8, 8
 
 
 def add(device: AnyDevice, group: Group, a: Words, b: Words) -> Words:
@@ -104,8 +104,8 @@ def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
     The sums that a CPU makes are summed by one lane then; a GPU has many lanes, and slow ones.
     """
     if device.host_memory:
-        return min(count, _SUMS_A_LANE * device.resident_lanes) if first else 1
-    return min(-(-count // _POINTS_A_SUM), device.resident_lanes)
+        return min(count, _SUMS_PER_LANE * device.resident_lanes) if first else 1
+    return min(-(-count // _POINTS_PER_SUM), device.resident_lanes)
 
 
 def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:

@@ -18,7 +18,7 @@ from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
 from quod.curve.sums import SumArithmetic
 from quod.field.element import Element
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.strategies.lazy_limbs import halves, joined
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -242,7 +242,7 @@ class PackedWeierstrassSums(PackedSums):
     def __init__(self, k: Builder, group: Group) -> None:
         self.k = k
         self.group = group
-        self.field = coordinate_field(k, group.field)
+        self.field = field_arithmetic(k, group.field)
         self.base_words = group.point_words
         self.sum_words = 4 * group.coordinate_words
         a = group.parameters.a

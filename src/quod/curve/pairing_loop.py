@@ -42,16 +42,16 @@ class MillerLoop:
         low, high = digits[:64], digits[64:]
         plus = sum(1 << i for i, digit in enumerate(low) if digit > 0)
         minus = sum(1 << i for i, digit in enumerate(low) if digit < 0)
-        p = (self._settled(p[0]), self._settled(p[1]))
-        q = tower.settled(q)
+        p = (self._bounded(p[0]), self._bounded(p[1]))
+        q = tower.bounded(q)
         value: Fq12 = tower.one()
-        point: Homogeneous = tower.settled((*q, self.fq2.one()))
+        point: Homogeneous = tower.bounded((*q, self.fq2.one()))
         with k.range(0, len(low), carry=(value, point)) as loop:
             value, point = loop.carried
             value, point = self._doubled(value, point, p)
             with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
                 negative = digit_at(k, minus, loop.index)
-                y = tower.settled(self.fq2.select(negative, tower.settled(-q[1]), q[1]))
+                y = tower.bounded(self.fq2.select(negative, tower.bounded(-q[1]), q[1]))
                 branch.give(*self._added(value, point, (q[0], y), p))
             with branch.otherwise():
                 branch.give(value, point)
@@ -60,11 +60,11 @@ class MillerLoop:
         for digit in high:
             value, point = self._doubled(value, point, p)
             if digit:
-                other = (q[0], q[1] if digit > 0 else tower.settled(-q[1]))
+                other = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
                 value, point = self._added(value, point, other, p)
         if self.curve.ate_loop < 0:
-            value = tower.settled(tower.conjugate(value))
-            point = tower.settled((point[0], -point[1], point[2]))
+            value = tower.bounded(tower.conjugate(value))
+            point = tower.bounded((point[0], -point[1], point[2]))
         if self.curve.family is Family.BN:
             first = self._psi(q)
             second = self._psi(first)
@@ -72,15 +72,15 @@ class MillerLoop:
             value, point = self._added(value, point, (second[0], -second[1]), p)
         return value
 
-    def _settled(self, a: Element) -> Element:
+    def _bounded(self, a: Element) -> Element:
         return self.fq2.base.unify([a], self.tower.bound)[0]
 
     def _psi(self, q: TwistPoint) -> TwistPoint:
         """Untwist, Frobenius, twist."""
         x, y = (self.fq2.constant(c) for c in self.curve.psi_coefficients)
         image = (self.fq2.frobenius(q[0]) * x, self.fq2.frobenius(q[1]) * y)
-        settled: TwistPoint = self.tower.settled(image)
-        return settled
+        bounded: TwistPoint = self.tower.bounded(image)
+        return bounded
 
     # --- steps
 
@@ -113,7 +113,7 @@ class MillerLoop:
         """The doubled point, all coordinates times 4, and the tangent."""
         fq2 = self.fq2
         b, c, j = fq2.square(y), fq2.square(z), fq2.square(x)
-        e = self.tower.settled(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
+        e = self.tower.bounded(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
         f = fq2.times(e, 3)
         h = fq2.square(y + z) - (b + c)
         x3 = fq2.double((x * y) * (b - f))
@@ -124,7 +124,7 @@ class MillerLoop:
     def _add(self, x: Fq2, y: Fq2, z: Fq2, x2: Fq2, y2: Fq2) -> tuple[Fq2, ...]:
         """The sum with an affine point, and the line."""
         fq2 = self.fq2
-        theta, gap = self.tower.settled((y - y2 * z, x - x2 * z))
+        theta, gap = self.tower.bounded((y - y2 * z, x - x2 * z))
         c, d = fq2.square(theta), fq2.square(gap)
         e, g = gap * d, x * d
         h = e + z * c - fq2.double(g)

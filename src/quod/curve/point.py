@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from quod.curve.group import Group
 from quod.field.arithmetic import FieldArithmetic
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -82,14 +82,14 @@ def plus_a_times(
 
 
 class PointArithmetic:
-    """The group law of one curve in one kernel; for `inlined` see `coordinate_field`."""
+    """The group law of one curve in one kernel; for `inlined` see `field_arithmetic`."""
 
     def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
         kind: type = Group  # an abstract one, which a type of instances is not for mypy
         instance("the group", group, kind, "take one of quod.curve.GROUPS", error=TraceError)
         self.k = k
         self.group = group
-        self.field = coordinate_field(k, group.field, inlined=inlined)
+        self.field = field_arithmetic(k, group.field, inlined=inlined)
 
     # --- memory
 

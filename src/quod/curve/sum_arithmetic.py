@@ -15,7 +15,7 @@ from quod.kernel.machine import Capability
 def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
-    """How a kernel adds bases and sums of that form; for `inlined` see `coordinate_field`."""
+    """How a kernel adds bases and sums of that form; for `inlined` see `field_arithmetic`."""
     if k.machine.has(Capability.SHORT_KERNELS):
         return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":

@@ -43,7 +43,7 @@ class Curve(Group):
 
         instance("the name of a curve", self.name, str, "name it")
         for what, field in (("fq", self.fq), ("fr", self.fr)):
-            instance(what, field, Modulus, "make one of a prime")
+            instance(f"{what} of {self.name}", field, Modulus, "make one of a prime")
         generator = plain_point(self.generator, 1, "the generator")
         if generator is None:
             raise InputError(f"the generator of {self.name} is infinity; give a point")

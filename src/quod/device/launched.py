@@ -45,17 +45,17 @@ _collectors: tuple[LaunchedKernels, ...] = ()
 _lock = threading.Lock()
 
 
-def note_launch(kernel: CompiledKernel) -> None:
+def report_launch(kernel: CompiledKernel) -> None:
     """A kernel is launched; devices call it."""
     for collector in _collectors:
         collector.add(kernel)
 
 
-def note_recording(recording: Recording) -> None:
+def report_recording(recording: Recording) -> None:
     """Recorded work is submitted; streams call it."""
     if _collectors:
         from quod.device.recording import Launch
 
         for step in recording.steps:
             if isinstance(step, Launch):
-                note_launch(step.kernel)
+                report_launch(step.kernel)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from quod.device.background import Background
+from quod.device.outcome import Outcome
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,21 +20,30 @@ def overlapped(
 
     `begin` starts the work on one, on the caller's thread, and gives what waits for its result,
     which a thread called `name` does while the next input is begun. What either raises ends the
-    results, after those of the inputs before.
+    results, after those of the inputs before. MemoryError if that thread ended without a word.
     """
-    with ThreadPoolExecutor(1, name) as pool:
-        before: Future[R] | None = None
+    waiting = Background(name, 1)
+    begun: deque[Outcome[R]] = deque()
+    try:
         for one in inputs:
             failed: Exception | None = None
-            after = None
             try:
-                after = pool.submit(begin(one))
+                finish = begin(one)
+                try:
+                    begun.append(waiting.begin(finish))
+                except (RuntimeError, MemoryError):
+                    # No thread is to be had, and what was begun must come to its end.
+                    begun.append(Outcome.of(finish()))
             except Exception as error:
                 failed = error
-            if before is not None:
-                yield before.result()
+            if len(begun) > (failed is None):
+                yield begun.popleft().result()
             if failed is not None:
                 raise failed
-            before = after
-        if before is not None:
-            yield before.result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        # What was begun is finished, so that whatever it holds is given back.
+        for outcome in begun:
+            outcome.wait()
+        waiting.close()

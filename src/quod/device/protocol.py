@@ -147,6 +147,16 @@ class HostDevice(Device[Any], Protocol):
         """`launch` of arguments that the kernel's `pack` has made `slots` of before."""
 
 
+class RecordingDevice(Device[Any], Protocol):
+    """A device whose recordings run elsewhere: of their memory it knows what is there before."""
+
+    def is_constant(self, buffer: Buffer) -> bool:
+        """Whether the allocation that a buffer belongs to had data before a recording ran."""
+
+    def whole(self, buffer: Buffer) -> Buffer:
+        """All of the allocation that a buffer belongs to."""
+
+
 def in_host_memory(device: AnyDevice) -> TypeGuard[HostDevice]:
     """Whether work is for the algorithms that compute in the host's memory with its threads."""
     return device.host_memory

@@ -11,6 +11,8 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 _OWN = f"{_ROOT}{os.sep}"
 # What is added to the package counts unless it is named here, so that no kernel is ever stale.
+# More than most modules have.
+_USUAL_BYTES = 1 << 15
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 
@@ -51,14 +53,33 @@ def digest_of(root: Path, without: Collection[str]) -> str:
         state.update(archive.read_bytes() if archive.is_file() else str(root).encode())
         return state.hexdigest()
     top = str(root)
-    for parent, names, files in os.walk(top):
-        names[:] = sorted(name for name in names if not (parent == top and name in without))
-        for name in sorted(files):
-            # Editors leave other files beside modules.
-            if name.endswith(".py") and name[:-3].isidentifier():
-                path = os.path.join(parent, name)
-                with open(path, "rb", buffering=0) as file:
-                    content = file.readall()
-                state.update(f"{path[len(top) :]} {len(content)}\n".encode())
-                state.update(content)
+    folders = [top]
+    while folders:
+        parent = folders.pop()
+        modules = []
+        with os.scandir(parent) as found:
+            for entry in sorted(found, key=lambda entry: entry.name):
+                # Editors leave other files beside modules.
+                if entry.name.endswith(".py") and entry.name[:-3].isidentifier():
+                    modules.append(entry.path)
+                elif entry.name == "__pycache__" or (parent == top and entry.name in without):
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+        for path in modules:
+            content = _content(path)
+            state.update(f"{path[len(top) :]} {len(content)}\n".encode())
+            state.update(content)
     return state.hexdigest()
+
+
+def _content(path: str) -> bytes:
+    """A file's bytes: for 350 small ones Python's own files take as long again."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(handle, _USUAL_BYTES)
+        while len(content) >= _USUAL_BYTES and (more := os.read(handle, len(content))):
+            content += more
+        return content
+    finally:
+        os.close(handle)

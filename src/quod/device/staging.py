@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quod.device.arguments import Argument, Signature, adopt
 from quod.device.buffer import Array, Buffer
 from quod.device.kernel_table import CompiledKernel
-from quod.device.launched import note_launch
+from quod.device.launched import report_launch
 from quod.device.prologue import check_launch
 from quod.frozen import frozen
 
@@ -52,7 +52,7 @@ def begin_launch(
     check_launch(kernel, count)
     staged = stage(device, kernel.signature, arguments)
     packed = kernel.pack(staged.arguments)
-    note_launch(kernel)
+    report_launch(kernel)
     return count, staged, packed
 
 

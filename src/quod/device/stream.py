@@ -23,7 +23,7 @@ from quod.device.arguments import Argument, Owner, adopt
 from quod.device.buffer import HOST, Array, Buffer, base_array
 from quod.device.event import Event
 from quod.device.kernel_table import CompiledKernel
-from quod.device.launched import note_recording
+from quod.device.launched import report_recording
 from quod.device.prologue import LOG2_GROUPS, LOG2_GROUPS_OF_PROCESSOR, check_groups
 from quod.device.recording import (
     Await,
@@ -284,7 +284,7 @@ class RecordedStream(_Stream):
         self._leave("submit")
         if parent is None and timeline is not None:
             parent = timeline.current
-        note_recording(self.recording)
+        report_recording(self.recording)
         submission = self._device.submit(
             self.recording, self.name, timeline=timeline, parent=parent
         )

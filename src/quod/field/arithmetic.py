@@ -13,7 +13,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from quod.field.moduli import Modulus
 from quod.kernel import types
 from quod.kernel.builder import Builder
-from quod.kernel.errors import TraceError
+from quod.kernel.errors import TraceError, an
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 
@@ -222,8 +222,12 @@ class FieldArithmetic(ABC, Generic[E]):
         words = []
         for value in values:
             coefficients = (value, *[0] * (degree - 1)) if isinstance(value, int) else value
-            if len(coefficients) != degree:
-                raise TraceError(f"a constant of this field is {degree} integers, not {value!r}")
+            if not _are_integers(coefficients, degree):
+                form = "an integer" if degree == 1 else f"{degree} integers, or one"
+                raise TraceError(
+                    f"a constant of this field is {form} known now, not {_shown(value)}; of "
+                    "a computed element write field.store(pointer, index, a)"
+                )
             for coefficient in coefficients:
                 stored = self.modulus.to_montgomery(coefficient)
                 words += [stored >> (bits * at) & ((1 << bits) - 1) for at in range(each)]
@@ -253,6 +257,19 @@ class FieldArithmetic(ABC, Generic[E]):
     def store(self, pointer: Value, index: Operand, a: E) -> None:
         """Stores the canonical form as element `index` of an array."""
         self.store_words_at(pointer, self.element_offset(index), self.to_words(a))
+
+
+def _are_integers(coefficients: object, count: int) -> bool:
+    return (
+        isinstance(coefficients, (tuple, list))
+        and len(coefficients) == count
+        and all(type(coefficient) is int for coefficient in coefficients)
+    )
+
+
+def _shown(value: object) -> str:
+    simple = isinstance(value, (int, float, str, tuple, list, type(None)))
+    return repr(value) if simple else an(type(value).__name__)
 
 
 def exact_integer(what: str, number: int) -> int:

@@ -459,7 +459,7 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
     return ExtensionField(base, extension, calls=calls)
 
 
-def coordinate_field(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
+def field_arithmetic(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
     """The arithmetic of a field of either kind; for `inlined` see `extension_field`."""
     if isinstance(spec, Modulus):
         return prime_field(k, spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
@@ -14,7 +14,7 @@ def field_add(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = a[i] + b[i] for n elements."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i, linear=True) + f.load(b, i, linear=True))
 
@@ -24,7 +24,7 @@ def field_subtract(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = a[i] - b[i] for n elements."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i, linear=True) - f.load(b, i, linear=True))
 
@@ -34,7 +34,7 @@ def field_multiply(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = a[i] * b[i] for n elements."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i) * f.load(b, i))
 
@@ -44,7 +44,7 @@ def field_square(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = a[i]**2 for n elements."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.square(f.load(a, i)))
 
@@ -54,7 +54,7 @@ def field_inverse(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = 1/a[i] for n elements, and 0 for 0."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.inverse(f.load(a, i)))
 
@@ -64,7 +64,7 @@ def field_to_montgomery(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = a[i] in Montgomery form, for n elements given as integers below p."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i) * f.constant(spec.modulus.montgomery_radix))
 
@@ -74,7 +74,7 @@ def field_from_montgomery(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = the integers below p that a[i], in Montgomery form, stands for."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     inverse = pow(spec.modulus.montgomery_radix, -1, spec.modulus.value)
     with k.if_(i < n):
         f.store(out, i, f.load(a, i) * f.constant(inverse))
@@ -85,7 +85,7 @@ def field_sum(
     k: Builder, n: U32, terms: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
     """out[i] = the sum of a[i + j*n] over j below `terms`, for n sums."""
-    f, i = coordinate_field(k, spec), k.global_id()
+    f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         with k.range(0, terms, carry=f.carried(f.load(a, i) - f.load(a, i))) as loop:
             loop.next(f.carried(loop.carried + f.load(a, i + loop.index * n)))

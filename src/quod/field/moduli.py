@@ -15,6 +15,7 @@ from typing import Self
 
 from quod.errors import InputError
 from quod.frozen import frozen
+from quod.names import NameTable
 
 MOST_BITS = 521
 """Length of the largest moduli, NIST's P-521 being one."""
@@ -148,6 +149,7 @@ M31 = Modulus.known("m31", (1 << 31) - 1)
 BABY_BEAR = Modulus.known("baby_bear", (1 << 31) - (1 << 27) + 1)
 KOALA_BEAR = Modulus.known("koala_bear", (1 << 31) - (1 << 24) + 1)
 GOLDILOCKS = Modulus.known("goldilocks", _GOLDILOCKS)
+M61 = Modulus.known("m61", (1 << 61) - 1)
 SECP256K1_FQ = Modulus.known("secp256k1.fq", (1 << 256) - (1 << 32) - 977)
 SECP256K1_FR = Modulus.known(
     "secp256k1.fr", 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -168,11 +170,12 @@ MODULI: dict[str, Modulus] = {
 }  # fmt: skip
 """The fields of the curves with pairings, whose kernels are registered."""
 
-NAMED: dict[str, Modulus] = MODULI | {
-    modulus.name: modulus
-    for modulus in (
-        M31, BABY_BEAR, KOALA_BEAR, GOLDILOCKS, SECP256K1_FQ, SECP256K1_FR, PALLAS_FQ, PALLAS_FR,
-        CURVE25519_FQ,
-    )
-}  # fmt: skip
+_OTHERS = (
+    M31, BABY_BEAR, KOALA_BEAR, GOLDILOCKS, M61, SECP256K1_FQ, SECP256K1_FR, PALLAS_FQ, PALLAS_FR,
+    CURVE25519_FQ,
+)  # fmt: skip
+
+NAMED: dict[str, Modulus] = NameTable(
+    "quod.field.NAMED", "a field", MODULI | {modulus.name: modulus for modulus in _OTHERS}
+)
 """Every field with a name here."""

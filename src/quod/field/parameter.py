@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quod.field.extension import coordinate_field
+from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import types
@@ -88,4 +88,4 @@ class ElementOf(Composite):
         return value
 
     def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
-        return coordinate_field(k, self._spec).from_words(numbers)
+        return field_arithmetic(k, self._spec).from_words(numbers)

@@ -19,6 +19,21 @@ def one(field: FieldSpec) -> Plain:
     return (1, *([0] * (field.degree - 1)))
 
 
+def add(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+    """a + b."""
+    return tuple((x + y) % field.modulus.value for x, y in zip(a, b, strict=True))
+
+
+def subtract(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+    """a - b."""
+    return tuple((x - y) % field.modulus.value for x, y in zip(a, b, strict=True))
+
+
+def scaled(field: FieldSpec, a: Plain, factor: int) -> Plain:
+    """a times an element of the prime field."""
+    return tuple(c * factor % field.modulus.value for c in a)
+
+
 def product(field: FieldSpec, a: Plain, b: Plain) -> Plain:
     """a * b."""
     p = field.modulus.value

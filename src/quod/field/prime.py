@@ -14,8 +14,9 @@ from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
 from quod.field.moduli import MOST_BITS, Modulus
 from quod.kernel import types
-from quod.kernel.builder import Builder, FunctionBody
+from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError, an
+from quod.kernel.tracer import FunctionBody
 from quod.kernel.types import Type
 from quod.kernel.value import Value
 

@@ -42,9 +42,10 @@ class Candidate:
     made_for: Capability | None = None
 
 
-_SHORT, _LONG = range(65), range(65, MOST_BITS + 1)
+_61_BITS, _SHORT, _LONG = range(61, 62), range(65), range(65, MOST_BITS + 1)
 
 CANDIDATES = (
+    Candidate("mersenne61", _61_BITS),
     Candidate("one_word", _SHORT),
     Candidate("ifma52", _LONG, Capability.IFMA52),
     Candidate("limbs32", _LONG, Capability.MAD_CARRY_32),

@@ -50,21 +50,21 @@ class TowerField:
 
     # --- structure
 
-    def settled(self, item: Any) -> Any:
+    def bounded(self, item: Any) -> Any:
         """An element, or a tuple of them, with the bound that functions take."""
         if isinstance(item, ExtensionElement):
             return self.fq2.unify([item], self.bound)[0]
-        return tuple(self.settled(part) for part in item)
+        return tuple(self.bounded(part) for part in item)
 
     def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a device function on settled arguments; its results are settled."""
+        """Calls a device function on bounded arguments; its results are bounded."""
 
-        def settled_body(k: Builder, *inner: Any) -> Any:
-            return self.settled(body(*inner))
+        def bounded_body(k: Builder, *inner: Any) -> Any:
+            return self.bounded(body(*inner))
 
         full_name = f"{name}.{self.spec.modulus.name}"
         return self.k.call(
-            full_name, settled_body, *self.settled(arguments), key=(self.spec, self.xi)
+            full_name, bounded_body, *self.bounded(arguments), key=(self.spec, self.xi)
         )
 
     # --- Fq2
@@ -142,28 +142,28 @@ class TowerField:
 
     def _inverse6(self, a: Fq6) -> Fq6:
         fq2, xi = self.fq2, self.multiply_by_xi
-        c0 = self.settled(fq2.square(a[0]) - xi(a[1] * a[2]))
-        c1 = self.settled(xi(fq2.square(a[2])) - a[0] * a[1])
-        c2 = self.settled(fq2.square(a[1]) - a[0] * a[2])
-        norm = self.settled(a[0] * c0 + xi(a[2] * c1 + a[1] * c2))
-        inverse = self.settled(fq2.inverse(norm))
+        c0 = self.bounded(fq2.square(a[0]) - xi(a[1] * a[2]))
+        c1 = self.bounded(xi(fq2.square(a[2])) - a[0] * a[1])
+        c2 = self.bounded(fq2.square(a[1]) - a[0] * a[2])
+        norm = self.bounded(a[0] * c0 + xi(a[2] * c1 + a[1] * c2))
+        inverse = self.bounded(fq2.inverse(norm))
         return c0 * inverse, c1 * inverse, c2 * inverse
 
     # --- Fq12
 
     def one(self) -> Fq12:
-        """The constant 1, settled."""
+        """The constant 1, bounded."""
         zero = self.fq2.zero()
-        result: Fq12 = self.settled(((self.fq2.one(), zero, zero), (zero, zero, zero)))
+        result: Fq12 = self.bounded(((self.fq2.one(), zero, zero), (zero, zero, zero)))
         return result
 
     def select(self, condition: Value, a: Fq12, b: Fq12) -> Fq12:
-        """`a` where the condition holds, else `b`; both settled."""
+        """`a` where the condition holds, else `b`; both bounded."""
         halves = [
             tuple(self.fq2.select(condition, x, y) for x, y in zip(p, q, strict=True))
             for p, q in zip(a, b, strict=True)
         ]
-        result: Fq12 = self.settled(tuple(halves))
+        result: Fq12 = self.bounded(tuple(halves))
         return result
 
     def conjugate(self, a: Fq12) -> Fq12:
@@ -305,8 +305,8 @@ class TowerField:
             raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
         plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
         minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
-        inverse: Fq12 = self.settled(self.conjugate(a))
-        with k.range(0, len(digits), carry=self.settled(a)) as loop:
+        inverse: Fq12 = self.bounded(self.conjugate(a))
+        with k.range(0, len(digits), carry=self.bounded(a)) as loop:
             squared = self.cyclotomic_square(loop.carried)
             with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
                 factor = self.select(digit_at(k, minus, loop.index), inverse, a)
@@ -323,7 +323,7 @@ class TowerField:
         """Element `index` of an array."""
         first = self.k.operand(index, types.u32) * 6
         parts = [self.fq2.load(pointer, first + place) for place in range(6)]
-        result: Fq12 = self.settled((tuple(parts[:3]), tuple(parts[3:])))
+        result: Fq12 = self.bounded((tuple(parts[:3]), tuple(parts[3:])))
         return result
 
     def store(self, pointer: Value, index: Operand, a: Fq12) -> None:

@@ -11,10 +11,10 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey as ProvingKey
-    from quod.groth16.marks import INSECURE_MARK as INSECURE_MARK
     from quod.groth16.proof import Proof as Proof
     from quod.groth16.proof import public_from_json_text as public_from_json_text
     from quod.groth16.setup import generate_key as generate_key
+    from quod.groth16.tags import INSECURE_TAG as INSECURE_TAG
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Proof",
     "public_from_json_text",
     "generate_key",
-    "INSECURE_MARK",
+    "INSECURE_TAG",
 ]
 
 _HOME = {
@@ -32,7 +32,7 @@ _HOME = {
     "Proof": "quod.groth16.proof",
     "public_from_json_text": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",
-    "INSECURE_MARK": "quod.groth16.marks",
+    "INSECURE_TAG": "quod.groth16.tags",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

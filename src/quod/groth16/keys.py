@@ -78,7 +78,7 @@ class ProvingKey:
         # of an executor would be gone and waited for.
         self.checks = Background("quod-check", 1)
         self.host: AnyDevice
-        self._ahead: Background | None = None
+        self._warm_up: Background | None = None
         self.resident: ResidentKey
         if in_host_memory(self.device):
             self.host = self.device
@@ -88,7 +88,7 @@ class ProvingKey:
             from quod.groth16.gpu.warm_up import prepare_host
 
             self.host = resolve_device("cpu")
-            self._ahead = prepare_host(self)
+            self._warm_up = prepare_host(self)
             self.resident = GpuKey(zkey, self.device, g1, g2, timeline)
 
     @classmethod
@@ -224,8 +224,8 @@ class ProvingKey:
 
     def close(self) -> None:
         """Ends threads that wait for the next proof; the key makes no more proofs then."""
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._warm_up is not None:
+            self._warm_up.close()
         self.resident.close()
         self.checks.close()
 

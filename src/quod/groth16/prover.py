@@ -28,16 +28,17 @@ from quod.curve.group import Group
 from quod.device.background import Background
 from quod.device.pipeline import overlapped
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.timeline import Stage, Timeline, or_null
-from quod.errors import InputError, MismatchError, VerificationError
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness, Zkey
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
-from quod.groth16.resident import ResidentKey, Tasks
+from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
+from quod.proving.context import ProofContext, Tasks, self_check
 from quod.validation import flag, shown
 
 
@@ -121,94 +122,91 @@ class _Proving:
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
-            stage = opening.enter_context(timeline.stage("sums"))
-            self._pending = opening.enter_context(
-                closing(key.resident.start(values, self._beside(stage), timeline, stage))
+            self._context = ProofContext(timeline, opening.enter_context(timeline.stage("sums")))
+            self._sums = opening.enter_context(
+                closing(key.resident.start(values, self._beside(), self._context))
             )
             self._open = opening.pop_all()
-        self._stage = stage
 
     def finish(self) -> tuple[Proof, list[int]]:
         """Waits for the sums; gives the proof and its public inputs."""
         key, timeline = self._key, self._timeline
         with self._open:
-            a, b, rest = self._blind(self._pending.early())
-            late = self._pending.last()
+            a, b, rest = self._blind(self._sums.early())
+            late = self._sums.last()
         with timeline.stage("assemble"):
             law = affine_group(key.groups[0])
             c = functools.reduce(law.add, (late["C"], late["H"], rest))
             proof = Proof(key.curve, a, b, c)
         if self._self_check:
-            with timeline.stage("self-check"):
-                self._check(proof)
+            self._check(proof)
         return proof, self._public
 
     # --- before the sums over c and h are there
 
-    def _beside(self, stage: Stage) -> Tasks:
+    def _beside(self) -> Tasks:
         """What does not wait for any sum."""
-        tasks: dict[str, Callable[[], Any]] = {"delta": lambda: self._multiples_of_delta(stage)}
+        tasks: dict[str, Callable[[], Any]] = {"delta": self._multiples_of_delta}
         if self._self_check:
-            tasks["verification"] = lambda: self._begin_verification(stage)
+            tasks["verification"] = self._begin_verification
         return tasks
 
-    def _multiples_of_delta(self, stage: Stage) -> tuple[Point, Point, Point]:
+    def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
         """r*delta and r*s*delta in G1, s*delta in G2."""
         key, r, s = self._key, self._r, self._s
         g1, g2 = key.groups
-        with self._timeline.stage("multiples of delta", parent=stage):
+        with self._context.stage("multiples of delta"):
             product = r * s % key.zkey.fr.value
             first, second = multiples(key.host, g1, [key.delta_g1] * 2, [r, product])
             (third,) = multiples(key.host, g2, [key.delta_g2], [s])
         return first, second, third
 
-    def _begin_verification(self, stage: Stage) -> Verification:
-        with self._timeline.stage("verifying key", parent=stage):
+    def _begin_verification(self) -> Verification:
+        with self._context.stage("verifying key"):
             self._key.self_check_key.prepare()
             return self._key.self_check_key.begin(self._public)
 
-    def _blind(self, parts: dict[str, Any]) -> tuple[Point, Point, Point]:
+    def _blind(self, sums: dict[str, Any]) -> tuple[Point, Point, Point]:
         """A, B, and C without the sums over c and h."""
         key = self._key
         law1, law2 = (affine_group(group) for group in key.groups)
-        r_delta, rs_delta, s_delta = parts["delta"]
-        with self._timeline.stage("blind", parent=self._stage):
-            bare_a = law1.add(key.alpha_g1, parts["A"])
-            bare_b1 = law1.add(key.beta_g1, parts["B1"])
+        r_delta, rs_delta, s_delta = sums["delta"]
+        with self._context.stage("blind"):
+            bare_a = law1.add(key.alpha_g1, sums["A"])
+            bare_b1 = law1.add(key.beta_g1, sums["B1"])
             a = law1.add(bare_a, r_delta)
-            b = law2.add(law2.add(key.beta_g2, parts["B2"]), s_delta)
+            b = law2.add(law2.add(key.beta_g2, sums["B2"]), s_delta)
             if self._self_check:
-                self._verification = key.checks.begin(lambda: self._verify_first(parts, a, b))
+                self._verification = key.checks.begin(
+                    lambda: self._verify_first(sums["verification"], a, b)
+                )
             s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], [self._s, self._r])
             rest = functools.reduce(law1.add, (s_a, r_b, rs_delta))
         return a, b, rest
 
-    def _verify_first(self, parts: dict[str, Any], a: Point, b: Point) -> Verification:
+    def _verify_first(self, verification: Verification, a: Point, b: Point) -> Verification:
         """What can be verified of A and B alone."""
-        with self._timeline.stage("check A and B", parent=self._stage):
-            verification: Verification = parts["verification"]
-            verification.take(a, b)
+        with self._context.stage("check A and B"):
+            verification.start(a, b)
         return verification
 
     # --- afterwards
 
     def _check(self, proof: Proof) -> None:
         """The verifier's answer to a proof before anyone sees it."""
-        key = self._key
-        try:
-            valid = self._verification.result().finish(proof.c)
-        except InputError as error:
-            raise VerificationError(
-                f"{key.zkey.path}: the key gives a proof with a bad point ({error}); the key is "
-                "damaged or forged: get it again from its source"
-            ) from error
-        if not valid:
-            raise VerificationError(
-                f"{self._witness.path}: the proof does not verify, so it is not given out. Most "
-                "likely the witness does not satisfy the circuit: compute it again with the "
-                "program (.wasm or C++) of the same compilation as the key; if that is right, the "
-                f"key ({key.zkey.path}) is damaged"
-            )
+        key = self._key.zkey.path
+        self_check(
+            self._timeline,
+            lambda: self._verification.result().finish(proof.c),
+            wrong=f"{self._witness.path}: the proof does not verify, so it is not given out. Most "
+            "likely the witness does not satisfy the circuit: compute it again with the program "
+            "(.wasm or C++) of the same compilation as the key; if that is right, the key "
+            f"({key}) is damaged",
+            malformed=lambda error: (
+                f"{key}: the key gives a proof with a bad point ({error}); the "
+                "key is damaged or forged: get it again from its source"
+            ),
+        )
 
 
 def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple[int, int]:

@@ -1,20 +1,29 @@
-"""What a prover asks of a proving key, wherever its arrays are."""
+"""A proving key where a device computes with it: what the prover asks of it, and its bases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quod.curve.array import Point
-from quod.device.timeline import Stage, Timeline
+from quod.curve.group import Group
 from quod.field.array import Words
+from quod.formats import Zkey
+from quod.frozen import frozen
+from quod.proving.context import ProofContext, Tasks
 
-Tasks = Mapping[str, Callable[[], Any]]
-"""Work by name."""
+# Bases are kept without their points at infinity where so many are left out.
+_WORTH_GATHERING = 0.1
+
+FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
+"""Which of some points are not infinity."""
 
 
-class PendingParts(Protocol):
-    """The parts of a proof while they are computed: `early` comes first, `close` at any end."""
+class PendingSums(Protocol):
+    """The sums of a proof while they are computed: `early` comes first, `close` at any end."""
 
     def early(self) -> dict[str, Any]:
         """The points A, B1 and B2 by name, and the results of the tasks beside them."""
@@ -23,7 +32,7 @@ class PendingParts(Protocol):
         """The points C and H, which may take longer."""
 
     def close(self) -> None:
-        """Nobody waits for the parts any more."""
+        """Nobody waits for the sums any more."""
 
 
 class ResidentKey(Protocol):
@@ -35,14 +44,68 @@ class ResidentKey(Protocol):
     @property
     def peak_bytes(self) -> int: ...
 
-    def start(
-        self, witness: Words, beside: Tasks, timeline: Timeline, stage: Stage
-    ) -> PendingParts:
+    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> PendingSums:
         """Begins the sums of a proof; the host does the tasks `beside` meanwhile.
 
         `witness` has shape (variables, words), canonical, and must not change meanwhile.
-        `stage` is the parent of what the timeline shows.
         """
 
     def close(self) -> None:
         """Ends threads that wait for work."""
+
+
+def _not_zero(_: Group, points: Words) -> NDArray[np.bool_]:
+    return np.asarray(points.any(axis=tuple(range(1, points.ndim))))
+
+
+@frozen(eq=False)
+class KeyBases:
+    """The points of one MSM of a proof, of which `finite` are worth keeping.
+
+    Point i belongs to scalar first + i of a vector. A key has a point at infinity for each variable
+    that a matrix does not use: where those are many, `finite` is what is left without them, and its
+    point i belongs to scalar indices[i].
+    """
+
+    name: str
+    group: Group
+    points: Words
+    first: int
+    finite: Words
+    indices: NDArray[np.uint32] | None
+
+    @classmethod
+    def of(
+        cls, name: str, group: Group, points: Words, first: int = 0,
+        find_finite: FindFinite = _not_zero,
+    ) -> KeyBases:  # fmt: skip
+        """Points of a zkey, from scalar `first` on."""
+        # They may begin at an odd place of the file.
+        points = np.require(points, requirements=("C", "A"))
+        there = np.flatnonzero(find_finite(group, points))
+        if len(there) >= (1 - _WORTH_GATHERING) * len(points):
+            return cls(name, group, points, first, points, None)
+        indices = (there + first).astype(np.uint32)
+        return cls(name, group, points, first, points[there], indices)
+
+    def scalars(self, vector: Words) -> Words:
+        """The scalars of the bases in `finite` out of all of them."""
+        if self.indices is None:
+            return vector[self.first : self.first + len(self.finite)]
+        return vector[self.indices]
+
+
+def bases_of(
+    zkey: Zkey, g1: Group, g2: Group, find_finite: FindFinite = _not_zero
+) -> list[KeyBases]:
+    """The bases of the five MSMs of a proof."""
+    return [
+        KeyBases.of(name, group, points, first, find_finite)
+        for name, group, points, first in (
+            ("B2", g2, zkey.b_g2, 0),
+            ("A", g1, zkey.a, 0),
+            ("B1", g1, zkey.b_g1, 0),
+            ("C", g1, zkey.c, zkey.public + 1),
+            ("H", g1, zkey.h, 0),
+        )
+    ]

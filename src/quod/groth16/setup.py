@@ -21,8 +21,8 @@ alike) and Z = tau**n - 1, the key holds the multiples of the generators by
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
+from quod.device.together import together
 from quod.errors import InputError
 from quod.field.array import Words, check_seed, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
@@ -43,8 +44,8 @@ from quod.formats.zkey import POINTS
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
-from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
 from quod.groth16.sparse import HostMatrix, taken
+from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 from quod.msm.fixed_base import FixedBase
 
 
@@ -113,7 +114,7 @@ def generate_key(
 
     For tests and benchmarks: whoever knows `seed` can forge proofs for the key. Equal seeds and
     circuits make equal files. The key says what it is in its circuit hash, which begins with
-    `INSECURE_MARK`, and by its gamma, which its verifying key has as well. Raises `InputError` for
+    `INSECURE_TAG`, and by its gamma, which its verifying key has as well. Raises `InputError` for
     a file that is no constraint system or is too large for the curve and for a seed that is no int
     from 0 on, `OutputError` if the key cannot be written.
     """
@@ -177,7 +178,7 @@ def make_key(
             found = table.multiply(integers_to_words(fr, single.values()))
             points.update(zip(single, found))
     with timeline.stage("digest"):
-        circuit_hash = INSECURE_MARK + _digest(points)
+        circuit_hash = INSECURE_TAG + _digest(points)
     return Zkey.from_arrays(
         f"the test key of {system.path}",
         curve=curve.name,
@@ -276,6 +277,8 @@ def _digest(points: dict[str, Words]) -> bytes:
     def of(name: str) -> bytes:
         return hashlib.blake2b(np.ascontiguousarray(points[name]).data).digest()
 
-    with ThreadPoolExecutor(len(points), "quod-digest") as pool:
-        parts = pool.map(of, sorted(points))
-        return hashlib.blake2b(b"".join(parts), digest_size=64 - len(INSECURE_MARK)).digest()
+    tasks = {name: functools.partial(of, name) for name in sorted(points)}
+    # Nothing of it takes long enough to be stopped.
+    digests = together(tasks, len(tasks), "quod-digest", lambda: None)
+    joined = b"".join(digests.values())
+    return hashlib.blake2b(joined, digest_size=64 - len(INSECURE_TAG)).digest()

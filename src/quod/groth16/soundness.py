@@ -29,7 +29,7 @@ from quod.curve.parameters import G1Point, G2Point
 from quod.errors import InsecureKeyError
 from quod.formats import VerifyingKeyJson, Zkey
 from quod.frozen import frozen
-from quod.groth16.marks import INSECURE_MARK, TEST_GAMMA
+from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 
 _CEREMONY = (
     "make a key by a ceremony (snarkjs groth16 setup, then snarkjs zkey contribute OLD.zkey "
@@ -93,7 +93,7 @@ def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
     """That of a key as it was read; a proving key may say of itself that it is for tests."""
     if isinstance(key, VerifyingKeyJson):
         return weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
-    if (key.circuit_hash or b"").startswith(INSECURE_MARK):
+    if (key.circuit_hash or b"").startswith(INSECURE_TAG):
         return _TEST_KEY
     alpha, *others = key_points(key).values()
     return weakness(key.curve, alpha, *others)

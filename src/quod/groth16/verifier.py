@@ -60,8 +60,8 @@ from quod.validation import flag
 class Verification:
     """A verification of a proof that is still being made: what its first points allow is done then.
 
-    `VerifyingKey.begin` makes it. `take` the points A and B, then `finish` with C; both check what
-    they get as `VerifyingKey.verify` does, and raise the same errors.
+    `VerifyingKey.begin` makes it. `start` with the points A and B, then `finish` with C; both check
+    what they get as `VerifyingKey.verify` does, and raise the same errors.
     """
 
     def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:
@@ -77,7 +77,7 @@ class Verification:
     def last_pair(self, c: G1Point) -> Pair:
         return self._law.negate(c), self._key.delta_g2
 
-    def take(self, a: G1Point, b: G2Point) -> None:
+    def start(self, a: G1Point, b: G2Point) -> None:
         """The points A and B of the proof."""
         a, b = self._key._checked_proof(pi_a=a, pi_b=b)
         self._values = self._miller_values(self.first_pairs(a, b))

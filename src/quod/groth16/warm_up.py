@@ -7,9 +7,9 @@ wanted last.
 from __future__ import annotations
 
 from quod.curve.group import Group
-from quod.curve.kernels import curve_multiply, curve_normalise
 from quod.curve.membership import curve_check
 from quod.curve.pairing import miller_loops, pairing_final
+from quod.curve.point_kernels import curve_multiply, curve_normalise
 from quod.device.background import Background
 from quod.device.protocol import HostDevice
 

@@ -10,6 +10,8 @@ from quod.kernel.types import (
     bool_,
     f32,
     f64,
+    i8,
+    i16,
     i32,
     i64,
     pointer,
@@ -21,6 +23,8 @@ from quod.kernel.types import (
 from quod.kernel.value import (
     F32,
     F64,
+    I8,
+    I16,
     I32,
     I64,
     U8,
@@ -33,9 +37,9 @@ from quod.kernel.value import (
 )
 
 __all__ = [
-    "AssertionFailure", "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Block", "Bool",
-    "Builder", "Function",
+    "AssertionFailure", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "Block",
+    "Bool", "Builder", "Function",
     "Kernel", "KernelDefinition", "Location", "Machine", "Op", "Pointer", "TraceError", "Type",
-    "Value", "VerificationFailure", "bool_", "f32", "f64", "function", "i32", "i64", "kernel",
-    "pointer", "u8", "u16", "u32", "u64",
+    "Value", "VerificationFailure", "bool_", "f32", "f64", "function", "i8", "i16", "i32", "i64",
+    "kernel", "pointer", "u8", "u16", "u32", "u64",
 ]  # fmt: skip

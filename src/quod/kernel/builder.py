@@ -1,8 +1,7 @@
-"""The tracer: records the ops of one kernel while its Python function runs."""
+"""The language: what a kernel's Python function writes."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -12,17 +11,21 @@ import numpy as np
 from quod.kernel import types
 from quod.kernel.builder_memory import check_type, check_value
 from quod.kernel.builder_values import ValueBuilder
-from quod.kernel.control import Branch, CountedLoop, Form, WhileLoop
+from quod.kernel.control import Branch, CountedLoop, WhileLoop, check_condition
 from quod.kernel.errors import TraceError, an, current_location
-from quod.kernel.ir import Block, Function, Location, Op
+from quod.kernel.ir import Location
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.simplify import fold
-from quod.kernel.structure import Rebuild, flatten
+from quod.kernel.tracer import FunctionBody, Tracer
 from quod.kernel.types import Space, Type
 from quod.kernel.value import Operand, Value
+from quod.names import nearest
 
-FunctionBody = Callable[..., Any]
+_BESIDE_ELEMENT = (
+    ": an element goes with elements and integers; write field.load(pointer, index) for a number "
+    "in memory, field.store(pointer, index, a) to put the element there"
+)
 
 
 def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
@@ -54,16 +57,6 @@ def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
 _DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
 
 
-def _location_of(body: FunctionBody) -> Location:
-    """Where a function's Python source begins."""
-    while isinstance(body, functools.partial):
-        body = body.func
-    code = getattr(body, "__code__", None)
-    if code is None:
-        return current_location()
-    return Location(code.co_filename, code.co_firstlineno)
-
-
 class Builder(ValueBuilder):
     """What a kernel's Python function writes its ops to; `k` by convention."""
 
@@ -72,59 +65,9 @@ class Builder(ValueBuilder):
     ) -> None:
         """`locate` says which line of the source records an op."""
         self.machine = machine
-        self.locate = locate
-        self.block = Block()
-        self.functions: list[Function] = []
-        self.shared_bytes = 0
-        self.resident = 0
-        self.shape: tuple[int, ...] = (machine.workgroup_size,)
-        self.grid: tuple[Value, ...] = ()
-        self._blocks: list[Block] = [self.block]
-        self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
-        self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
-        self._names: dict[str, int] = {}
-        self._tracing: list[Hashable] = []
-        self._awaiting: list[Branch] = []
-        self._unentered: list[Form] = []
-        # Where ops are from, where it is not the line that records them.
-        self.location: Location | None = None
+        self._tracer = Tracer(self, machine.workgroup_size, locate)
 
-    # --- recording
-
-    def record(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        result_types: Sequence[Type],
-        attributes: dict[str, Any] | None = None,
-        regions: tuple[Block, ...] = (),
-        location: Location | None = None,
-    ) -> tuple[Value, ...]:
-        """Appends one op as it is given; the results are new values."""
-        op = Op(
-            name, tuple(operands), (), attributes or {}, regions,
-            location or self.location or self.locate(),
-        )  # fmt: skip
-        op.results = tuple(Value(type_, self, op) for type_ in result_types)
-        self._blocks[-1].ops.append(op)
-        return op.results
-
-    def record_pure(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        result_types: Sequence[Type],
-        attributes: dict[str, Any] | None = None,
-    ) -> tuple[Value, ...]:
-        """Appends a pure op unless the same one is visible already."""
-        extra = tuple((attributes or {}).items())
-        key = (name, tuple(map(id, operands)), extra, result_types[0])
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
-        results = self.record(name, operands, result_types, attributes)
-        self._known[-1][key] = results
-        return results
+    # --- any op
 
     def emit(self, name: str, operands: Sequence[Value]) -> Value:
         """Records an op of the table that has one result, folded and shared where it is pure."""
@@ -134,10 +77,8 @@ class Builder(ValueBuilder):
         """Records an op of the table, folded and shared where it is pure."""
         definition = OPS.get(name)
         if definition is None:
-            import difflib
-
-            close = difflib.get_close_matches(name, OPS, n=1)
-            hint = f"did you mean {close[0]}?" if close else "docs/kernel-ops.md lists them"
+            close = nearest(name, OPS)
+            hint = f"did you mean {close}?" if close else "docs/kernel-ops.md lists them"
             raise TraceError(f"there is no op {name}; {hint}")
         if definition.special:
             raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
@@ -150,11 +91,11 @@ class Builder(ValueBuilder):
         except TypeError as error:
             raise TraceError(f"{error}; convert one with value.cast(type)") from None
         if not definition.pure:
-            return self.record(name, operands, result_types)
+            return self._tracer.record(name, operands, result_types)
         folded = fold(self, name, operands, result_types)
         if folded is not None:
             return (folded,)
-        return self.record_pure(name, operands, result_types)
+        return self._tracer.record_pure(name, operands, result_types)
 
     def operand(self, item: Operand, type_: Type) -> Value:
         """`item` as a value: itself, or a constant of the given type."""
@@ -172,21 +113,12 @@ class Builder(ValueBuilder):
         if not isinstance(number, (bool, int, float)):
             raise TraceError(
                 f"{an(type(number).__name__)} cannot stand beside a value of {type_}"
-                + ("; write field.store(pointer, index, a)" if hasattr(number, "flatten") else "")
+                + (_BESIDE_ELEMENT if hasattr(number, "flatten") else "")
             )
         if type_ not in types.SCALARS:
             check_type(type_)
             raise TraceError(f"there are no constants of type {type_}")
-        value = _fitting(number, type_)
-        # repr tells -0.0 from 0.0 and 1 from True, which compare equal.
-        attributes = {"value": value}
-        key = ("const", repr(value), type_)
-        for known in reversed(self._known):
-            if key in known:
-                return known[key][0]
-        results = self.record("const", (), (type_,), attributes)
-        self._known[-1][key] = results
-        return results[0]
+        return self._tracer.constant(_fitting(number, type_), type_)
 
     # --- where an instance is
 
@@ -203,26 +135,26 @@ class Builder(ValueBuilder):
         linear = self.emit("local_id", ())
         if axis is None or len(self._along(axis)) == 1:
             return linear
-        before, own = math.prod(self.shape[:axis]), self.shape[axis]
+        before, own = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
         place = linear if before == 1 else linear // before
-        return place if axis == len(self.shape) - 1 else place % own
+        return place if axis == len(self._tracer.shape) - 1 else place % own
 
     def workgroup_id(self, axis: int | None = None) -> Value:
         """Index of this workgroup in the grid, or along one of its axes."""
         linear = self.emit("workgroup_id", ())
         if axis is None or len(self._along(axis)) == 1:
             return linear
-        for extent in self.grid[:axis]:
+        for extent in self._tracer.grid[:axis]:
             linear = linear // extent
-        return linear % self.grid[axis] if axis < len(self.grid) else linear
+        return linear % self._tracer.grid[axis] if axis < len(self._tracer.grid) else linear
 
     def num_workgroups(self, axis: int | None = None) -> Value:
         """Workgroups in the grid, or along one of its axes."""
         if axis is not None and axis < len(self._along(axis)) - 1:
-            return self.grid[axis]
+            return self._tracer.grid[axis]
         count = self.emit("num_workgroups", ())
         if axis is not None:
-            for extent in self.grid:
+            for extent in self._tracer.grid:
                 count = count // extent
         return count
 
@@ -230,17 +162,17 @@ class Builder(ValueBuilder):
         """Index of this instance in the grid, or along one of its axes."""
         if axis is None or len(self._along(axis)) == 1:
             return self.workgroup_id() * self.workgroup_size + self.local_id()
-        return self.workgroup_id(axis) * self.shape[axis] + self.local_id(axis)
+        return self.workgroup_id(axis) * self._tracer.shape[axis] + self.local_id(axis)
 
     def _along(self, axis: int) -> tuple[int, ...]:
         """The extents of a workgroup; TraceError if there is no such axis."""
-        if type(axis) is not int or not 0 <= axis < len(self.shape):
-            count = len(self.shape)
+        if type(axis) is not int or not 0 <= axis < len(self._tracer.shape):
+            count = len(self._tracer.shape)
             raise TraceError(
                 f"the grid has {count} {'axis' if count == 1 else 'axes'}, counted from 0, and no "
                 f"axis {axis!r}; write @kernel(axes=...)"
             )
-        return self.shape
+        return self._tracer.shape
 
     @property
     def subgroup_size(self) -> int:
@@ -268,14 +200,14 @@ class Builder(ValueBuilder):
         """Hints that registers be limited so that `count` workgroups fit one multiprocessor."""
         if count < 1:
             raise TraceError(f"at least one workgroup is resident, not {count}")
-        self.resident = count
+        self._tracer.resident = count
 
     # --- memory of the workgroup
 
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""
         array = self._declared("shared", element, count)
-        self.shared_bytes += element.bytes * count
+        self._tracer.shared_bytes += element.bytes * count
         return array
 
     def private(self, element: Type, count: int) -> Value:
@@ -319,25 +251,25 @@ class Builder(ValueBuilder):
                 f"the size of {space} memory is fixed while the kernel is traced; give a Python "
                 "number, a parameter behind the `*` or k.workgroup_size"
             )
-        if self._blocks != [self.block]:
+        if not self._tracer.is_at_top:
             raise TraceError(
                 f"{what} is declared at the top of a kernel, outside any region or function"
             )
         if count < 1:
             raise TraceError(f"{what} holds at least one element, not {count}")
         result = types.pointer(element, space)
-        return self.record(_DECLARING[space], (), (result,), {"count": count})[0]
+        return self._tracer.record(_DECLARING[space], (), (result,), {"count": count})[0]
 
     def barrier(self) -> None:
         """Waits until every instance of the workgroup is here; legal where all instances come."""
-        self.record("barrier", (), ())
+        self._tracer.record("barrier", (), ())
 
     # --- control flow
 
     def if_(self, condition: Value) -> Branch:
         """`with k.if_(c) as branch:` runs a region where the condition holds."""
-        self.check_condition(condition)
-        return Branch(self, condition)
+        check_condition(condition)
+        return Branch(self._tracer, condition)
 
     def range(
         self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None
@@ -359,62 +291,11 @@ class Builder(ValueBuilder):
         by = bounds[2].constant
         if by is not None and by <= 0:
             raise TraceError(f"the step of a loop must be above zero, not {by}")
-        return CountedLoop(self, bounds, carry)
+        return CountedLoop(self._tracer, bounds, carry)
 
     def while_(self, carry: Any) -> WhileLoop:
         """`with k.while_(state) as loop:` runs a region while `loop.check(condition)` holds."""
-        return WhileLoop(self, carry)
-
-    def open_region(self, argument_types: Sequence[Type]) -> Block:
-        """Starts recording into a new region."""
-        block = Block(tuple(Value(type_, self) for type_ in argument_types))
-        self._blocks.append(block)
-        self._known.append({})
-        return block
-
-    def close_region(self, values: Sequence[Value], location: Location | None = None) -> None:
-        """Ends the innermost region with a yield."""
-        for branch in self._awaiting:
-            if branch.home is self._blocks[-1]:
-                raise branch.one_sided()
-        self.record("yield", values, (), location=location)
-        self._blocks.pop()
-        self._known.pop()
-
-    @property
-    def innermost(self) -> Block:
-        """The region that ops are recorded into."""
-        return self._blocks[-1]
-
-    def await_entry(self, form: Form) -> None:
-        """Notes a form of control flow that a `with` statement must enter."""
-        self._unentered.append(form)
-
-    def note_entry(self, form: Form) -> None:
-        """Notes that it has."""
-        self._unentered.remove(form)
-
-    def check_entries(self) -> None:
-        """TraceError if a form of control flow was never entered."""
-        if self._unentered:
-            raise self._unentered[0].never_entered()
-
-    def await_otherwise(self, branch: Branch) -> None:
-        """Notes that the branch gave values and needs its other side."""
-        self._awaiting.append(branch)
-
-    def complete(self, branch: Branch) -> None:
-        """Notes that the branch has its other side."""
-        self._awaiting.remove(branch)
-
-    def last_operation(self) -> Op:
-        """The op recorded last."""
-        return self._blocks[-1].ops[-1]
-
-    def abandon_region(self) -> None:
-        """Leaves the innermost region after an error in the user's code."""
-        self._blocks.pop()
-        self._known.pop()
+        return WhileLoop(self._tracer, carry)
 
     # --- functions
 
@@ -431,54 +312,9 @@ class Builder(ValueBuilder):
         `body(k, *arguments)` may give a structure of values. `key` holds what else the body
         depends on. `inline` tells the target to copy the body to its callers.
         """
-        values, static, rebuild = flatten(tuple(arguments))
-        traced_key = (name, key, static)
-        try:
-            found = self._traced.get(traced_key)
-        except TypeError as error:
-            raise TraceError(
-                f"what the function {name} is fixed to cannot be a key: {error}"
-            ) from None
-        if found is None:
-            if traced_key in self._tracing:
-                raise TraceError(f"the function {name} calls itself; write a loop")
-            self._tracing.append(traced_key)
-            awaiting, unentered = list(self._awaiting), list(self._unentered)
-            try:
-                found = self.trace_function(name, body, values, rebuild, inline)
-            except BaseException:
-                # Who catches it goes on as if there had been no call.
-                self._awaiting, self._unentered = awaiting, unentered
-                raise
-            finally:
-                self._tracing.pop()
-            self._traced[traced_key] = found
-        function, rebuild_results = found
-        attributes = {"function": function}
-        return rebuild_results(self.record("call", values, function.result_types, attributes))
+        return self._tracer.call(name, body, arguments, key, inline)
 
-    def trace_function(
-        self,
-        name: str,
-        body: FunctionBody,
-        values: Sequence[Value],
-        rebuild: Rebuild,
-        inline: bool,
-    ) -> tuple[Function, Rebuild]:
-        """Traces `body` for arguments like `values`, which `rebuild` makes its arguments of.
 
-        Gives the function, and what rebuilds its results from values.
-        """
-        blocks, known = self._blocks, self._known
-        self._blocks, self._known = [], []
-        try:
-            block = self.open_region([value.type for value in values])
-            results, _, rebuild_results = flatten(body(self, *rebuild(block.arguments)))
-            self.close_region(results)
-        finally:
-            self._blocks, self._known = blocks, known
-        unique = name if name not in self._names else f"{name}.{self._names[name]}"
-        self._names[name] = self._names.get(name, 0) + 1
-        function = Function(unique, block, _location_of(body), inline)
-        self.functions.append(function)
-        return function, rebuild_results
+def tracer_of(k: Builder) -> Tracer:
+    """What records for a builder."""
+    return k._tracer

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
 from quod.kernel import types
 from quod.kernel.errors import TraceError, an
+from quod.kernel.tracer import Tracer
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Operand, Value
 
@@ -31,25 +30,7 @@ def check_type(given: object) -> None:
 class MemoryBuilder(ABC):
     """What a kernel's Python function writes its accesses to memory to."""
 
-    @abstractmethod
-    def record(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        result_types: Sequence[Type],
-        attributes: dict[str, Any] | None = None,
-    ) -> tuple[Value, ...]:
-        """Appends one op as it is given; the results are new values."""
-
-    @abstractmethod
-    def record_pure(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        result_types: Sequence[Type],
-        attributes: dict[str, Any] | None = None,
-    ) -> tuple[Value, ...]:
-        """Appends a pure op unless the same one is visible already."""
+    _tracer: Tracer
 
     @abstractmethod
     def operand(self, item: Operand, type_: Type) -> Value:
@@ -79,7 +60,7 @@ class MemoryBuilder(ABC):
         if count < 1:
             raise TraceError(f"a load gives at least one value, not {count}")
         operands = (pointer, self._index(index))
-        return self.record("load", operands, [result] * count, {"count": count})
+        return self._tracer.record("load", operands, [result] * count, {"count": count})
 
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Stores values at pointer[index] and the places after it."""
@@ -94,7 +75,7 @@ class MemoryBuilder(ABC):
                     f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
-        self.record("store", (pointer, self._index(index), *values), ())
+        self._tracer.record("store", (pointer, self._index(index), *values), ())
 
     def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
         """Adds to pointer[index] atomically; gives the value before."""
@@ -128,14 +109,14 @@ class MemoryBuilder(ABC):
         if element not in types.UNSIGNED:
             raise TraceError(f"{name} works on u32 and u64, not on {element}")
         numbers = [self.operand(value, element) for value in values]
-        return self.record(name, (pointer, self._index(index), *numbers), [element])[0]
+        return self._tracer.record(name, (pointer, self._index(index), *numbers), [element])[0]
 
     def fence(self) -> None:
         """Orders this instance's accesses to memory for the whole device.
 
         What it loaded and stored before comes before what it loads and stores after.
         """
-        self.record("fence", (), ())
+        self._tracer.record("fence", (), ())
 
     def copy_async(
         self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1
@@ -149,22 +130,24 @@ class MemoryBuilder(ABC):
         self._element(shared, "copied to")
         self._element(source, "copied from")
         operands = (shared, self._index(to), source, self._index(start))
-        self.record("copy_async", operands, (), {"count": count})
+        self._tracer.record("copy_async", operands, (), {"count": count})
 
     def copy_async_commit(self) -> None:
         """Makes one group of the copies that this instance began since the last group."""
-        self.record("copy_async_commit", (), ())
+        self._tracer.record("copy_async_commit", (), ())
 
     def copy_async_wait(self, pending: int = 0) -> None:
         """Waits until all groups of copies of this instance but the last `pending` are done."""
-        self.record("copy_async_wait", (), (), {"pending": pending})
+        self._tracer.record("copy_async_wait", (), (), {"pending": pending})
 
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
         """The address `index` elements after a pointer."""
         self._element(pointer, "moved")
-        return self.record_pure("pointer_add", (pointer, self._index(index)), (pointer.type,))[0]
+        return self._tracer.record_pure(
+            "pointer_add", (pointer, self._index(index)), (pointer.type,)
+        )[0]
 
     def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
         """Hints that `count` elements from pointer[index] on will be loaded soon."""
         self._element(pointer, "prefetched")
-        self.record("prefetch", (pointer, self._index(index)), (), {"count": count})
+        self._tracer.record("prefetch", (pointer, self._index(index)), (), {"count": count})

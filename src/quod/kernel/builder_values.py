@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from quod.kernel import semantics, types
 from quod.kernel.builder_memory import MemoryBuilder, check_type
+from quod.kernel.control import check_condition
 from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES
@@ -38,16 +40,6 @@ class ValueBuilder(MemoryBuilder):
     @abstractmethod
     def subgroup_size(self) -> int:
         """Instances a subgroup; TraceError where there are no subgroups."""
-
-    @staticmethod
-    def check_condition(condition: Value) -> None:
-        """Raises unless the condition is a kernel value of type bool."""
-        if not isinstance(condition, Value):
-            raise TraceError(
-                "this condition is known while the kernel is traced; use Python's own `if`"
-            )
-        if condition.type is not types.bool_:
-            raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
 
     # --- values
 
@@ -83,13 +75,15 @@ class ValueBuilder(MemoryBuilder):
             if target.kind == "pointer":
                 raise TraceError("cast a pointer to the type of its elements, not to a pointer")
             result = types.pointer(target, value.type.space)
-            return self.record_pure("pointer_cast", (value,), (result,), {"type": result})[0]
+            return self._tracer.record_pure("pointer_cast", (value,), (result,), {"type": result})[
+                0
+            ]
         if target not in types.SCALARS or value.type not in types.SCALARS:
             raise TraceError(f"cannot convert {value.type} to {target}")
         if value.constant is not None:
             array = np.array([value.constant], NUMPY_TYPES[value.type])
             return self.constant(semantics.convert(array, target)[0].item(), target)
-        return self.record_pure("convert", (value,), (target,), {"type": target})[0]
+        return self._tracer.record_pure("convert", (value,), (target,), {"type": target})[0]
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """The same bits as another type of the same width."""
@@ -98,7 +92,7 @@ class ValueBuilder(MemoryBuilder):
             raise TraceError(f"cannot take the bits of {value.type} as {target}")
         if value.type.bits != target.bits:
             raise TraceError(f"{value.type} and {target} differ in width")
-        return self.record_pure("bitcast", (value,), (target,), {"type": target})[0]
+        return self._tracer.record_pure("bitcast", (value,), (target,), {"type": target})[0]
 
     # --- floats
 
@@ -158,6 +152,8 @@ class ValueBuilder(MemoryBuilder):
         On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
         labels = [item for item in items if isinstance(item, str)]
+        for label in labels:
+            _refuse_values(label, "give the value as an item of its own: k.print('x is', x)")
         numbers = [item for item in items if not isinstance(item, str)]
         for number in numbers:
             given: object = number
@@ -167,18 +163,19 @@ class ValueBuilder(MemoryBuilder):
                     "field element print field.to_words(a)"
                 )
         if self.machine.has(Capability.CHECKS):
-            self.record("print", numbers, (), {"label": " ".join(labels)})
+            self._tracer.record("print", numbers, (), {"label": " ".join(labels)})
 
     def assert_(self, condition: Value, message: str) -> None:
         """AssertionFailure, with the line and the instance, where the condition does not hold.
 
         On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
-        self.check_condition(condition)
+        check_condition(condition)
         if type(message) is not str:
             raise TraceError("k.assert_ takes a condition and a text that says what is wrong")
+        _refuse_values(message, "k.print shows values: k.print('x is', x)")
         if self.machine.has(Capability.CHECKS):
-            self.record("assert", (condition,), (), {"message": message})
+            self._tracer.record("assert", (condition,), (), {"message": message})
 
     # --- values of other instances
 
@@ -196,7 +193,7 @@ class ValueBuilder(MemoryBuilder):
         Legal where all instances of the workgroup come.
         """
         _ = self.subgroup_size
-        self.check_condition(condition)
+        check_condition(condition)
         return self.emit("ballot", (condition,))
 
     def any_lane(self, condition: Value) -> Value:
@@ -205,7 +202,7 @@ class ValueBuilder(MemoryBuilder):
 
     def all_lanes(self, condition: Value) -> Value:
         """Whether the condition holds in all instances of the subgroup."""
-        self.check_condition(condition)
+        check_condition(condition)
         return self.ballot(~condition) == 0
 
     def subgroup_sum(self, value: Value) -> Value:
@@ -235,3 +232,15 @@ class ValueBuilder(MemoryBuilder):
         for example. Legal where all instances of the workgroup come.
         """
         return self.emit("uniform", (value,))
+
+
+# What `Value.__repr__` writes, in elements as well.
+_VALUE = re.compile(r"<\S+ value[ >]")
+
+
+def _refuse_values(text: str, remedy: str) -> None:
+    if _VALUE.search(text):
+        raise TraceError(
+            "a text has a kernel value in it, which is no number yet while the kernel is traced; "
+            + remedy
+        )

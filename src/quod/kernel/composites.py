@@ -14,8 +14,8 @@ from quod.kernel.value import Composite, ParameterType, Value
 from quod.validation import shown, whole_number
 
 if TYPE_CHECKING:
-    from quod.kernel.builder import Builder
     from quod.kernel.compiled import Compiled
+    from quod.kernel.tracer import Tracer
 
 
 class Declared(Protocol):
@@ -65,18 +65,21 @@ def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, T
 
 
 def joined(
-    k: Builder, parameters: Mapping[str, ParameterType], values: Sequence[Value], location: Location
+    tracer: Tracer,
+    parameters: Mapping[str, ParameterType],
+    values: Sequence[Value],
+    location: Location,
 ) -> tuple[Any, ...]:
     """What a kernel's function is called with, of a value a slot."""
     given, rest = [], iter(values)
-    k.location = location
+    tracer.location = location
     for type_ in parameters.values():
         if isinstance(type_, Composite):
-            given.append(type_.joined(k, [next(rest) for _ in type_.slots]))
+            given.append(type_.joined(tracer.builder, [next(rest) for _ in type_.slots]))
         else:
             given.append(next(rest))
-    k.grid = tuple(rest)
-    k.location = None
+    tracer.grid = tuple(rest)
+    tracer.location = None
     return tuple(given)
 
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, NoReturn, Protocol
 from quod.kernel.errors import OWN_FILES, TraceError, an, is_library
 from quod.kernel.ir import Block, Location, Op
 from quod.kernel.structure import describe, flatten, remedy
-from quod.kernel.types import Type
+from quod.kernel.types import Type, bool_
 from quod.kernel.value import Value
 
 
 class Regions(Protocol):
-    """What control flow opens and closes regions in; see `quod.kernel.builder.Builder`."""
+    """What control flow opens and closes regions in; see `quod.kernel.tracer.Tracer`."""
 
     @property
     def locate(self) -> Callable[[], Location]: ...
@@ -33,8 +33,6 @@ class Regions(Protocol):
         location: Location | None = None,
     ) -> tuple[Value, ...]: ...
 
-    def check_condition(self, condition: Value) -> None: ...
-
     def open_region(self, argument_types: Sequence[Type]) -> Block: ...
 
     def close_region(self, values: Sequence[Value], location: Location | None = None) -> None: ...
@@ -45,11 +43,21 @@ class Regions(Protocol):
 
     def await_entry(self, form: Form) -> None: ...
 
-    def note_entry(self, form: Form) -> None: ...
+    def enter(self, form: Form) -> None: ...
 
     def await_otherwise(self, branch: Branch) -> None: ...
 
     def complete(self, branch: Branch) -> None: ...
+
+
+def check_condition(condition: Value) -> None:
+    """TraceError unless the condition is a kernel value of type bool."""
+    if not isinstance(condition, Value):
+        raise TraceError(
+            "this condition is known while the kernel is traced; use Python's own `if`"
+        )
+    if condition.type is not bool_:
+        raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
 
 
 class Form(ABC):
@@ -57,12 +65,12 @@ class Form(ABC):
 
     spelling: ClassVar[str]
 
-    def __init__(self, builder: Regions) -> None:
-        self._builder = builder
-        self._location = builder.locate()
+    def __init__(self, tracer: Regions) -> None:
+        self._tracer = tracer
+        self._location = tracer.locate()
         self._region: Block | None = None
         self._is_entered = False
-        builder.await_entry(self)
+        tracer.await_entry(self)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -73,7 +81,7 @@ class Form(ABC):
             raise TraceError(f"`with {self.spelling}` is entered once; write another")
         self._check_leaving()
         self._is_entered = True
-        self._builder.note_entry(self)
+        self._tracer.enter(self)
         self._begin()
 
     def _check_leaving(self) -> None:
@@ -103,7 +111,7 @@ class Form(ABC):
         """Raises unless the innermost region is the form's own."""
         if not self._is_entered:
             raise self.never_entered()
-        if self._region is not self._builder.innermost:
+        if self._region is not self._tracer.innermost:
             raise TraceError(
                 f"{what} stands in the region of its own `with`, not in one inside or behind it: "
                 "it is said once, whichever way an instance goes"
@@ -119,8 +127,8 @@ class Branch(Form):
 
     spelling = "k.if_(condition)"
 
-    def __init__(self, builder: Regions, condition: Value) -> None:
-        super().__init__(builder)
+    def __init__(self, tracer: Regions, condition: Value) -> None:
+        super().__init__(tracer)
         self._condition = condition
         self._then: Block | None = None
         self._given: Any = None
@@ -128,14 +136,14 @@ class Branch(Form):
         self._results: Any = None
         self._has_both_sides = False
         self._ops_before = 0
-        self.home = builder.innermost
+        self.home = tracer.innermost
 
     def __enter__(self) -> Branch:
         self._enter()
         return self
 
     def _begin(self) -> None:
-        self._region = self._then = self._builder.open_region(())
+        self._region = self._then = self._tracer.open_region(())
 
     def give(self, *structures: Any) -> None:
         """The values that this side gives."""
@@ -143,7 +151,7 @@ class Branch(Form):
         if self._given is not None:
             raise TraceError("a side of a branch gives its values once")
         self._given = structures
-        self._given_at = self._builder.locate()
+        self._given_at = self._tracer.locate()
 
     def one_sided(self) -> TraceError:
         """The error of a branch that gave values on one side only."""
@@ -158,21 +166,21 @@ class Branch(Form):
     ) -> None:
         self._region = None
         if kind is not None:
-            self._builder.abandon_region()
+            self._tracer.abandon_region()
             return
         values, self._key, self._rebuild = flatten(tuple(self._given or ()))
-        self._builder.close_region(values, self._given_at)
+        self._tracer.close_region(values, self._given_at)
         assert self._then is not None
         self._types = [value.type for value in values]
         if values:
-            self._builder.await_otherwise(self)
+            self._tracer.await_otherwise(self)
         else:
-            other = self._builder.open_region(())
-            self._builder.close_region(())
-            self._builder.record(
+            other = self._tracer.open_region(())
+            self._tracer.close_region(())
+            self._tracer.record(
                 "if", (self._condition,), (), {}, (self._then, other), self._location
             )
-            self._operation = self._builder.last_operation()
+            self._operation = self._tracer.last_operation()
         self._ops_before = len(self.home.ops)
 
     def otherwise(self) -> Otherwise:
@@ -197,7 +205,7 @@ class Otherwise(Form):
     spelling = "branch.otherwise()"
 
     def __init__(self, branch: Branch) -> None:
-        super().__init__(branch._builder)
+        super().__init__(branch._tracer)
         self._branch = branch
 
     def __enter__(self) -> None:
@@ -209,12 +217,12 @@ class Otherwise(Form):
             raise TraceError("a branch has one `otherwise`")
         if branch._then is None:
             raise branch.never_entered()
-        if branch.home is not branch._builder.innermost:
+        if branch.home is not branch._tracer.innermost:
             raise TraceError("`otherwise` stands in the same region as its branch")
         self._check_between()
         branch._has_both_sides = True
         branch._given, branch._given_at = None, None
-        self._block = branch._builder.open_region(())
+        self._block = branch._tracer.open_region(())
         branch._region = self._block
 
     def _check_between(self) -> None:
@@ -232,13 +240,13 @@ class Otherwise(Form):
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        branch, builder = self._branch, self._branch._builder
+        branch, tracer = self._branch, self._branch._tracer
         branch._region = None
         if kind is not None:
-            builder.abandon_region()
+            tracer.abandon_region()
             return
         values, key, _ = flatten(tuple(branch._given or ()))
-        builder.close_region(values, branch._given_at)
+        tracer.close_region(values, branch._given_at)
         if branch._key != key:
             raise TraceError(
                 f"a branch gives {describe(branch._key)} where its condition holds and "
@@ -253,8 +261,8 @@ class Otherwise(Form):
                 branch.home.ops.remove(branch._operation)
                 branch.home.ops.append(branch._operation)
             return
-        builder.complete(branch)
-        results = builder.record(
+        tracer.complete(branch)
+        results = tracer.record(
             "if", (branch._condition,), branch._types, {}, (branch._then, self._block),
             branch._location,
         )  # fmt: skip
@@ -264,8 +272,8 @@ class Otherwise(Form):
 class _Loop(Form):
     """What counted and conditional loops share: the carried structure."""
 
-    def __init__(self, builder: Regions, carry: Any) -> None:
-        super().__init__(builder)
+    def __init__(self, tracer: Regions, carry: Any) -> None:
+        super().__init__(tracer)
         self._initial, self._key, self._rebuild = flatten(carry)
         self._next: Sequence[Value] | None = () if not self._initial else None
         self._next_at: Location | None = None
@@ -283,7 +291,7 @@ class _Loop(Form):
                 f"{remedy(self._key, key)}"
             )
         self._next = values
-        self._next_at = self._builder.locate()
+        self._next_at = self._tracer.locate()
 
     @property
     def results(self) -> Any:
@@ -307,7 +315,7 @@ class _Loop(Form):
                 "a loop that carries values must say what comes next: loop.next(...)",
                 self._location,
             )
-        self._builder.close_region(self._next, self._next_at)
+        self._tracer.close_region(self._next, self._next_at)
 
 
 class CountedLoop(_Loop):
@@ -318,8 +326,8 @@ class CountedLoop(_Loop):
 
     spelling = "k.range(start, stop) as loop"
 
-    def __init__(self, builder: Regions, bounds: Sequence[Value], carry: Any) -> None:
-        super().__init__(builder, carry)
+    def __init__(self, tracer: Regions, bounds: Sequence[Value], carry: Any) -> None:
+        super().__init__(tracer, carry)
         self._bounds = tuple(bounds)
 
     def __enter__(self) -> CountedLoop:
@@ -328,7 +336,7 @@ class CountedLoop(_Loop):
 
     def _begin(self) -> None:
         types = [self._bounds[0].type, *(value.type for value in self._initial)]
-        self._region = self._block = self._builder.open_region(types)
+        self._region = self._block = self._tracer.open_region(types)
         self.index = self._block.arguments[0]
         self.carried = self._rebuild(self._block.arguments[1:])
 
@@ -336,10 +344,10 @@ class CountedLoop(_Loop):
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._builder.abandon_region()
+            self._tracer.abandon_region()
             return
         self._close()
-        results = self._builder.record(
+        results = self._tracer.record(
             "for", (*self._bounds, *self._initial), [value.type for value in self._initial],
             {}, (self._block,), self._location,
         )  # fmt: skip
@@ -360,7 +368,7 @@ class WhileLoop(_Loop):
 
     def _begin(self) -> None:
         types = [value.type for value in self._initial]
-        self._region = self._head = self._builder.open_region(types)
+        self._region = self._head = self._tracer.open_region(types)
         self.carried = self._rebuild(self._head.arguments)
         self._condition: Value | None = None
 
@@ -369,26 +377,26 @@ class WhileLoop(_Loop):
         self._check_place("loop.check(...)")
         if self._condition is not None:
             raise TraceError("a loop has one check")
-        self._builder.check_condition(condition)
+        check_condition(condition)
         self._condition = condition
-        self._checked_at = self._builder.locate()
-        self._region = self._body = self._builder.open_region(())
+        self._checked_at = self._tracer.locate()
+        self._region = self._body = self._tracer.open_region(())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         if self._condition is None:
-            self._builder.abandon_region()
+            self._tracer.abandon_region()
             if kind is None:
                 raise TraceError("a while loop needs loop.check(condition)", self._location)
             return
         if kind is not None:
-            self._builder.abandon_region()
-            self._builder.abandon_region()
+            self._tracer.abandon_region()
+            self._tracer.abandon_region()
             return
         self._close()
-        self._builder.close_region((self._condition,), self._checked_at)
-        results = self._builder.record(
+        self._tracer.close_region((self._condition,), self._checked_at)
+        results = self._tracer.record(
             "while", self._initial, [value.type for value in self._initial],
             {}, (self._head, self._body), self._location,
         )  # fmt: skip

@@ -24,7 +24,7 @@ from typing import (
 from quod.errors import KernelError
 from quod.frozen import frozen
 from quod.kernel import collector, types
-from quod.kernel.builder import Builder
+from quod.kernel.builder import Builder, tracer_of
 from quod.kernel.errors import (
     TraceError,
     VerificationFailure,
@@ -210,21 +210,22 @@ class KernelDefinition:
 
         self._check_static(static)
         builder = Builder(machine, locate=locate)
+        tracer = tracer_of(builder)
         parameters, slots = self.parameters_for(static)
         arguments: tuple[Any, ...] = tuple(Value(type_, builder) for type_ in slots.values())
-        builder.block.arguments = arguments
+        tracer.block.arguments = arguments
         if parameters is not slots:
             from quod.kernel.composites import joined
 
-            arguments = joined(builder, parameters, arguments, self.location)
-        builder.shape = self._shape(machine)
+            arguments = joined(tracer, parameters, arguments, self.location)
+        tracer.shape = self._shape(machine)
         self.outside.watch(lambda: self._run(builder, *arguments, **static))
-        builder.check_entries()
-        builder.close_region((), self.location)
+        tracer.check_entries()
+        tracer.close_region((), self.location)
         kernel = Kernel(
-            self.name, tuple(slots), builder.block, machine.workgroup_size,
-            builder.functions, self.location, builder.shared_bytes, machine.subgroup_size,
-            builder.resident,
+            self.name, tuple(slots), tracer.block, machine.workgroup_size,
+            tracer.functions, self.location, tracer.shared_bytes, machine.subgroup_size,
+            tracer.resident,
         )  # fmt: skip
         eliminate_dead_code(kernel)
         return kernel

@@ -42,12 +42,20 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
+_LONGEST_MESSAGE = 1000
+
+
+def shortened(message: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """A message that somebody can read, whatever a kernel has thousands of."""
+    return message if len(message) <= longest else f"{message[: longest - 3]}..."
+
+
 class TraceError(KernelError):
     """A kernel's Python source does something that the language does not allow."""
 
     def __init__(self, message: str, location: Location | None = None) -> None:
         self.location = location or user_location()
-        super().__init__(f"{self.location}: {message}")
+        super().__init__(shortened(f"{self.location}: {message}"))
 
 
 class VerificationFailure(KernelError):
@@ -55,7 +63,7 @@ class VerificationFailure(KernelError):
 
     def __init__(self, message: str, location: Location) -> None:
         self.location = location
-        super().__init__(f"{location}: {message}")
+        super().__init__(shortened(f"{location}: {message}"))
 
 
 class InterpreterError(KernelError):
@@ -63,7 +71,7 @@ class InterpreterError(KernelError):
 
     def __init__(self, message: str, location: Location) -> None:
         self.location = location
-        super().__init__(f"{location}: {message}")
+        super().__init__(shortened(f"{location}: {message}"))
 
 
 class AssertionFailure(InterpreterError):

@@ -275,9 +275,9 @@ class SharedBuffer(Buffer):
             f"loads from {self.name} what another instance stored; a barrier is needed between",
             place,
         )
-        self._note_readers(places, who)
+        self._record_readers(places, who)
 
-    def _note_readers(self, places: Array, who: Array) -> None:
+    def _record_readers(self, places: Array, who: Array) -> None:
         known = self._reader[places]
         self._reader[places] = np.where((known == _NOBODY) | (known == who), who, _MANY)
         # Two lanes of this very load at one place: the later one overwrote the earlier.

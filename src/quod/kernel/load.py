@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 
 from quod.errors import InputError, QuodError
 from quod.kernel.definition import KernelDefinition
+from quod.names import nearest
 
 
 def load(name: str) -> KernelDefinition:
@@ -30,8 +30,8 @@ def load(name: str) -> KernelDefinition:
     there = sorted(
         key for key, value in vars(module).items() if isinstance(value, KernelDefinition)
     )
-    close = difflib.get_close_matches(wanted, there, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(there) or 'none'}"
+    close = nearest(wanted, there, 0.5)
+    hint = f"did you mean {close}?" if close else f"it has {', '.join(there) or 'none'}"
     raise InputError(f"there is no kernel {wanted or 'without a name'} in {path}; {hint}")
 
 

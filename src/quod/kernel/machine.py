@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from quod.errors import KernelError
 from quod.frozen import frozen
+from quod.names import nearest
 
 DEFAULT_SHARED_BYTES = 48 * 1024
 """Shared memory that every CUDA device gives a workgroup without asking."""
@@ -66,10 +67,8 @@ def _capability(name: str) -> Capability:
     try:
         return Capability(name)
     except ValueError:
-        import difflib
-
-        close = difflib.get_close_matches(name, list(Capability), n=1)
-        hint = f"did you mean {close[0]}?" if close else f"take one of {', '.join(Capability)}"
+        close = nearest(name, Capability)
+        hint = f"did you mean {close}?" if close else f"take one of {', '.join(Capability)}"
         raise KernelError(f"no machine has the capability {name!r}; {hint}") from None
 
 

@@ -94,6 +94,8 @@ class OpDefinition:
     """The word of the text form before the second region."""
     ulps: Mapping[str, float] = MappingProxyType({})
     """Its greatest error by target, in units of the last place, where that is above a half."""
+    unwritten: bool = False
+    """Whether nothing is written where it stands: what it gives is written where it is used."""
     kept_for: str = ""
     """Why it stays although no kernel of this library uses it."""
 
@@ -121,6 +123,11 @@ class OpDefinition:
     def derives_pointer(self) -> bool:
         """Whether its result is its pointer with another address or type."""
         return bool(self.results) and self.results[0].startswith("ptr<") and bool(self.pointers)
+
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether it does something at the address that a pointer among its operands is."""
+        return bool(self.pointers) and not self.derives_pointer
 
     @property
     def ends(self) -> bool:

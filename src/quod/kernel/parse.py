@@ -11,6 +11,7 @@ from quod.errors import KernelError
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
+from quod.kernel.errors import shortened
 from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.machine import Machine
 from quod.kernel.ops import OPS
@@ -45,9 +46,7 @@ class ParseError(KernelError):
 
     def __init__(self, message: str, name: str, line: int, column: int) -> None:
         self.line, self.column = line, column
-        if len(message) > _LONGEST_MESSAGE:
-            message = f"{message[: _LONGEST_MESSAGE - 3]}..."
-        super().__init__(f"{name}:{line}:{column}: {message}")
+        super().__init__(f"{name}:{line}:{column}: {shortened(message, _LONGEST_MESSAGE)}")
 
 
 @frozen

@@ -8,10 +8,8 @@ there yet is the package of that name in `quod.codegen`, whose `emitter` has a f
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import os
-import pkgutil
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +19,7 @@ from quod.frozen import frozen, replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
 from quod.kernel.machine import Capability, Machine
+from quod.names import nearest
 
 if TYPE_CHECKING:
     from quod.kernel.launcher import KernelUsage
@@ -48,7 +47,8 @@ class RegisteredKernel:
         if missing:
             raise KernelError(
                 f"the kernel {self.name} has static parameters without a value: "
-                f"{', '.join(missing)}; give them as keyword arguments of `emit`, or defaults"
+                f"{', '.join(missing)}; write a default in its signature ({missing[0]}: int = 4), "
+                f"or give the value in Python: kernel.emit({missing[0]}=4)"
             )
         if unknown := sorted(set(self.static) - set(known)):
             raise KernelError(f"the kernel {self.name} has no static parameter {unknown[0]}")
@@ -126,10 +126,8 @@ def find(name: str) -> RegisteredKernel:
         return loaded
     _import_kernels()
     if name not in _registered:
-        import difflib
-
-        close = difflib.get_close_matches(name, _registered, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else "`quod kernel list` shows the names"
+        close = nearest(name, _registered, 0.5)
+        hint = f"did you mean {close}?" if close else "`quod kernel list` shows the names"
         raise InputError(f"there is no kernel {name}; {hint}")
     return _registered[name]
 
@@ -190,6 +188,8 @@ def _traces(kernel: RegisteredKernel, target: str) -> bool:
 
 def _emitter(target: str) -> Emitter:
     if target not in emitters:
+        import importlib.util
+
         package = f"quod.codegen.{target}"
         found = importlib.util.find_spec(package) if target.isidentifier() else None
         if found is None or found.submodule_search_locations is None:
@@ -200,6 +200,8 @@ def _emitter(target: str) -> Emitter:
 
 def _import_kernels() -> None:
     """Imports the module `kernels` of every package of Quod that has one."""
+    import pkgutil
+
     # What the root names is above this module.
     import quod
 

@@ -22,6 +22,8 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.bool_: np.bool_,
     types.u8: np.uint8,
     types.u16: np.uint16,
+    types.i8: np.int8,
+    types.i16: np.int16,
     types.u32: np.uint32,
     types.u64: np.uint64,
     types.i32: np.int32,

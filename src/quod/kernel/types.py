@@ -1,7 +1,7 @@
 """Types of kernel values.
 
 Every type is a single object, so types are compared with `is`. Integers of 8 and 16 bits are
-storage types only: a load widens them to `u32`, a store narrows.
+storage types only: a load widens them to `u32`, or by their sign to `i32`, and a store narrows.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ f64 = Type("f64", "float", 64)
 cc = Type("cc", "carry", 1)
 u8 = Type("u8", "unsigned", 8)
 u16 = Type("u16", "unsigned", 16)
+i8 = Type("i8", "signed", 8)
+i16 = Type("i16", "signed", 16)
 
 UNSIGNED = (u32, u64)
 INTEGERS = (u32, u64, i32, i64)
 FLOATS = (f32, f64)
 NUMBERS = INTEGERS + FLOATS
 SCALARS = (bool_, *NUMBERS)
-STORAGE = (u8, u16)
+STORAGE = (u8, u16, i8, i16)
 
 _SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE)}
 _POINTERS: dict[tuple[Type, Space], PointerType] = {}
@@ -102,4 +104,6 @@ def parse_type(text: str) -> Type:
 
 def loaded_type(element: Type) -> Type:
     """The type of the value that a load of `element` gives."""
-    return u32 if element in STORAGE else element
+    if element in STORAGE:
+        return i32 if element.kind == "signed" else u32
+    return element

@@ -102,14 +102,14 @@ class Uniformity:
         known = self.diverges(op)
         if known:
             self._mark((*op.regions[0].arguments, *op.results))
-        self._settle(op.regions, op.carried, op.initial)
+        self._repeat_until_stable(op.regions, op.carried, op.initial)
         if not known and self.diverges(op):
             # Instances leave at different times: what they carry out differs.
             self._mark((*op.carried, *op.results))
-            self._settle(op.regions, op.carried, op.initial)
+            self._repeat_until_stable(op.regions, op.carried, op.initial)
         self._mark_where(op.results, op.carried)
 
-    def _settle(
+    def _repeat_until_stable(
         self, regions: tuple[Block, ...], arguments: tuple[Value, ...], initial: tuple[Value, ...]
     ) -> None:
         """Visits a loop until the set of its varying carried values stops growing."""

@@ -8,12 +8,12 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.msm.bases import MsmBases as MsmBases
+    from quod.msm.bases import affine_ints as affine_ints
+    from quod.msm.bases import msm as msm
+    from quod.msm.bases import msm_many as msm_many
+    from quod.msm.bases import msm_words as msm_words
     from quod.msm.edwards import edwards_bases as edwards_bases
     from quod.msm.edwards import edwards_msm as edwards_msm
-    from quod.msm.execute import affine_ints as affine_ints
-    from quod.msm.execute import msm as msm
-    from quod.msm.execute import msm_many as msm_many
-    from quod.msm.execute import msm_words as msm_words
     from quod.msm.fixed_base import FixedBase as FixedBase
     from quod.msm.fixed_base import multiply_generator as multiply_generator
     from quod.msm.options import MsmOptions as MsmOptions
@@ -40,12 +40,12 @@ _HOME = {
     "MsmOptions": "quod.msm.options",
     "MsmPlan": "quod.msm.plan",
     "FixedBase": "quod.msm.fixed_base",
-    "affine_ints": "quod.msm.execute",
+    "affine_ints": "quod.msm.bases",
     "edwards_bases": "quod.msm.edwards",
     "edwards_msm": "quod.msm.edwards",
-    "msm": "quod.msm.execute",
-    "msm_many": "quod.msm.execute",
-    "msm_words": "quod.msm.execute",
+    "msm": "quod.msm.bases",
+    "msm_many": "quod.msm.bases",
+    "msm_words": "quod.msm.bases",
     "multiply_generator": "quod.msm.fixed_base",
     "plan_msm": "quod.msm.plan",
 }

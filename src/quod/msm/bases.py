@@ -1,27 +1,50 @@
-"""The bases of MSMs, which stay with a device."""
+"""Multi-scalar multiplication: the sum of scalar times base over two arrays.
+
+`MsmBases` stay with a device, of which an engine computes MSMs over them: `quod.msm.execute` on a
+processor, `quod.msm.run` on a GPU.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
+from quod.curve.array import check_group
 from quod.curve.group import Group
-from quod.curve.operations import is_finite
+from quod.curve.parameters import Fq2Element
+from quod.device.buffer import Array
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.protocol import HostDevice, in_host_memory
-from quod.device.written import check_written, mark
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.timeline import Timeline
 from quod.errors import InputError
+from quod.msm.execute import HostEngine
 from quod.msm.options import MsmOptions
-from quod.msm.plan import MsmPlan, in_batches, plan_msm
-from quod.msm.precompute import double_repeatedly
 from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
-from quod.validation import instance, whole_number
+from quod.validation import instance, plain_array, shown_kind, whole_number
 
-if TYPE_CHECKING:
-    from quod.msm.run.sessions import GpuBases
+AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 
-Array = np.ndarray[Any, Any]
+
+class MsmEngine(Protocol):
+    """Some bases, one at least, where a device computes with them, and MSMs over them.
+
+    Where there are options, None stands for those that the bases were made with.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the device that the bases and their multiples take."""
+
+    def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        """A bound on what MSMs of so many vectors of `count` scalars take beside that."""
+
+    def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
+        """See `MsmBases.scalar_memory`."""
+
+    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+        """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
 
 
 class MsmBases:
@@ -47,22 +70,12 @@ class MsmBases:
         self.group = group
         self.options = options or MsmOptions()
         self._count = len(points)
-        self.on_cpu: CpuBases | None = None
-        self.on_gpu: GpuBases | None = None
-        if in_host_memory(device):
-            self.on_cpu = CpuBases(device, group, points, self.options)
-        elif self._count:
-            # A process that only uses the CPU does not pay for the kernels of GPUs.
-            from quod.field.calibration import calibrate
-            from quod.msm.run.sessions import GpuBases
-
-            calibrate(device)
-            self.on_gpu = GpuBases(device, group, points, self.options)
+        self.engine = _engine(device, group, points, self.options) if self._count else None
 
     def __len__(self) -> int:
         return self._count
 
-    def scalar_room(self, count: int, options: MsmOptions | None = None) -> Array:
+    def scalar_memory(self, count: int, options: MsmOptions | None = None) -> Array:
         """Host memory, shape (count, 8), for scalars that MSMs take from where they are.
 
         On a GPU it is page-locked, and scalars from elsewhere are copied there first. It belongs to
@@ -71,17 +84,36 @@ class MsmBases:
         """
         count = whole_number("count", count, 0)
         check_options(options)
-        if self.on_gpu is None or not count:
-            return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
         check_count(count, self._count)
-        room: Array = self.on_gpu.session(count, 1, options).scalars[0]
-        return room
+        if self.engine is None or not count:
+            return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
+        return self.engine.scalar_memory(count, options)
+
+    def peak_bytes(self, count: int | None = None, options: MsmOptions | None = None) -> int:
+        """A bound on the memory of the device that an MSM of `count` scalars takes beside the
+        bases; by default of one a base."""
+        count = self._count if count is None else whole_number("count", count, 0)
+        check_options(options)
+        check_count(count, self._count)
+        if self.engine is None or not count:
+            return 0
+        return self.engine.peak_bytes(count, 1, options)
 
     @property
     def nbytes(self) -> int:
         """The device's memory that the bases and their multiples take."""
-        kept = self.on_cpu or self.on_gpu
-        return 0 if kept is None else kept.nbytes
+        return 0 if self.engine is None else self.engine.nbytes
+
+
+def _engine(device: AnyDevice, group: Group, points: Array, options: MsmOptions) -> MsmEngine:
+    if in_host_memory(device):
+        return HostEngine(device, group, points, options)
+    # A process that only uses the CPU does not pay for the kernels of GPUs.
+    from quod.field.calibration import calibrate
+    from quod.msm.run.engine import GpuEngine
+
+    calibrate(device)
+    return GpuEngine(device, group, points, options)
 
 
 def check_options(options: object) -> None:
@@ -90,69 +122,133 @@ def check_options(options: object) -> None:
         instance("options", options, MsmOptions, "make them, or leave them out")
 
 
-class CpuBases:
-    """The bases of `MsmBases` on a CPU: the array of the caller, or one of all multiples.
+def msm_words(
+    bases: MsmBases,
+    scalars: Array,
+    options: MsmOptions | None = None,
+    timeline: Timeline | None = None,
+) -> Array:
+    """The sum of scalars[i] * bases[i] as the uint64 words of an affine point in Montgomery form.
 
-    infinite[i] is 1 where base i is infinity.
+    `scalars` are canonical integers, uint32 words of shape (n, 8); there may be fewer than bases.
+    With shape (m, n, 8) they are m vectors of scalars over the same bases, and the results have
+    shape (m, point_words). (0, 0) stands for infinity. Raises InputError for a scalar that is not
+    below the group's order or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes`
+    are more than the device's memory budget.
     """
+    instance("bases", bases, MsmBases, "make them of an array of points")
+    check_options(options)
+    scalars = plain_array("scalars", scalars)
+    if (
+        scalars.dtype != np.uint32
+        or scalars.ndim not in (2, 3)
+        or scalars.shape[-1] != SCALAR_BYTES // 4
+    ):
+        raise InputError(
+            "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+            f"not {scalars.dtype} of {scalars.shape}"
+        )
+    if scalars.ndim == 2:
+        words: Array = msm_words(bases, scalars[None], options, timeline)[0]
+        return words
+    vectors, count = scalars.shape[:2]
+    check_count(count, len(bases))
+    if not count:
+        return np.zeros((vectors, bases.group.point_words), np.uint64)
+    assert bases.engine is not None
+    return bases.engine.words(scalars, options, timeline)
 
-    def __init__(
-        self, device: HostDevice, group: Group, points: Array, options: MsmOptions
-    ) -> None:  # fmt: skip
-        self.device = device
-        self.group = group
-        self.options = options
-        self.points = np.require(points, requirements=("C", "A"))
-        self._count = len(points)
-        self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
-        self.has_infinite = bool(self.infinite.any())
-        self._fixed: MsmPlan | None = None
-        if (options.precompute_factor or 1) > 1 and self._count:
-            self._fixed = plan_msm(group, self._count, options)
-            self._precompute(self._fixed)
 
-    def __len__(self) -> int:
-        return self._count
+def affine_ints(group: Group, words: Array) -> AffineInts:
+    """An affine point of Montgomery words as plain integers; None for infinity.
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the bases and their multiples."""
-        return int(self.points.nbytes)
+    InputError for an array of another size, or no group.
+    """
+    check_group(group)
+    if plain_array("the words of a point", words).nbytes != 8 * group.point_words:
+        raise InputError(
+            f"a point of {group.name} is {8 * group.point_words} bytes, not {words.nbytes}"
+        )
+    if not words.any():
+        return None
+    modulus = group.coordinates
+    size = modulus.bytes
+    data = words.tobytes()
+    numbers = [
+        modulus.from_montgomery(int.from_bytes(data[at : at + size], "little"))
+        for at in range(0, len(data), size)
+    ]
+    if group.degree == 1:
+        return numbers[0], numbers[1]
+    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
 
-    def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
-        """The plan of an MSM, or a batch of them, of `count` scalars over these bases.
 
-        InputError for options that do not fit the multiples computed beforehand.
-        """
-        if self._fixed is not None:
-            if options is not None and options != self.options:
-                raise InputError(
-                    "bases with precomputed multiples keep the options that they were made with"
-                )
-            fixed = self._fixed
-            plan = MsmPlan(
-                fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
-            )
-            return in_batches(plan, batch, self.options.batch_size)
-        chosen = self.options if options is None else options
-        if (chosen.precompute_factor or 1) > 1:
-            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
-        return plan_msm(self.group, count, chosen, batch)
+def msm(
+    device: DeviceChoice,
+    group: Group,
+    bases: Array | MsmBases,
+    scalars: Array,
+    options: MsmOptions | None = None,
+    timeline: Timeline | None = None,
+) -> AffineInts:
+    """The sum of scalars[i] * bases[i] as plain affine integers, None for infinity.
 
-    def _precompute(self, plan: MsmPlan) -> None:
-        device, count = self.device, self._count
-        device.check_budget(
-            f"precompute_factor {self.options.precompute_factor} for {count} bases of "
-            f"{self.group.name}",
-            plan.copies * self.points.nbytes, items=plan.copies, unit="multiples of each",
-        )  # fmt: skip
-        multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
-        mark(multiples[-1])
-        multiples[:count] = self.points
-        kernel = device.compile(double_repeatedly, group=self.group)
-        device.launch(
-            kernel, -(-count // device.lanes), count, plan.copies, plan.windows * plan.window_bits,
-            multiples,
-        )  # fmt: skip
-        check_written(device, "multiples of bases", multiples[-1])
-        self.points = multiples
+    See `MsmBases` and `msm_words` for the arrays and the errors. There is one vector of scalars;
+    InputError for several, and for bases of another group.
+    """
+    check_one_vector(scalars)
+    resident = _bases_of(device, group, bases)
+    return affine_ints(group, msm_words(resident, scalars, options, timeline))
+
+
+def check_one_vector(scalars: Array) -> None:
+    """InputError for what is several vectors of scalars, or no array."""
+    if plain_array("scalars", scalars).ndim == 3:
+        raise InputError(
+            f"msm takes one vector of scalars, of shape (n, 8), not {len(scalars)} of them; "
+            "msm_many takes several"
+        )
+
+
+def _bases_of(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
+    """Bases on a device; those of an array are without multiples, which would not pay."""
+    if not isinstance(bases, MsmBases):
+        return MsmBases(device, group, bases, MsmOptions(precompute_factor=1))
+    if bases.group != group:
+        check_group(group)
+        raise InputError(f"bases of {bases.group.name} are none of {group.name}")
+    return bases
+
+
+def msm_many(
+    device: DeviceChoice,
+    group: Group,
+    bases: Array | MsmBases,
+    vectors: Sequence[Array] | Array,
+    options: MsmOptions | None = None,
+    timeline: Timeline | None = None,
+) -> list[AffineInts]:
+    """`msm` for each of several vectors of scalars over the same bases.
+
+    The vectors are equally long; as many as `MsmOptions.batch_size` share each step of the work.
+    """
+    if not isinstance(vectors, (list, tuple, np.ndarray)):
+        raise InputError(
+            f"vectors of scalars come in a list or an array, not {shown_kind(vectors)}"
+        )
+    for vector in vectors:
+        if plain_array("a vector of scalars", vector).ndim != 2:
+            raise InputError(f"a vector of scalars has the shape (n, 8), not {vector.shape}")
+    lengths = sorted({len(vector) for vector in vectors})
+    if not lengths:
+        return []
+    if len(lengths) > 1:
+        raise InputError(
+            f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
+        )
+    for vector in vectors:
+        if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
+            raise InputError("vectors of a batch are all uint32 words of shape (n, 8)")
+    resident = _bases_of(device, group, bases)
+    words = msm_words(resident, np.stack(list(vectors)), options, timeline)
+    return [affine_ints(group, point) for point in words]

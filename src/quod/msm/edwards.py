@@ -5,11 +5,11 @@ from __future__ import annotations
 from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.edwards_model import EdwardsModel, model_of
 from quod.curve.edwards_operations import to_model
+from quod.device.buffer import Array
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError
-from quod.msm.bases import Array, MsmBases
-from quod.msm.execute import affine_ints, check_one_vector, msm_words
+from quod.msm.bases import MsmBases, affine_ints, check_one_vector, msm_words
 from quod.msm.options import MsmOptions
 from quod.validation import instance
 

@@ -1,4 +1,4 @@
-"""Multi-scalar multiplication: the sum of scalar times base over two arrays.
+"""MSMs on a processor.
 
 Pippenger's bucket method: digits, a counting sort into buckets, sums of the buckets in affine
 coordinates with shared inversions, sums of rows and columns of buckets by the same kernel, and
@@ -7,38 +7,118 @@ Horner's rule over the windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from quod.curve.array import check_group
 from quod.curve.group import Group
-from quod.curve.parameters import Fq2Element
-from quod.device.discovery import DeviceChoice
+from quod.curve.operations import is_finite
+from quod.device.buffer import Array
+from quod.device.protocol import HostDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.device.written import UNWRITTEN, check_written, mark, not_written
 from quod.errors import InputError
 from quod.field.cost import product_cost, square_cost
 from quod.frozen import replace
-from quod.msm.bases import Array, CpuBases, MsmBases, check_options
 from quod.msm.buckets.point_sums import PointSums
 from quod.msm.options import MsmOptions
-from quod.msm.plan import MsmPlan
+from quod.msm.plan import MsmPlan, in_batches, plan_msm
+from quod.msm.precompute import double_repeatedly
 from quod.msm.reduce import rows_and_columns
 from quod.msm.sort.counting import count_digits, digits, place_buckets, scatter_digits
-from quod.msm.sort.scalars import SCALAR_BYTES, check_count, too_large
-from quod.validation import instance, plain_array, shown_kind
+from quod.msm.sort.scalars import SCALAR_BYTES, too_large
 
 # Products of an addition in affine coordinates with a shared inversion; one of them is a square.
 _PRODUCTS_OF_ADDITION = 6
 
-AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
+
+class HostEngine:
+    """Bases on a processor: the array of the caller, or one of all multiples. See `MsmEngine`.
+
+    infinite[i] is 1 where base i is infinity.
+    """
+
+    def __init__(
+        self, device: HostDevice, group: Group, points: Array, options: MsmOptions
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.group = group
+        self.options = options
+        self.points = np.require(points, requirements=("C", "A"))
+        self._count = len(points)
+        self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
+        self.has_infinite = bool(self.infinite.any())
+        self._fixed: MsmPlan | None = None
+        if (options.precompute_factor or 1) > 1 and self._count:
+            self._fixed = plan_msm(group, self._count, options)
+            self._precompute(self._fixed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.points.nbytes)
+
+    def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        return self.plan(count, options, vectors).peak_bytes(self.device.threads)
+
+    def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
+        return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
+
+    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+        vectors, count = scalars.shape[:2]
+        plan, device = self.plan(count, options, vectors), self.device
+        what = f"an MSM of {count} scalars over {self.group.name}"
+        device.check_budget(what, plan.peak_bytes(device.threads))
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        for start in range(0, vectors, plan.batch):
+            batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
+            one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
+            results[start : start + len(batch)] = _Execution(self, one, timeline).run(batch)
+        return results
+
+    def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
+        """The plan of an MSM, or a batch of them, of `count` scalars over these bases.
+
+        InputError for options that do not fit the multiples computed beforehand.
+        """
+        if self._fixed is not None:
+            if options is not None and options != self.options:
+                raise InputError(
+                    "bases with precomputed multiples keep the options that they were made with"
+                )
+            fixed = self._fixed
+            plan = MsmPlan(
+                fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
+            )
+            return in_batches(plan, batch, self.options.batch_size)
+        chosen = self.options if options is None else options
+        if (chosen.precompute_factor or 1) > 1:
+            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+        return plan_msm(self.group, count, chosen, batch)
+
+    def _precompute(self, plan: MsmPlan) -> None:
+        device, count = self.device, self._count
+        device.check_budget(
+            f"precompute_factor {self.options.precompute_factor} for {count} bases of "
+            f"{self.group.name}",
+            plan.copies * self.points.nbytes, items=plan.copies, unit="multiples of each",
+        )  # fmt: skip
+        multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
+        mark(multiples[-1])
+        multiples[:count] = self.points
+        kernel = device.compile(double_repeatedly, group=self.group)
+        device.launch(
+            kernel, -(-count // device.lanes), count, plan.copies, plan.windows * plan.window_bits,
+            multiples,
+        )  # fmt: skip
+        check_written(device, "multiples of bases", multiples[-1])
+        self.points = multiples
 
 
 class _Execution:
     """One MSM, or one batch of MSMs, in progress."""
 
-    def __init__(self, bases: CpuBases, plan: MsmPlan, timeline: Timeline | None) -> None:
+    def __init__(self, bases: HostEngine, plan: MsmPlan, timeline: Timeline | None) -> None:
         self.bases = bases
         self.device = bases.device
         self.plan = plan
@@ -122,7 +202,7 @@ class _Execution:
     def _sums(self, owners: int) -> PointSums:
         plan = self.plan
         return PointSums(
-            self.device, plan.group, owners, longest=plan.longest, piece=plan.piece
+            self.device, plan.group, owners, longest=plan.longest, chunk_length=plan.chunk_length
         )  # fmt: skip
 
     def _reduce(self, buckets: PointSums) -> Array:
@@ -164,153 +244,3 @@ def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
     numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
     position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
     return too_large(plan.group, plan.maximum, position)
-
-
-def msm_words(
-    bases: MsmBases,
-    scalars: Array,
-    options: MsmOptions | None = None,
-    timeline: Timeline | None = None,
-) -> Array:
-    """The sum of scalars[i] * bases[i] as the uint64 words of an affine point in Montgomery form.
-
-    `scalars` are canonical integers, uint32 words of shape (n, 8); there may be fewer than bases.
-    With shape (m, n, 8) they are m vectors of scalars over the same bases, and the results have
-    shape (m, point_words). (0, 0) stands for infinity. Raises InputError for a scalar that is not
-    below the group's order or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes`
-    are more than the device's memory budget.
-    """
-    instance("bases", bases, MsmBases, "make them of an array of points")
-    check_options(options)
-    scalars = plain_array("scalars", scalars)
-    if (
-        scalars.dtype != np.uint32
-        or scalars.ndim not in (2, 3)
-        or scalars.shape[-1] != SCALAR_BYTES // 4
-    ):
-        raise InputError(
-            "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
-            f"not {scalars.dtype} of {scalars.shape}"
-        )
-    if scalars.ndim == 2:
-        words: Array = msm_words(bases, scalars[None], options, timeline)[0]
-        return words
-    vectors, count = scalars.shape[:2]
-    check_count(count, len(bases))
-    if not count:
-        return np.zeros((vectors, bases.group.point_words), np.uint64)
-    if bases.on_gpu is not None:
-        return bases.on_gpu.words(scalars, options, timeline)
-    assert bases.on_cpu is not None
-    return _words_on_cpu(bases.on_cpu, scalars, options, timeline)
-
-
-def _words_on_cpu(
-    bases: CpuBases, scalars: Array, options: MsmOptions | None, timeline: Timeline | None
-) -> Array:
-    vectors, count = scalars.shape[:2]
-    plan = bases.plan(count, options, vectors)
-    device = bases.device
-    what = f"an MSM of {count} scalars over {bases.group.name}"
-    device.check_budget(what, plan.peak_bytes(device.threads))
-    results = np.zeros((vectors, bases.group.point_words), np.uint64)
-    for start in range(0, vectors, plan.batch):
-        batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
-        one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
-        results[start : start + len(batch)] = _Execution(bases, one, timeline).run(batch)
-    return results
-
-
-def affine_ints(group: Group, words: Array) -> AffineInts:
-    """An affine point of Montgomery words as plain integers; None for infinity.
-
-    InputError for an array of another size, or no group.
-    """
-    check_group(group)
-    if plain_array("the words of a point", words).nbytes != 8 * group.point_words:
-        raise InputError(
-            f"a point of {group.name} is {8 * group.point_words} bytes, not {words.nbytes}"
-        )
-    if not words.any():
-        return None
-    modulus = group.coordinates
-    size = modulus.bytes
-    data = words.tobytes()
-    numbers = [
-        modulus.from_montgomery(int.from_bytes(data[at : at + size], "little"))
-        for at in range(0, len(data), size)
-    ]
-    if group.degree == 1:
-        return numbers[0], numbers[1]
-    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
-
-
-def msm(
-    device: DeviceChoice,
-    group: Group,
-    bases: Array | MsmBases,
-    scalars: Array,
-    options: MsmOptions | None = None,
-    timeline: Timeline | None = None,
-) -> AffineInts:
-    """The sum of scalars[i] * bases[i] as plain affine integers, None for infinity.
-
-    See `MsmBases` and `msm_words` for the arrays and the errors. There is one vector of scalars;
-    InputError for several, and for bases of another group.
-    """
-    check_one_vector(scalars)
-    resident = _resident(device, group, bases)
-    return affine_ints(group, msm_words(resident, scalars, options, timeline))
-
-
-def check_one_vector(scalars: Array) -> None:
-    """InputError for what is several vectors of scalars, or no array."""
-    if plain_array("scalars", scalars).ndim == 3:
-        raise InputError(
-            f"msm takes one vector of scalars, of shape (n, 8), not {len(scalars)} of them; "
-            "msm_many takes several"
-        )
-
-
-def _resident(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
-    """Bases on a device; those of an array are without multiples, which would not pay."""
-    if not isinstance(bases, MsmBases):
-        return MsmBases(device, group, bases, MsmOptions(precompute_factor=1))
-    if bases.group != group:
-        check_group(group)
-        raise InputError(f"bases of {bases.group.name} are none of {group.name}")
-    return bases
-
-
-def msm_many(
-    device: DeviceChoice,
-    group: Group,
-    bases: Array | MsmBases,
-    vectors: Sequence[Array] | Array,
-    options: MsmOptions | None = None,
-    timeline: Timeline | None = None,
-) -> list[AffineInts]:
-    """`msm` for each of several vectors of scalars over the same bases.
-
-    The vectors are equally long; as many as `MsmOptions.batch_size` share each step of the work.
-    """
-    if not isinstance(vectors, (list, tuple, np.ndarray)):
-        raise InputError(
-            f"vectors of scalars come in a list or an array, not {shown_kind(vectors)}"
-        )
-    for vector in vectors:
-        if plain_array("a vector of scalars", vector).ndim != 2:
-            raise InputError(f"a vector of scalars has the shape (n, 8), not {vector.shape}")
-    lengths = sorted({len(vector) for vector in vectors})
-    if not lengths:
-        return []
-    if len(lengths) > 1:
-        raise InputError(
-            f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
-        )
-    for vector in vectors:
-        if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
-            raise InputError("vectors of a batch are all uint32 words of shape (n, 8)")
-    resident = _resident(device, group, bases)
-    words = msm_words(resident, np.stack(list(vectors)), options, timeline)
-    return [affine_ints(group, point) for point in words]

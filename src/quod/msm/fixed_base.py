@@ -1,7 +1,7 @@
 """Multiples of one point by many scalars, as key generation needs them.
 
 With a table of d * 2**(window_bits * w) * P for every window w and digit d, a multiple is a sum of
-one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92): here a slice of entries for
+one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92): here a chunk of entries for
 the additions in affine coordinates that an MSM's buckets use.
 """
 
@@ -16,6 +16,7 @@ from quod.curve import operations
 from quod.curve.array import Point, check_group, check_scalars_array, from_points
 from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
+from quod.device.buffer import Array
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark, unwritten
@@ -25,9 +26,8 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U16, U32, Pointer
-from quod.msm.bases import Array
 from quod.msm.buckets.point_sums import PointSums
-from quod.msm.buckets.slices import NO_POINT
+from quod.msm.buckets.segments import NO_POINT
 from quod.msm.precompute import double_repeatedly
 from quod.msm.sort.counting import digits
 from quod.msm.sort.scalars import window_count
@@ -164,7 +164,7 @@ class _HostTable:
             kernel, count, count, shape.windows, shape.half, stored, entries, starts, lengths
         )  # fmt: skip
         check_written(device, "entries of a table", lengths)
-        sums = PointSums(device, group, count, longest=shape.windows, piece=shape.windows)
+        sums = PointSums(device, group, count, longest=shape.windows, chunk_length=shape.windows)
         sums.add_up(self._table, entries, starts, lengths)
         results = np.zeros((count, group.point_words), np.uint64)
         there = sums.numbers != NO_POINT

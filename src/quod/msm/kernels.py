@@ -10,7 +10,7 @@ from quod.curve.normalise import normalise_sums
 from quod.curve.sums import Form, resident_workgroups
 from quod.kernel.registry import register
 from quod.msm.buckets import accumulate as gpu_accumulate
-from quod.msm.buckets import affine_trees, merge, slices
+from quod.msm.buckets import affine_trees, merge, segments
 from quod.msm.buckets.affine_rounds import accumulate
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.precompute import double_repeatedly
@@ -33,7 +33,7 @@ register("msm.count_digits", counting.count_digits)
 register("msm.place_buckets", counting.place_buckets)
 register("msm.scatter_digits", counting.scatter_digits)
 register("msm.list_table_entries", list_table_entries)
-register("msm.cut_segments", slices.cut_segments)
+register("msm.cut_segments", segments.cut_segments)
 register("msm.list_rows_and_columns", rows_and_columns.list_rows_and_columns)
 for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
     # As few rows as any machine's shared memory has room for; the CPU takes more.
@@ -47,11 +47,11 @@ def _register_sums(name: str, form: Form) -> None:
     """The kernels that add up sums of one group on a GPU."""
     group = GROUPS[name]
     for short, definition, static in (
-        ("merge_buckets", merge.merge_buckets, {"lanes_a_bucket": 4}),
+        ("merge_buckets", merge.merge_buckets, {"lanes_per_bucket": 4}),
         ("merge_runs", merge.merge_runs, {}),
         ("carry_sums", merge.carry_sums, {}),
         ("sum_lines", weighted_sums.sum_lines, {"gathered": True}),
-        ("sum_level", rounds.sum_level, {}),
+        ("sum_round", rounds.sum_round, {}),
         ("finish_lines", finish_on_device.finish_lines, {}),
         ("weigh_lines", finish.weigh_lines, {}),
         ("combine_lines", finish.combine_lines, {}),

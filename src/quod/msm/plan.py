@@ -11,10 +11,10 @@ from quod.msm.sort.scalars import window_count
 from quod.validation import instance, whole_number
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
-_ADDITIONS_A_BUCKET = 2.6
+_ADDITIONS_PER_BUCKET = 2.6
 
 # Counting, cutting and listing a bucket, also an empty one, in terms of an addition.
-_WORK_A_BUCKET = 0.25
+_WORK_PER_BUCKET = 0.25
 
 # Scalars from which on several workers share the sorting of one window.
 _SHARED_SORT = 4096
@@ -54,7 +54,7 @@ class WindowPlan:
 class MsmPlan(WindowPlan):
     """The shape of one MSM on a processor, or of one batch of `batch` such MSMs.
 
-    The buckets of a window form `rows` times `columns` for their reduction. No slice is longer than
+    The buckets of a window form `rows` times `columns` for their reduction. No chunk is longer than
     `longest`.
     """
 
@@ -88,8 +88,8 @@ class MsmPlan(WindowPlan):
         return 16 + 2 * self.count * self.copies // self.buckets
 
     @property
-    def piece(self) -> int:
-        """The length of the slices that a longer bucket is cut into."""
+    def chunk_length(self) -> int:
+        """The length of the chunks that a longer bucket is cut into."""
         return self.longest // 2
 
     def sort_parts(self, threads: int) -> int:
@@ -102,14 +102,14 @@ class MsmPlan(WindowPlan):
         """A bound on the memory that the MSM takes beside its bases and scalars."""
         segments = self.all_windows * self.buckets
         lines = self.all_windows * (self.rows + self.columns)
-        slices = min(self.entries, segments + self.entries // self.piece)
-        line_slices = lines + 2 * segments // self.piece
+        chunks = min(self.entries, segments + self.entries // self.chunk_length)
+        line_chunks = lines + 2 * segments // self.chunk_length
         point_bytes = 8 * self.group.point_words
         tables = 4 * self.sort_parts(threads) + 48
         return (
             6 * self.entries
             + tables * segments
-            + (point_bytes + 12) * (2 * slices + 2 * line_slices)
+            + (point_bytes + 12) * (2 * chunks + 2 * line_chunks)
             + 48 * lines
             + 8 * point_bytes * self.all_windows
             + 4 * self.longest
@@ -141,7 +141,7 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
 
     def additions(candidate: MsmPlan) -> float:
         filled = min(candidate.buckets, 2 * count * candidate.copies)
-        bucket = _ADDITIONS_A_BUCKET * filled + _WORK_A_BUCKET * candidate.buckets
+        bucket = _ADDITIONS_PER_BUCKET * filled + _WORK_PER_BUCKET * candidate.buckets
         return candidate.entries + candidate.windows * bucket
 
     if options.window_bits is not None:

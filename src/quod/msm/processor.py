@@ -20,7 +20,7 @@ class SortTuning:
     before it is written. Bins have 2**low_bits buckets, by default about as many as there are bins,
     and at most 2**most_low_bits; there are at most `bins` of them: the counters of either fit
     shared memory. `scan_lanes` is the size of the one workgroup that adds up counters. A bucket of
-    up to `own_units` units is written by its instance, one of more by others as well.
+    up to `own_chunks` chunks is written by its instance, one of more by others as well.
     `narrow_keys`: the bucket within a bin is kept in 16 bits.
     """
 
@@ -32,7 +32,7 @@ class SortTuning:
     bins: int = 8192
     most_low_bits: int = 12
     scan_lanes: int = 1024
-    own_units: int = 1
+    own_chunks: int = 1
     narrow_keys: bool = True
 
     @property
@@ -75,7 +75,7 @@ class Processor:
             tuning = SortTuning(
                 lanes=_PORTABLE_LANES, staged=False, bins=1 << bits,
                 most_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
-                own_units=32 if machine.has(Capability.SLOW_SUBGROUPS) else 1,
+                own_chunks=32 if machine.has(Capability.SLOW_SUBGROUPS) else 1,
             )  # fmt: skip
         return cls(
             device.resident_lanes, device.largest_buffer, not short, not short, tuning,

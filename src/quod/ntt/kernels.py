@@ -8,12 +8,11 @@ from quod.field.moduli import BN254_FR
 from quod.field.roots import root_of_unity
 from quod.kernel.registry import register
 from quod.ntt.gpu.factors import fill_progressions
-from quod.ntt.gpu.quotient import product_less
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
-from quod.ntt.gpu.transform import PassShape as TileShape
-from quod.ntt.gpu.transform import transform_tiles
+from quod.ntt.gpu.transform import TileShape, transform_tiles
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import quotient_scalars, reverse_bits, scale_by_powers
+from quod.ntt.quotient import product_less, quotient_scalars
+from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import fill_column_table, to_limbs
 

@@ -25,7 +25,7 @@ from quod.ntt.rows import (
     common_form,
     entry_offset,
     load_limbs,
-    settled,
+    reduced_rows,
     store_limbs,
 )
 from quod.ntt.steps import STEP_LEVELS, Direction, butterflies, steps_of, twiddles_of_step
@@ -304,7 +304,7 @@ class _Pass:
                     lambda level, place: twiddles.get((level, place)), levels,
                 )  # fmt: skip
                 if not to_data:
-                    rows = settled(self.f, rows, self.limit)
+                    rows = reduced_rows(self.f, rows, self.limit)
                 write = self._write if to_data else self._write_scratch
                 for place, element in zip(places, rows, strict=True):
                     write(place, element)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -19,14 +18,21 @@ from quod.field.array import check_canonical
 from quod.field.moduli import Modulus
 from quod.field.roots import RootFamily, check_root, root_of_unity
 from quod.frozen import frozen
-from quod.ntt.memory import Tables, memory_of
-from quod.ntt.ordering import Ordering, Way, check_ordering, check_way
+from quod.ntt.ordering import Ordering, Way, bit_reversal, check_ordering, check_way
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import SCALING_RUN, exchanged, multiplied, reverse_bits, scale_by_powers
+from quod.ntt.reorder import checked, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes, lanes_of
-from quod.ntt.schedule import PassPlace, places_of, split
+from quod.ntt.schedule import MOST_LOG2_SIZE, PassPlace, places_of, split
 from quod.ntt.steps import Direction
-from quod.ntt.twiddles import Domain, bit_reversal, factor_array
+from quod.ntt.tables import store_of
+from quod.ntt.twiddles import (
+    RUN,
+    Domain,
+    Tables,
+    factors_by_squaring,
+    tables_bytes,
+    tables_of,
+)
 from quod.validation import choice, flag, instance, plain_array, whole_number, whole_number_or_none
 
 if TYPE_CHECKING:
@@ -35,12 +41,10 @@ if TYPE_CHECKING:
 
 Data = Buffer | np.ndarray[Any, Any]
 
-MOST_LOG2_SIZE = 32
-
 STATIC_FROM = 12
 """log2 of the size from which a pass is compiled for its number of rows."""
 
-_GROUPS_A_THREAD = 8
+_GROUPS_PER_THREAD = 8
 """Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
 
 
@@ -116,7 +120,7 @@ class NttPlan:
         if not self.device.host_memory:
             self._run_recorded("forward", data, batch, ordering, coset, scaled=True)
             return
-        with memory_of(self._cpu).lock:
+        with store_of(self.device).lock:
             if ordering == "NR":
                 if shift != 1:
                     self._scale_by_powers(data, batch, 1, shift)
@@ -150,7 +154,7 @@ class NttPlan:
         if not self.device.host_memory:
             self._run_recorded("inverse", data, batch, ordering, coset, scaled=scaled)
             return
-        with memory_of(self._cpu).lock:
+        with store_of(self.device).lock:
             scale = pow(self.size, -1, self.modulus.value) if scaled else 1
             self._inverse(data, batch, ordering, shift, scale)
 
@@ -231,17 +235,12 @@ class NttPlan:
                 self.device, self.modulus.bytes, self.log2_size, self._cut, apart=apart
             )
         log_rows = self._log_rows(batch)
-        tables = Tables.bytes_of(self._cpu, self.modulus, log_rows)
+        tables = tables_bytes(self._cpu, self.modulus, log_rows)
         return tables + max(self._scratch_bytes(rows, batch) for rows in log_rows)
 
     def release(self) -> None:
         """Gives up what transforms keep on the device, for all plans; it is built again at need."""
-        if self.device.host_memory:
-            memory_of(self._cpu).release()
-        else:
-            from quod.ntt.gpu.tables import store_of
-
-            store_of(self.device).release()
+        store_of(self.device).release()
 
     # --- checks
 
@@ -312,7 +311,7 @@ class NttPlan:
     def _decimate_in_time(self, data: Data, batch: int, domain: Domain, scale: int = 1) -> None:
         """Ascending passes: from bit-reversed order to natural."""
         log_rows = self._log_rows(batch)
-        tables = memory_of(self._cpu).tables(self._cpu, domain, log_rows, scale)
+        tables = tables_of(self._cpu, domain, log_rows, scale)
         places = places_of(log_rows)
         for place in places:
             self._launch("ascending", data, place, tables, batch, last=place is places[-1])
@@ -322,7 +321,7 @@ class NttPlan:
     ) -> None:
         """Descending passes: from natural order to bit-reversed."""
         log_rows = self._log_rows(batch)
-        tables = memory_of(self._cpu).tables(self._cpu, domain, log_rows, scale)
+        tables = tables_of(self._cpu, domain, log_rows, scale)
         for place in reversed(places_of(log_rows)):
             self._launch("descending", data, place, tables, batch, last=place.number == 0)
 
@@ -345,7 +344,7 @@ class NttPlan:
             log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
         )
         groups = self._groups(place.log_rows, batch)
-        scratch = memory_of(self._cpu).scratch(self._scratch_bytes(place.log_rows, batch))
+        scratch = store_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
         # What a pass does in place tells nothing, but rows that it leaves here do: no element has
         # all bits set. This is the first of the last workgroup.
         start, each = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
@@ -368,7 +367,7 @@ class NttPlan:
 
     def _groups(self, log_rows: int, batch: int) -> int:
         columns = (batch * self.size) >> log_rows
-        return min(-(-columns // self._lanes), _GROUPS_A_THREAD * self._cpu.threads)
+        return min(-(-columns // self._lanes), _GROUPS_PER_THREAD * self._cpu.threads)
 
     @property
     def _row_bytes(self) -> int:
@@ -382,19 +381,15 @@ class NttPlan:
     # --- over the data once
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
-        p, lanes = self.modulus.value, self._lanes
+        lanes, total = self._lanes, batch * self.size
         at, factor = (0, first) if first != 1 else (1, base)
-        integers, total = [first, pow(base, lanes, p)], batch * self.size
-        for _ in range(self.log2_size):
-            integers.append(base)
-            base = base * base % p
-        run = max(1, min(SCALING_RUN, self.size // lanes))
+        factors = factors_by_squaring(self.modulus, first, base, lanes, self.log2_size)
+        run = max(1, min(RUN, self.size // lanes))
         compiled = self.device.compile(scale_by_powers, lanes=lanes, modulus=self.modulus)
-        with multiplied(self.device, self.modulus, self._last_run(data)[at], factor):
+        with checked(self.device, multiplied(self.modulus, self._last_run(data)[at], factor)):
             self.device.launch(
-                compiled, -(-total // (run * lanes)), data, factor_array(self.modulus, integers),
-                total, self.log2_size, run,
-            )  # fmt: skip
+                compiled, -(-total // (run * lanes)), data, factors, total, self.log2_size, run
+            )
 
     def _reverse_bits(self, data: Data, batch: int) -> None:
         lanes = self._lanes
@@ -405,8 +400,8 @@ class NttPlan:
         groups, halves = batch << middle, _reversed_halves(middle)
         run = self._last_run(data)
         # Of two points neither moves.
-        moves = self.size > 2
-        with exchanged(self.device, run[1], run[self.size // 2]) if moves else nullcontext():
+        moved = exchanged(run[1], run[self.size // 2]) if self.size > 2 else []
+        with checked(self.device, moved):
             self.device.launch(compiled, groups, data, halves, self.log2_size, 1 << middle)
 
     def _last_run(self, data: Data) -> NDArray[np.uint32]:

@@ -1,4 +1,4 @@
-"""Kernels that go over the data once: bit reversal, scaling by powers, and Groth16's quotient.
+"""Kernels that go over the data once: bit reversal and scaling by powers.
 
 In place, what never ran looks like a result. What such a kernel does to an element or two says that
 it ran; their own values may be zero, or equal, and be left as they are, so that others take their
@@ -7,25 +7,22 @@ places meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from quod.device.protocol import AnyDevice
 from quod.device.written import not_written
+from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
+from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
-
-Element = np.ndarray[Any, Any]
-"""The words of an element, where they are."""
-
-SCALING_RUN = 32
-"""Multiplications, of one step each, that follow a power found by squaring."""
+from quod.ntt.ordering import reversed_bits
+from quod.ntt.twiddles import multiplied_by_power
 
 
 @kernel
@@ -71,8 +68,7 @@ def reverse_bits(
 
     def column(tile: Value, number: int) -> Value:
         place = (reversed_lane << (log_size - bits)) | (tile << bits)
-        reverse = int(format(number, f"0{bits}b")[::-1], 2) if bits else 0
-        return (start + place + reverse) * count
+        return (start + place + reversed_bits(number, bits)) * count
 
     with k.if_(middle <= reversed_middle):
         here = [k.load(array, row(middle, number), count) for number in range(lanes)]
@@ -103,85 +99,62 @@ def scale_by_powers(
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
     first = group * run * lanes + lane
     exponent = first & ((k.constant(1, types.u64) << log_size) - 1)
-    zero = k.constant(0, types.u64)
-    with k.range(zero, log_size, carry=f.carried(f.load(powers, 0))) as loop:
-        chosen = ((exponent >> loop.index) & 1) != 0
-        product = f.carried(loop.carried * f.load(powers, loop.index + 2))
-        loop.next(f.select(chosen, product, loop.carried))
+    power = multiplied_by_power(k, f, f.load(powers, 0), powers, exponent, log_size)
     step = f.load(powers, 1)
-    with k.range(zero, run, carry=loop.results) as steps:
+    with k.range(k.constant(0, types.u64), run, carry=power) as steps:
         element = first + steps.index * lanes
         with k.if_(element < total):
             f.store(data, element, f.load(data, element, linear=True) * steps.carried)
         steps.next(f.carried(steps.carried * step))
 
 
-@kernel
-def quotient_scalars(
-    k: Builder,
-    a: Pointer[U64],
-    b: Pointer[U64],
-    c: Pointer[U64],
-    out: Pointer[U64],
-    weights: Pointer[U64],
-    count: U64,
-    *,
-    modulus: Modulus,
-) -> None:
-    """out[i] = weights[0] * a[i] * b[i] + weights[1] * c[i], in Montgomery form all of them."""
-    f = prime_field(k, modulus)
-    i = k.minimum(k.global_id().cast(types.u64), count - 1)
-    product = f.load(a, i) * f.load(b, i)
-    terms = [(product, f.load(weights, 0)), (f.load(c, i), f.load(weights, 1))]
-    first, second = f.multiply_many(terms)
-    f.store(out, i, first + second)
+@frozen(eq=False)
+class StandIn:
+    """An element in place, the words that it has before a kernel and must have after it, and what
+    it becomes then."""
+
+    element: Words
+    before: ArrayLike
+    after: ArrayLike
+    result: Words
 
 
-@contextmanager
-def multiplied(
-    device: AnyDevice, modulus: Modulus, element: Element, factor: int
-) -> Iterator[None]:
-    """An element that is multiplied inside, by no 1; DeviceError if it was not.
-
-    What fails inside leaves it as it was.
-    """
-    if not element.flags.writeable:
-        yield  # refused by the launch
-        return
-    before = element.copy()
-    was = int.from_bytes(before.tobytes(), "little")
+def multiplied(modulus: Modulus, element: Words, factor: int) -> list[StandIn]:
+    """For an element that a kernel multiplies, by no 1."""
+    was = int.from_bytes(element.tobytes(), "little")
     # Numbers as they are in memory: factors are in Montgomery form, so that these need not be.
-    element.view(np.uint8)[:] = _bytes_of(modulus, 1)
-    try:
-        yield
-    except BaseException:
-        element[:] = before
-        raise
-    if element.tobytes() != _bytes_of(modulus, factor).tobytes():
-        raise not_written(device, "a transform")
-    element.view(np.uint8)[:] = _bytes_of(modulus, was * factor)
+    words = [
+        np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint32)
+        for number in (1, factor, was * factor)
+    ]
+    return [StandIn(element, *words)]
+
+
+def exchanged(a: Words, b: Words) -> list[StandIn]:
+    """For two elements that a kernel exchanges."""
+    ones = np.iinfo(np.uint32).max
+    return [StandIn(a, 0, ones, b.copy()), StandIn(b, ones, 0, a.copy())]
 
 
 @contextmanager
-def exchanged(device: AnyDevice, a: Element, b: Element) -> Iterator[None]:
-    """Two elements that are exchanged inside; DeviceError if they were not.
+def checked(device: AnyDevice, elements: Sequence[StandIn]) -> Iterator[None]:
+    """Elements that have other words inside; DeviceError unless these became what they must.
 
     What fails inside leaves them as they were.
     """
-    if not a.flags.writeable:
+    if not all(own.element.flags.writeable for own in elements):
         yield  # refused by the launch
         return
-    first, second = a.copy(), b.copy()
-    a[:], b[:] = 0, np.iinfo(b.dtype).max
+    were = [own.element.copy() for own in elements]
+    for own in elements:
+        own.element[:] = own.before
     try:
         yield
     except BaseException:
-        a[:], b[:] = first, second
+        for own, words in zip(elements, were, strict=True):
+            own.element[:] = words
         raise
-    if not a.all() or b.any():
+    if any((own.element != own.after).any() for own in elements):
         raise not_written(device, "a transform")
-    a[:], b[:] = second, first
-
-
-def _bytes_of(modulus: Modulus, number: int) -> NDArray[np.uint8]:
-    return np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint8)
+    for own in elements:
+        own.element[:] = own.result

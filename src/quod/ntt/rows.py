@@ -49,7 +49,7 @@ def common_form(elements: Sequence[Element]) -> RowForm:
     )
 
 
-def settled(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Element]:
+def reduced_rows(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Element]:
     """The elements, reduced and normalised where they leave too little room to go on with.
 
     An element stays as it is up to the bound `limit`, and while its limbs have some bits to spare.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from quod.frozen import frozen
 from quod.ntt.passes import Lanes
 
+MOST_LOG2_SIZE = 32
+
 _LEAST_COLUMNS = 3
 """log2 of the columns that a pass of several must leave: the lanes of a vector."""
 

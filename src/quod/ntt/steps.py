@@ -60,11 +60,12 @@ def twiddles_of_step(levels: int) -> list[tuple[int, int]]:
     return [(level, position) for level in range(levels) for position in range(1 << level)]
 
 
-def steps_of(log_rows: int) -> list[tuple[int, int]]:
-    """The (first level, levels) of the steps of a pass, ascending."""
-    return [
-        (start, min(STEP_LEVELS, log_rows - start)) for start in range(0, log_rows, STEP_LEVELS)
-    ]
+def steps_of(log_rows: int, most: int = STEP_LEVELS) -> list[tuple[int, int]]:
+    """The (first level, levels) of the steps of a pass, ascending; the uppermost is the short one.
+
+    A short step on top costs the fewest products: all below multiply by twiddles anyway.
+    """
+    return [(first, min(most, log_rows - first)) for first in range(0, log_rows, most)]
 
 
 def records_before(level: int) -> int:

@@ -12,10 +12,8 @@ only: the others are squares of f times eighth roots of unity.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import HostDevice
@@ -26,11 +24,13 @@ from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
 from quod.ntt.rows import array_bytes, entry_bytes, entry_offset, lanes_of, store_limbs
 from quod.ntt.steps import records_before, steps_of
+from quod.ntt.tables import store_of
 
-_RUN = 32
-"""Rows of one multiplication each that follow a power found by squaring."""
+RUN = 32
+"""Multiplications, of one step each, that follow a power found by squaring."""
 
 
 @frozen
@@ -82,20 +82,39 @@ def fill_column_table(
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
-    runs = (rows + (_RUN - 1)) // _RUN
-    block, first = group // runs, (group % runs) * _RUN
+    runs = (rows + (RUN - 1)) // RUN
+    block, first = group // runs, (group % runs) * RUN
     exponent = first * columns + block * lanes + lane
-    value = f.carried(f.load(powers, 0) * _to_native(f))
-    with k.range(k.constant(0, types.u64), bits, carry=value) as loop:
-        chosen = ((exponent >> loop.index) & 1) != 0
-        product = f.carried(loop.carried * f.load(powers, loop.index + 2))
-        loop.next(f.select(chosen, product, loop.carried))
+    scaled = f.load(powers, 0) * _to_native(f)
+    value = multiplied_by_power(k, f, scaled, powers, exponent, bits)
     step = f.load(powers, 1)
-    with k.range(first, k.minimum(first + _RUN, rows), carry=loop.results) as run:
+    with k.range(first, k.minimum(first + RUN, rows), carry=value) as run:
         record = block * records + start + run.index
         place = record * (lanes * f.limb_count) + lane
         store_limbs(k, table, place, _table_limbs(f, run.carried))
         run.next(f.carried(run.carried * step))
+
+
+def multiplied_by_power(
+    k: Builder, f: PrimeField, value: Element, powers: Value, exponent: Value, bits: Value
+) -> Element:
+    """value * b**exponent, for exponents of `bits` bits; `powers` has b**(2**i) at 2 + i."""
+    with k.range(k.constant(0, types.u64), bits, carry=f.carried(value)) as loop:
+        chosen = ((exponent >> loop.index) & 1) != 0
+        product = f.carried(loop.carried * f.load(powers, loop.index + 2))
+        loop.next(f.select(chosen, product, loop.carried))
+    found: Element = loop.results
+    return found
+
+
+def factors_by_squaring(modulus: Modulus, first: int, base: int, step: int, bits: int) -> Words:
+    """`first` and base**step, then base**(2**i) for i below `bits`, as kernels take them."""
+    p = modulus.value
+    integers = [first, pow(base, step, p)]
+    for _ in range(bits):
+        integers.append(base)
+        base = base * base % p
+    return factor_array(modulus, integers)
 
 
 def _to_native(f: PrimeField) -> Element:
@@ -140,23 +159,18 @@ def build_column_table(
     device: HostDevice, domain: Domain, log_rows: int, log_columns: int
 ) -> Buffer:
     """The table of a pass over 2**log_rows rows, 2**log_columns apart."""
-    modulus, p = domain.modulus, domain.modulus.value
+    modulus = domain.modulus
     columns = 1 << log_columns
     table = device.allocate(column_table_bytes(device, modulus, log_rows, log_columns))
     lanes = lanes_of(device, modulus)
     compiled = device.compile(fill_column_table, lanes=lanes, modulus=modulus)
     for start, levels in steps_of(log_rows):
         first, root = domain.level(log_columns + start + levels - 1)
-        integers, base = [first, pow(root, columns, p)], root
-        bits = log_columns + start
-        for _ in range(bits):
-            integers.append(base)
-            base = base * base % p
-        rows = 1 << start
-        groups = -(-rows // _RUN) * (columns // lanes)
+        bits, rows = log_columns + start, 1 << start
+        groups = -(-rows // RUN) * (columns // lanes)
         device.launch(
-            compiled, groups, table, factor_array(modulus, integers), columns, rows, bits,
-            records_before(start), records_before(log_rows),
+            compiled, groups, table, factors_by_squaring(modulus, first, root, columns, bits),
+            columns, rows, bits, records_before(start), records_before(log_rows),
         )  # fmt: skip
     return table
 
@@ -168,9 +182,49 @@ def column_table_bytes(
     return (records_before(log_rows) << log_columns) * entry_bytes(device, modulus)
 
 
-def bit_reversal(bits: int) -> NDArray[np.uint32]:
-    """The index with its `bits` bits reversed, for each index below 2**bits."""
-    table = np.zeros(1, np.uint32)
-    for _ in range(bits):
-        table = np.concatenate([table * 2, table * 2 + 1], dtype=np.uint32)
-    return table
+@frozen
+class Tables:
+    """The twiddles of each pass of a transform, lowest first, and the factors of its passes."""
+
+    domain: Domain
+    scale: int
+    twiddles: list[Buffer]
+    factors: Words
+
+
+def tables_of(device: HostDevice, domain: Domain, log_rows: list[int], scale: int) -> Tables:
+    """The tables for a domain and a split into passes, built where they are not kept."""
+    store, twiddles, below = store_of(device), [], 0
+    for rows in log_rows:
+        build = functools.partial(_build_table, device, domain, rows, below)
+        twiddles.append(store.find((domain, rows, below), build))
+        below += rows
+    return Tables(domain, scale, twiddles, _factors(domain, scale))
+
+
+def tables_bytes(device: HostDevice, modulus: Modulus, log_rows: list[int]) -> int:
+    """Bytes of the tables of a transform."""
+    total, below = row_table_bytes(device, modulus, log_rows[0]), log_rows[0]
+    for rows in log_rows[1:]:
+        total += column_table_bytes(device, modulus, rows, below)
+        below += rows
+    return total
+
+
+def _build_table(device: HostDevice, domain: Domain, log_rows: int, below: int) -> Buffer:
+    if below:
+        return build_column_table(device, domain, log_rows, below)
+    return build_row_table(device, domain, log_rows)
+
+
+@functools.lru_cache(64)
+def _factors(domain: Domain, scale: int) -> Words:
+    """The scale, 1, then the powers of the roots of order 4 and 8 up to half their order."""
+    p = domain.modulus.value
+    integers = [scale, 1] + [1] * 6
+    for log_half in (1, 2):
+        if domain.log_size > log_half:
+            _, root = domain.level(log_half)
+            for power in range(1 << log_half):
+                integers[(1 << log_half) + power] = pow(root, power, p)
+    return from_integers(domain.modulus, integers)

@@ -1,6 +1,6 @@
 """A recording as files that the browser's runtime runs; docs/web.md describes them.
 
-The recording is one of a `PlanningDevice`: its kernels are traced for portable WGSL, its constants
+The recording is one of an `ExportDevice`: its kernels are traced for portable WGSL, its constants
 are on the host. Every allocation becomes a buffer of WebGPU; constants are written one behind the
 other and cut into parts, so that no file is large and each is checked by its SHA-256.
 """
@@ -20,7 +20,7 @@ from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedKernel
-from quod.device.planning import PlanningDevice
+from quod.device.export.device import ExportDevice
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.webgpu.binding import Place, plan_bindings
 from quod.errors import DeviceError
@@ -58,7 +58,7 @@ class GraphFiles:
 
 
 def graph_files(
-    device: PlanningDevice,
+    device: ExportDevice,
     stages: Sequence[Stage],
     *,
     inputs: Mapping[str, Buffer],
@@ -78,7 +78,7 @@ class _Graph:
     """Numbers for buffers and kernels, in the order of their first use; buffer 0 is for bindings
     through which no memory is reached."""
 
-    device: PlanningDevice
+    device: ExportDevice
     limits: WgslLimits
     _numbers: dict[int, int] = field(default_factory=dict)
     _buffers: list[Buffer] = field(default_factory=list)
@@ -195,7 +195,7 @@ class _Graph:
     def _launch(self, step: Launch) -> dict[str, Any]:
         kernel = step.kernel
         if not isinstance(kernel, EmulatedKernel):
-            raise DeviceError("only what a planning device has recorded can be exported")
+            raise DeviceError("only what an export device has recorded can be exported")
         memory = [argument for argument in step.arguments if isinstance(argument, Buffer)]
         places = [
             Place(place["buffer"], place["offset"], place["offset"] + place["bytes"])
@@ -228,7 +228,7 @@ class _Graph:
         self, kernel: int, groups: int, bind: list[list[int]], words: list[int]
     ) -> dict[str, Any]:
         self._most_bindings = max(self._most_bindings, len(bind))
-        rows = -(-groups // self.limits.groups_a_dimension)
+        rows = -(-groups // self.limits.groups_per_dimension)
         grid = [-(-groups // rows), rows]
         return {"op": "launch", "kernel": kernel, "groups": grid, "bind": bind, "words": words}
 
@@ -306,7 +306,7 @@ class _Part:
 class _Data:
     """The bytes of all constants, in the order of their buffers; each padded to whole words."""
 
-    def __init__(self, device: PlanningDevice, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, device: ExportDevice, buffers: Sequence[Buffer]) -> None:
         self._sources: list[tuple[int, memoryview]] = []
         self.ranges: list[dict[str, int]] = []
         self.nbytes = 0

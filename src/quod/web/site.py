@@ -16,7 +16,7 @@ from quod import __version__
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
-from quod.device.planning import DEFAULT_MEMORY_BUDGET, PlanningDevice
+from quod.device.export.device import DEFAULT_MEMORY_BUDGET, ExportDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
@@ -89,7 +89,7 @@ def export_site(
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
     with timeline.stage("record"):
-        device = PlanningDevice(limbs=limbs, memory_budget=memory_budget)
+        device = ExportDevice(limbs=limbs, memory_budget=memory_budget)
         graph = record_proof(key, device)
     with timeline.stage("kernels"):
         made = proof_graph_files(graph)
@@ -149,7 +149,7 @@ def _check_text(value: object, what: str, path: str | PathLike[str] | None = Non
         ) from error
 
 
-def proof_graph_files(graph: ProofGraph) -> GraphFiles:
+def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
     """The files of a recorded proof: the witness in, sums by their names and ``NAME flag`` out."""
     outputs = {name: point for name, point in graph.results.items() if point is not None}
     outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}

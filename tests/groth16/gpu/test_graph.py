@@ -14,7 +14,7 @@ from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedKernel
-from quod.device.planning import PlanningDevice
+from quod.device.export.device import ExportDevice
 from quod.device.recording import Copy, Fill, Launch, Step
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError
@@ -27,6 +27,7 @@ from quod.kernel.ir import Kernel
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType
 from quod.msm.reduce.finish_on_device import finish_lines
+from quod.proving.context import ProofContext
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
 from tests.msm.inputs import reference
@@ -35,9 +36,9 @@ from tests.msm.sums import bases_of, points_of
 Make = Callable[[str], Made]
 
 
-def planning() -> PlanningDevice:
+def planning() -> ExportDevice:
     """For a small GPU, so that little is done with many lanes."""
-    return PlanningDevice(limbs="13:rolled", resident_lanes=256)
+    return ExportDevice(limbs="13:rolled", resident_lanes=256)
 
 
 @functools.cache
@@ -79,7 +80,7 @@ def run(graph: ProofGraph, witness: Witness, *, finished: Set[str]) -> dict[str,
     return points
 
 
-def launch(device: PlanningDevice, step: Launch) -> None:
+def launch(device: ExportDevice, step: Launch) -> None:
     assert isinstance(step.kernel, EmulatedKernel)
     kernel = traced(step.kernel, device.definition_of(step.kernel))
     given = []
@@ -97,7 +98,7 @@ def is_finish(step: Launch) -> bool:
     return step.kernel.name == finish_lines.name
 
 
-def finish(device: PlanningDevice, step: Launch) -> None:
+def finish(device: ExportDevice, step: Launch) -> None:
     """What `finish_lines` does, with plain integers."""
     assert isinstance(step.kernel, EmulatedKernel)
     windows, all_windows, window_bits, lines, out = step.arguments
@@ -155,7 +156,7 @@ def scratch(graph: ProofGraph) -> list[Buffer]:
 def sums_of_the_cpu(zkey: Zkey, witness: Witness) -> dict[str, Point]:
     key, timeline = ProvingKey(zkey), Timeline()
     with timeline.stage("sums") as stage:
-        pending = key.resident.start(witness.values, {}, timeline, stage)
+        pending = key.resident.start(witness.values, {}, ProofContext(timeline, stage))
         found: dict[str, Point] = pending.early() | pending.last()
         pending.close()
     key.close()
@@ -244,6 +245,6 @@ def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> No
 
 
 def test_a_key_that_is_too_large(made: Make) -> None:
-    device = PlanningDevice(resident_lanes=256, memory_budget=200_000)
+    device = ExportDevice(resident_lanes=256, memory_budget=200_000)
     with pytest.raises(DeviceError, match=r"need|budget"):
         record_proof(Zkey.open(made("bn254").zkey), device)

@@ -23,8 +23,10 @@ from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey, generate_key, setup
 from quod.groth16.chain import ChainCircuit
 from quod.groth16.gpu import bases
+from quod.groth16.resident import KeyBases
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
+from quod.proving.context import ProofContext
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
@@ -223,7 +225,9 @@ def test_early_sums_do_not_wait_for_the_late_ones(made: Make) -> None:
     expected = sums(ProvingKey.from_zkey(own.zkey), own)
     device.go_on.clear()
     with timeline.stage("sums") as stage, ThreadPoolExecutor(1) as pool:
-        pending = key.resident.start(Witness.open(own.wtns).values, {}, timeline, stage)
+        pending = key.resident.start(
+            Witness.open(own.wtns).values, {}, ProofContext(timeline, stage)
+        )
         try:
             early = pool.submit(pending.early).result(60)
             assert set(early) == {"A", "B1", "B2"}
@@ -238,7 +242,9 @@ def sums(key: ProvingKey, own: Made) -> dict[str, Any]:
     """All sums of a proof."""
     timeline = Timeline()
     with timeline.stage("sums") as stage:
-        pending = key.resident.start(Witness.open(own.wtns).values, {}, timeline, stage)
+        pending = key.resident.start(
+            Witness.open(own.wtns).values, {}, ProofContext(timeline, stage)
+        )
         found: dict[str, Any] = pending.early() | pending.last()
         pending.close()
     key.close()
@@ -250,14 +256,14 @@ def test_no_proof_leaves_unchecked(
     made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     """A sum that came out wrong."""
-    finish = bases.PendingPoints.finish
+    finish = bases.RecordedPoints.finish
 
-    def wrong(self: bases.PendingPoints) -> Any:
+    def wrong(self: bases.RecordedPoints) -> Any:
         points = finish(self)
         return {name: None if name == lost else point for name, point in points.items()}
 
     own = made("bn254")
-    monkeypatch.setattr(bases.PendingPoints, "finish", wrong)
+    monkeypatch.setattr(bases.RecordedPoints, "finish", wrong)
     with pytest.raises(VerificationError):
         key.prove(own.wtns)
 
@@ -358,7 +364,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
     device = EmulatedDevice(resident_lanes=1 << 18)
     g1, g2 = GROUPS["bn254.g1"], GROUPS["bn254.g2"]
     parts = [
-        bases.KeyBases.of(name, group, np.ones((1 << 18, *group.shape), np.uint32))
+        KeyBases.of(name, group, np.ones((1 << 18, *group.shape), np.uint32))
         for name, group in (("A", g1), ("B2", g2), ("H", g1))
     ]
     kept: list[tuple[int, int, int]] = []
@@ -369,7 +375,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
             assert memory.nbytes(device) <= budget
             multiples = 1 << 10 if memory.multiples is None else memory.multiples
             kept.append((-len(memory.streamed), len(memory.workspaces), multiples))
-            budget = memory.nbytes(device) * 31 // 32
+            budget = memory.nbytes(device) * 15 // 16
 
     with pytest.raises(DeviceError, match=r"are left for them; .* --device cpu"):
         shrink(1 << 40)
@@ -385,7 +391,7 @@ def test_a_proof_with_bases_that_do_not_fit(
     own = made("bn254")
     fitting = bases.MsmMemory._streamed.__func__  # type: ignore[attr-defined]
 
-    def streamed(device: AnyDevice, parts: list[bases.KeyBases], budget: int) -> Any:
+    def streamed(device: AnyDevice, parts: list[KeyBases], budget: int) -> Any:
         return fitting(bases.MsmMemory, device, parts[:3], parts[3:], budget)
 
     monkeypatch.setattr(bases.MsmMemory, "fitting", streamed)

@@ -16,7 +16,8 @@ from quod.device.memory import check_reach
 from quod.device.recording import Launch
 from quod.errors import DeviceError
 from quod.groth16 import ProvingKey
-from quod.groth16.gpu.bases import GpuBases, KeyBases, MsmMemory
+from quod.groth16.gpu.bases import KeyMsms, MsmMemory
+from quod.groth16.resident import KeyBases
 from tests.groth16.conftest import Made
 
 MIB = 1 << 20
@@ -83,7 +84,7 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
     """Takes the memory and records every MSM."""
     before = device.memory.in_use
     device.memory.peak = before
-    bases = GpuBases(device, parts, memory)
+    bases = KeyMsms(device, parts, memory)
     scalars = device.allocate(32 * max(len(part.points) for part in parts))
     out, flag = device.allocate(192), device.allocate(16)
     given = scalars.nbytes + out.nbytes + flag.nbytes

@@ -1,4 +1,4 @@
-"""Sums of units, ordinary and not, by the interpreter against plain integers."""
+"""Sums of chunks, ordinary and not, by the interpreter against plain integers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
         [0], [3 | SIGN], [0, 1], [0, 1 | SIGN, 2], [4 | SIGN, 3, 2 | SIGN],
         *([i | rng.choice([0, SIGN]) for i in rng.sample([0, 2, 3, 4], 4)] for _ in range(3)),
     ]  # fmt: skip
-    units = sorted(special + ordinary, key=len, reverse=True)
-    count, room = len(units), len(units) + 5
-    lengths = [len(unit) for unit in units]
+    chunks = sorted(special + ordinary, key=len, reverse=True)
+    count, room = len(chunks), len(chunks) + 5
+    lengths = [len(chunk) for chunk in chunks]
     starts = [3 + sum(lengths[:i]) for i in range(count)]
-    entries = u32(9, 9, 9, *(entry for unit in units for entry in unit))
+    entries = u32(9, 9, 9, *(entry for chunk in chunks for entry in chunk))
     numbers = rng.sample(range(room), count)
     sums = np.full(room * 4 * group.coordinate_words, 7, np.uint64)
     retries = np.full(room + 1, 99, np.uint32)
@@ -61,14 +61,14 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     interpret(traced, -(-room // 8), [u32(count), *arrays])
     noted = {int(i) for i in retries[1 : 1 + retries[0]]}
     expected: list[Any] = []
-    for unit in units:
+    for chunk in chunks:
         total = None
-        for entry in unit:
+        for entry in chunk:
             point = own[entry & ~SIGN]
             total = law.add(total, law.neg(point) if entry & SIGN else point)
         expected.append(total)
     # Those that cannot be summed in haste are noted, all others are right.
-    assert noted == {i for i, unit in enumerate(units) if unit in special}
+    assert noted == {i for i, chunk in enumerate(chunks) if chunk in special}
     words = sums.reshape(room, -1)
     found = points_of(group, words[numbers])
     assert all(found[i] == expected[i] for i in range(count) if i not in noted)
@@ -81,7 +81,7 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
 
 
 def test_nothing_to_do() -> None:
-    """No units, and none to sum again."""
+    """No chunks, and none to sum again."""
     group = GROUPS["bn254.g1"]
     sums, retries = np.full(32, 7, np.uint64), u32(0, 5)
     nothing, bases = u32(0), np.zeros(8, np.uint64)

@@ -1,4 +1,4 @@
-"""Affine sums of units, ordinary and not, by the interpreter against plain integers."""
+"""Affine sums of chunks, ordinary and not, by the interpreter against plain integers."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def own_bases(name: str) -> list[Any]:
 
 
 class Case:
-    """Units over `own_bases`, and the arrays that the kernels have of them."""
+    """Chunks over `own_bases`, and the arrays that the kernels have of them."""
 
-    def __init__(self, name: str, units: list[list[int]], slots: int) -> None:
+    def __init__(self, name: str, chunks: list[list[int]], slots: int) -> None:
         self.group: Group = GROUPS[name]
-        self.rng = random.Random(f"{name} {len(units)}")
+        self.rng = random.Random(f"{name} {len(chunks)}")
         self.law = reference(self.group)
         self.own = own_bases(name)
-        self.units = sorted(units, key=len, reverse=True)
+        self.chunks = sorted(chunks, key=len, reverse=True)
         self.slots = slots
-        self.room = len(units) + 5
-        lengths = [len(unit) for unit in self.units]
-        starts = [3 + sum(lengths[:i]) for i in range(len(units))]
-        entries = [9, 9, 9, *(entry for unit in self.units for entry in unit)]
-        self.numbers = self.rng.sample(range(self.room), len(units))
+        self.room = len(chunks) + 5
+        lengths = [len(chunk) for chunk in self.chunks]
+        starts = [3 + sum(lengths[:i]) for i in range(len(chunks))]
+        entries = [9, 9, 9, *(entry for chunk in self.chunks for entry in chunk)]
+        self.numbers = self.rng.sample(range(self.room), len(chunks))
         self.sums = np.full(self.room * 4 * self.group.coordinate_words, 7, np.uint64)
         self.retries = np.full(self.room + 1, 99, np.uint32)
         self.retries[0] = 0
@@ -75,8 +75,8 @@ class Case:
         )  # fmt: skip
 
     def run(self, groups: int, *, words: int = 64, ahead: bool = False) -> set[int]:
-        """The units that were noted; all others are checked, and all after their second chance."""
-        count = np.array([len(self.units)], np.uint32)
+        """The chunks that were noted; all others are checked, and all after their second chance."""
+        count = np.array([len(self.chunks)], np.uint32)
         scratch = np.full(
             groups * LANES * self.slots * 3 * self.group.coordinate_words, 11, np.uint64
         )
@@ -88,7 +88,7 @@ class Case:
         noted = [int(i) for i in self.retries[1 : 1 + self.retries[0]]]
         assert len(set(noted)) == len(noted)
         words_of = self.sums.reshape(self.room, -1)
-        expected = [self.expected(unit) for unit in self.units]
+        expected = [self.expected(chunk) for chunk in self.chunks]
         found = points_of(self.group, words_of[self.numbers])
         assert all(
             found[i] == point for i, point in enumerate(expected) if i not in noted
@@ -100,16 +100,16 @@ class Case:
         assert all((words_of[i] == 7).all() for i in untouched)
         return set(noted)
 
-    def expected(self, unit: list[int]) -> Any:
+    def expected(self, chunk: list[int]) -> Any:
         total = None
-        for entry in unit:
+        for entry in chunk:
             point = self.own[entry & ~SIGN]
             total = self.law.add(total, self.law.neg(point) if entry & SIGN else point)
         return total
 
 
 def ordinary(rng: random.Random, lengths: list[int]) -> list[list[int]]:
-    """Units of different bases, none of them a sum of others, with any signs."""
+    """Chunks of different bases, none of them a sum of others, with any signs."""
     independent = [i for i in range(INDEPENDENT) if i not in (4, 5, 6)]
     return [
         [i | rng.choice([0, SIGN]) for i in rng.sample(independent, length)] for length in lengths
@@ -121,8 +121,8 @@ def ordinary(rng: random.Random, lengths: list[int]) -> list[list[int]]:
     [("bn254.g1", 32, False), ("bls12_381.g1", 32, True), ("bls12_377.g1", 64, True),
      ("bn254.g2", 64, False), ("bls12_381.g2", 64, True)],
 )  # fmt: skip
-def test_ordinary_units(name: str, words: int, ahead: bool) -> None:
-    """Nothing is noted; more units than instances, which take several at a time, and fewer."""
+def test_ordinary_chunks(name: str, words: int, ahead: bool) -> None:
+    """Nothing is noted; more chunks than instances, which take several at a time, and fewer."""
     rng = random.Random(name)
     lengths = [4, 4, 3, 4, 2, 1, 1, 3, 4, 4, 2, 3, 4, 1, 4, 2, 3, 1, 2, 4, 4, 4, 3, 1, 1, 2, 4]
     case = Case(name, ordinary(rng, lengths), 4)
@@ -130,7 +130,7 @@ def test_ordinary_units(name: str, words: int, ahead: bool) -> None:
 
 
 @pytest.mark.parametrize("slots", [16, 19, 70])
-def test_long_units(slots: int) -> None:
+def test_long_chunks(slots: int) -> None:
     """Sums of sums over five levels, of lengths that are no powers of two."""
     lengths = [32, 31, 29, 25, 24, 17, 17, 16, 16, 15, 13, 9, 8, 7, 5, 3, 2, 1, 1]
     case = Case("bn254.g1", ordinary(random.Random(slots), lengths), slots)
@@ -146,22 +146,22 @@ SPECIAL = [
 
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
 def test_unsuitable_pairs(special: list[int]) -> None:
-    """A unit with equal or opposite points is noted, with those of the same instance only."""
+    """A chunk with equal or opposite points is noted, with those of the same instance only."""
     lengths = [4] * 12 + [2] * 3
-    units = ordinary(random.Random(3), lengths)
-    # The units of the longest first: the special one is in the middle of those of its length.
-    case = Case("bn254.g1", [*units, special], 8)
-    place = case.units.index(special)
+    chunks = ordinary(random.Random(3), lengths)
+    # The chunks of the longest first: the special one is in the middle of those of its length.
+    case = Case("bn254.g1", [*chunks, special], 8)
+    place = case.chunks.index(special)
     noted = case.run(1)
     assert place in noted
     assert {i % LANES for i in noted} == {place % LANES}
 
 
 def test_all_equal() -> None:
-    """One base in all entries, of units of every length."""
+    """One base in all entries, of chunks of every length."""
     case = Case("bls12_381.g1", [[3] * length for length in range(1, 12)] * 2, 6)
     noted = case.run(2)
-    assert {i for i, unit in enumerate(case.units) if len(unit) > 1} <= noted
+    assert {i for i, chunk in enumerate(case.chunks) if len(chunk) > 1} <= noted
 
 
 def test_nothing_to_do() -> None:
@@ -170,7 +170,7 @@ def test_nothing_to_do() -> None:
     assert (case.sums == 7).all()
 
 
-def test_fewer_units_than_instances() -> None:
+def test_fewer_chunks_than_instances() -> None:
     case = Case("bn254.g1", ordinary(random.Random(5), [4, 3, 1]), 9)
     assert case.run(3) == set()
 
@@ -179,7 +179,7 @@ def test_fewer_units_than_instances() -> None:
 def test_whole_msm(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:  # fmt: skip
-    """Where an MSM's tuning says so, its units are summed this way."""
+    """Where an MSM's tuning says so, its chunks are summed this way."""
     if gpu_device.kind == "webgpu":
         pytest.skip("kernels for WebGPU are not long (Processor), and have no affine sums")
     group, count = GROUPS["bn254.g1"], 90

@@ -1,4 +1,4 @@
-"""Sums of buckets with few and with many units, by the interpreter."""
+"""Sums of buckets with few and with many chunks, by the interpreter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def total_of(own: Any) -> Any:
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buckets of more than three rounds of lanes become runs of at most eight units."""
+    """Buckets of more than three rounds of lanes become runs of at most eight chunks."""
     monkeypatch.setattr(merge, "_MOST_ROUNDS", 3)
     monkeypatch.setattr(merge, "_RUN", 8)
     sizes = [0, 1, 2, 3, 0, 4, 5, 6, 7, 12, 13, 16, 17, 0, 1, 40, 0]
@@ -47,7 +47,7 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros(64, np.uint32),
         np.zeros(16, np.uint32),
     )
-    traced = merge.merge_buckets.trace(machine(8, 4), **STATIC, lanes_a_bucket=lanes)
+    traced = merge.merge_buckets.trace(machine(8, 4), **STATIC, lanes_per_bucket=lanes)
     groups = -(-len(sizes) * lanes // 8)
     interpret(traced, groups, [len(sizes), first, sums, counters, runs, run_sums])
     words = sums.reshape(len(own), -1)

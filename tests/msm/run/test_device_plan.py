@@ -8,7 +8,7 @@ from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmOptions
-from quod.msm.buckets.units import MOST_LONGEST
+from quod.msm.buckets.chunks import MOST_LONGEST
 from quod.msm.processor import Processor
 from quod.msm.run.device_plan import (
     SortShape,
@@ -18,7 +18,7 @@ from quod.msm.run.device_plan import (
     plan_gpu_msm,
     with_batch,
 )
-from quod.msm.run.sessions import first_part
+from quod.msm.run.engine import first_block
 from quod.msm.run.streamed import plan_streamed
 from quod.msm.run.workspace import workspace_bytes
 
@@ -39,15 +39,15 @@ def test_limits(name: str, count: int) -> None:
         )  # fmt: skip
         assert plan.copies * plan.count * plan.base_words * 8 <= budget
         assert plan.copies * plan.count < 1 << 31
-        assert plan.entry_room < 1 << 32
+        assert plan.most_entries < 1 << 32
         assert 1 <= plan.longest <= MOST_LONGEST
         assert plan.digit_windows * plan.window_bits > plan.maximum.bit_length()
         assert fits(plan)
         shape = SortShape.of(plan)
         assert 1 <= shape.bins <= plan.sort.bins
         assert shape.bins << shape.low_bits == plan.all_buckets
-        assert shape.chunks << shape.chunk_bits == plan.all_buckets
-        assert shape.chunk_bits < plan.window_bits
+        assert shape.blocks << shape.block_bits == plan.all_buckets
+        assert shape.block_bits < plan.window_bits
 
 
 def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
@@ -56,7 +56,7 @@ def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
         plan = plan_gpu_msm(
             GROUPS[name], 1 << 24, MsmOptions(), processor=GPU, base_budget=40 * GIB
         )
-        shares[name] = first_part(plan) / plan.count
+        shares[name] = first_block(plan) / plan.count
     assert 0 < shares["bls12_381.g2"] < shares["bls12_381.g1"] < shares["bn254.g1"] < 0.5
     # On an H200 these took 33 and 74 ms with 9.7 ms of upload.
     assert shares["bn254.g1"] == pytest.approx(9.7 / (9.7 + 33), rel=0.15)
@@ -81,13 +81,13 @@ def test_memory_decides_about_copies() -> None:
         )  # fmt: skip
 
 
-def test_units_give_all_lanes_work() -> None:
+def test_chunks_give_all_lanes_work() -> None:
     for count in (1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 24):
         plan = plan_gpu_msm(
             GROUPS["bn254.g1"], count, MsmOptions(), processor=GPU, base_budget=40 * GIB
         )
-        units = max(plan.all_buckets, plan.entry_room // plan.longest)
-        assert units >= min(0.45 * LANES, plan.entry_room / 16)
+        chunks = max(plan.all_buckets, plan.most_entries // plan.longest)
+        assert chunks >= min(0.45 * LANES, plan.most_entries / 16)
 
 
 def test_batches_are_limited() -> None:
@@ -113,9 +113,9 @@ def test_streaming_takes_what_memory_there_is() -> None:
     for budget in (1 * GIB, 2 * GIB, 8 * GIB):
         plan = plan_streamed(device, group, count, MsmOptions(), budget)
         assert plan.peak_bytes(device) <= budget
-        assert plan.slice.copies == 1
-        assert workspace_bytes(device, plan.slice) < plan.peak_bytes(device)
-        sizes.append(plan.slice.count)
+        assert plan.block.copies == 1
+        assert workspace_bytes(device, plan.block) < plan.peak_bytes(device)
+        sizes.append(plan.block.count)
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
     assert plan_streamed(device, group, count, MsmOptions(), 1).peak_bytes(device) > 1

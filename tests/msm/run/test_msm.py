@@ -18,7 +18,8 @@ from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
 from quod.msm.processor import Processor
-from quod.msm.run import device_plan, sessions, streamed
+from quod.msm.run import device_plan, engine, streamed
+from quod.msm.run.engine import GpuEngine
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.workspace import Workspace
 from tests.msm.inputs import (
@@ -141,10 +142,10 @@ def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
     own = hostile(group)
     options = MsmOptions(scalar_bits=9, window_bits=4, precompute_factor=factor)
     kept = MsmBases(gpu_device, group, from_points(group, own), options)
-    assert kept.on_gpu is not None
-    assert kept.on_gpu.resident is not None
+    assert isinstance(kept.engine, GpuEngine)
+    assert kept.engine.resident is not None
     form = "edwards" if name == "bls12_377.g1" else "weierstrass"
-    assert kept.on_gpu.resident.plan().form == form
+    assert kept.engine.resident.plan().form == form
     source = random.Random(4)
     vectors: list[list[int]] = [[3] * len(own), [0, *([1] * (len(own) - 1))]]
     vectors += [[source.randrange(512) for _ in own], [source.choice([1, 511]) for _ in own]]
@@ -160,12 +161,12 @@ def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     own = [*points(group, 2), two, (0, 1), two]
     options = MsmOptions(scalar_bits=8, window_bits=4, precompute_factor=2)
     resident = MsmBases(gpu_device, group, from_points(group, own), options)
-    assert resident.on_gpu is not None
-    kept = resident.on_gpu.resident
+    assert isinstance(resident.engine, GpuEngine)
+    kept = resident.engine.resident
     assert kept is not None
     assert kept.form_reason == "base 2 is not in the subgroup of prime order"
     assert kept.plan().form == "weierstrass"
-    assert kept.parts[0].marks is not None
+    assert kept.blocks[0].infinity_mask is not None
     for vector in ([255, 1, 17, 255, 16], [3] * 5, [0, 0, 1, 0, 1]):
         found = affine_ints(group, msm_words(resident, scalar_words(vector)))
         assert found == msm_naive(reference(group), vector, own)
@@ -222,7 +223,7 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
 
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
-    monkeypatch.setattr(sessions, "_IN_PARTS", 20)
+    monkeypatch.setattr(engine, "_IN_BLOCKS", 20)
     own = bases(GROUP, 50).copy()
     own[[3, 20]] = 0
     logs = [0 if i in (3, 20) else log for i, log in enumerate(logarithms(50))]
@@ -243,8 +244,8 @@ def test_streamed_bases(
     gpu_device: AnyDevice, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Slices of eight bases, with infinity in the last."""
-    monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
-    monkeypatch.setattr(streamed, "_LARGEST_SLICE", 8)
+    monkeypatch.setattr(streamed, "_SMALLEST_BLOCK", 8)
+    monkeypatch.setattr(streamed, "_LARGEST_BLOCK", 8)
     own = bases(GROUP, count).copy()
     own[-1] = 0
     options = MsmOptions(scalar_bits=BITS, window_bits=6, streamed=True)
@@ -276,15 +277,15 @@ def test_bases_too_many_to_sort_at_once(
             GROUP, 1 << 28, MsmOptions(), processor=Processor(1 << 18), base_budget=1 << 36
         )
     # Whether they stay is known where it is not asked.
-    most = sessions._SURELY_SORTED
+    most = engine._SURELY_SORTED
     for group in GROUPS.values():
         one = device_plan.plan_gpu_msm(
             group, most, MsmOptions(), processor=Processor(1 << 18), base_budget=384 * most
         )
         assert device_plan.fits(one)
-    monkeypatch.setattr(sessions, "_SURELY_SORTED", 20)
+    monkeypatch.setattr(engine, "_SURELY_SORTED", 20)
     monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
-    monkeypatch.setattr(streamed, "_SMALLEST_SLICE", 8)
+    monkeypatch.setattr(streamed, "_SMALLEST_BLOCK", 8)
     for count, stays in ((10, True), (20, True), (30, False)):
         kept = MsmBases(gpu_device, GROUP, bases(GROUP, count), MsmOptions(scalar_bits=5))
         assert (kept.nbytes > 0) == stays
@@ -351,7 +352,7 @@ def test_stages(resident: MsmBases) -> None:
 
 
 def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
-    room = resident.scalar_room(20)
+    room = resident.scalar_memory(20)
     room[:] = scalar_words(short(20))
     expected = by_logarithms(GROUP, short(20), logarithms(20))
     assert affine_ints(GROUP, msm_words(resident, room)) == expected
@@ -359,7 +360,7 @@ def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
     msm_words(resident, scalar_words([1] * 20))
     assert room.tolist() == scalar_words([1] * 20).tolist()
     with pytest.raises(InputError, match="101 scalars have only 100 bases"):
-        resident.scalar_room(COUNT + 1)
+        resident.scalar_memory(COUNT + 1)
 
 
 def test_emitted_text() -> None:

@@ -23,7 +23,7 @@ from quod.msm.reduce.finish import Finisher
 from quod.msm.reduce.finish_on_device import finish_lines, record_finish
 from quod.msm.run.device_plan import SortShape, fits, plan_gpu_msm
 from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, part_of, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
 from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words
 from tests.msm.reduce.test_weighted_sums import line_of, lines_of, results_of
 from tests.msm.sums import bases_of, sums_of
@@ -37,9 +37,9 @@ def pieces_of(plan: GpuMsmPlan) -> list[int]:
     sizes: list[int] = []
 
     class Noting(Arena):
-        def take(self, count: int, element: Type = u32) -> Buffer:
+        def allocate(self, count: int, element: Type = u32) -> Buffer:
             sizes.append(count * element.bytes)
-            return super().take(count, element)
+            return super().allocate(count, element)
 
     MsmBuffers.of(DEVICE, plan, Noting(DEVICE))
     return sizes
@@ -55,15 +55,15 @@ def test_every_array_is_within_a_binding(name: str, count: int) -> None:
         plan = plan_gpu_msm(
             group, count, MsmOptions(), processor=processor, base_budget=1 << 62, form=form
         )
-        assert sum(plan.part_counts) == count
+        assert sum(plan.block_counts) == count
         assert fits(plan)
-        shape, machine = SortShape.of(plan.slice), DEVICE.machine(256)
+        shape, machine = SortShape.of(plan.largest_block), DEVICE.machine(256)
         assert 4 * max(shape.bins, 1 << shape.low_bits) <= machine.shared_bytes_limit
-        for own in {*plan.part_counts}:
-            part = part_of(plan, own)
+        for own in {*plan.block_counts}:
+            part = block_of(plan, own)
             assert own * part.copies * 8 * part.base_words <= reach
             assert max(pieces_of(part)) <= reach
-        assert len(plan.part_counts) <= 4
+        assert len(plan.block_counts) <= 4
         # A page after the other, none of them larger than a buffer may be.
         pages = -(-workspace_bytes(DEVICE, plan) // (2 * reach))
         assert pages <= 3
@@ -74,11 +74,11 @@ def test_pieces_do_not_cross_pages() -> None:
     sizes = [700, 1000, 2048, 1, 600, 0, 1500]
     counting = Arena(device)
     for size in sizes:
-        counting.take(size, u8)
+        counting.allocate(size, u8)
     workspace = Workspace(device, counting.peak)
     assert all(page.nbytes <= 2048 for page in workspace.pages)
-    carver = Arena(device, workspace)
-    taken = [carver.take(size, u8) for size in sizes]
+    arena = Arena(device, workspace)
+    taken = [arena.allocate(size, u8) for size in sizes]
     assert [piece.nbytes for piece in taken] == sizes
     for number, piece in enumerate(taken):
         device.upload(np.full(piece.nbytes, number, np.uint8), into=piece)
@@ -87,7 +87,7 @@ def test_pieces_do_not_cross_pages() -> None:
         device.download(piece, found)
         assert (found == number).all()
     with pytest.raises(DeviceError, match="too small for this MSM"):
-        carver.take(4096)
+        arena.allocate(4096)
 
 
 @pytest.mark.parametrize("resident", [256, 4096, 1 << 17])
@@ -104,9 +104,9 @@ def test_levels(resident: int, on_device: bool) -> None:
         left = weighted_sums.vectors_of(plan)
         lines = np.zeros(sum(windows << vector.bits for vector in left), np.int64)
         source = buckets
-        for level in rounds.levels_of(plan):
-            out = np.zeros(level.points, np.int64)
-            for job in level.jobs:
+        for one in rounds.rounds_of(plan):
+            out = np.zeros(one.points, np.int64)
+            for job in one.jobs:
                 cut = job.cut
                 bits = cut.source.bits + cut.source.parts
                 target = cut.target
@@ -116,7 +116,7 @@ def test_levels(resident: int, on_device: bool) -> None:
                 np.add.at(sums, [line_of(i, shape) for i in range(len(own))], own)
                 to = lines if job.is_short else out
                 to[job.target : job.target + cut.lines] = sums
-                assert (rounds.LANES // level.lanes) * level.groups >= cut.lines
+                assert (rounds.LANES // one.lanes) * one.groups >= cut.lines
             source = out
         totals, start = np.zeros(windows, np.int64), 0
         for vector in left:
@@ -212,8 +212,8 @@ def test_bases_in_parts() -> None:
     own[list(infinite)] = 0
     logs = [0 if i in infinite else logarithms(50)[i % 50] for i in range(count)]
     resident = ResidentMsm(device, GROUP, own, MsmOptions(scalar_bits=5, window_bits=6))
-    assert resident.plan().part_counts == (1024, 1024, 452)
-    assert len(resident.parts) == 3
+    assert resident.plan().block_counts == (1024, 1024, 452)
+    assert len(resident.blocks) == 3
     source = random.Random(2)
     scalars = [source.getrandbits(5) for _ in range(count)]
     expected = [by_logarithms(GROUP, scalars, logs)]

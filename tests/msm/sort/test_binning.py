@@ -1,4 +1,4 @@
-"""Entries sorted by bucket and cut into units, against plain Python."""
+"""Entries sorted by bucket and cut into chunks, against plain Python."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.frozen import replace
-from quod.msm.buckets import units
+from quod.msm.buckets import chunks
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.processor import Processor
 from quod.msm.run.device_plan import SortShape
-from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.record import Scalars, record_chunks
 from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
 from quod.msm.sort.digits import position_of_too_large
 from quod.msm.sort.scalars import window_count
@@ -69,7 +69,7 @@ class Sorted:
     starts: Words
     lengths: Words
     numbers: Words
-    first_unit: Words
+    first_chunk: Words
     count: int
     too_large: int
 
@@ -93,7 +93,7 @@ def run(
     arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
     recording = device.stream().record()
     recording.fill(arrays.zeroed)
-    record_units(recording, device, plan, scalars, arrays)
+    record_chunks(recording, device, plan, scalars, arrays)
     recording.finish().submit().wait()
 
     def words_of(buffer: Buffer) -> Words:
@@ -101,10 +101,10 @@ def run(
         device.download(buffer, out)
         return out
 
-    own = arrays.units
+    own = arrays.chunks
     return Sorted(
         words_of(arrays.entries), words_of(own.starts), words_of(own.lengths),
-        words_of(own.numbers), words_of(own.first_unit), int(words_of(own.count)[0]),
+        words_of(own.numbers), words_of(own.first_chunk), int(words_of(own.count)[0]),
         int(words_of(arrays.too_large)[0]),
     )  # fmt: skip
 
@@ -133,9 +133,9 @@ def check(plan: GpuMsmPlan, found: Sorted, buckets: list[Counter[int]]) -> None:
     assert found.too_large == 0
     total = sum(bucket.total() for bucket in buckets)
     count = found.count
-    assert count <= plan.unit_room
-    assert found.first_unit[0] == 0
-    assert found.first_unit[-1] == count
+    assert count <= plan.most_chunks
+    assert found.first_chunk[0] == 0
+    assert found.first_chunk[-1] == count
     lengths = found.lengths[:count].astype(int)
     assert (np.diff(lengths) <= 0).all()
     assert lengths.sum() == total
@@ -145,16 +145,16 @@ def check(plan: GpuMsmPlan, found: Sorted, buckets: list[Counter[int]]) -> None:
     place[found.numbers[:count]] = np.arange(count)
     position = 0
     for bucket, wanted in enumerate(buckets):
-        own = range(int(found.first_unit[bucket]), int(found.first_unit[bucket + 1]))
+        own = range(int(found.first_chunk[bucket]), int(found.first_chunk[bucket + 1]))
         assert len(own) == -(-wanted.total() // plan.longest)
         entries: Counter[int] = Counter()
-        for unit in own:
-            start, length = int(found.starts[place[unit]]), int(lengths[place[unit]])
+        for chunk in own:
+            start, length = int(found.starts[place[chunk]]), int(lengths[place[chunk]])
             assert start == position
             position += length
             entries.update(found.entries[start : start + length].tolist())
         assert entries == wanted
-        sizes = [int(lengths[place[unit]]) for unit in own]
+        sizes = [int(lengths[place[chunk]]) for chunk in own]
         assert not sizes or max(sizes) - min(sizes) <= 1
 
 
@@ -194,7 +194,7 @@ def test_sorting_with_small_limits(
     bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many tiles of few entries, and buckets that whole workgroups cut."""
-    monkeypatch.setattr(units, "_MANY_UNITS", 4)
+    monkeypatch.setattr(chunks, "_MANY_CHUNKS", 4)
     plan = plan_of(300, 8, bins=bins, lanes=64, items=1, staged=staged)
     scalars = kinds(300)[kind]
     # A device of its own: the limits are part of the kernels.
@@ -273,11 +273,11 @@ def test_a_scalar_that_is_too_large(sort_device: AnyDevice, bits: int, word: int
             scalars[position] = 1
 
 
-def test_one_bucket_of_very_many_units(sort_device: AnyDevice) -> None:
+def test_one_bucket_of_very_many_chunks(sort_device: AnyDevice) -> None:
     """More than a subgroup writes, with the constant as it is."""
     count = 2100
     plan = plan_of(count, 5, bits=3, longest=2, device=sort_device)
     scalars = [3] * count
     found = run(sort_device, plan, [scalars])
-    assert found.count == 1050 > units._MANY_UNITS
+    assert found.count == 1050 > chunks._MANY_CHUNKS
     check(plan, found, expected_buckets(plan, [scalars]))

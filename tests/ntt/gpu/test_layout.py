@@ -15,15 +15,11 @@ from quod.errors import KernelError
 from quod.field.roots import root_of_unity
 from quod.kernel.ir import walk
 from quod.kernel.registry import find
-from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread, steps_of
-from quod.ntt.gpu.schedule import (
-    DEFAULT_TUNING,
-    MOST_LOG_SIZE,
-    SHORT_TUNINGS,
-    Tuning,
-    tuning_of,
-)
-from quod.ntt.gpu.transform import PassShape, transform_tiles
+from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread
+from quod.ntt.gpu.schedule import DEFAULT_TUNING, SHORT_TUNINGS, Tuning, tuning_of
+from quod.ntt.gpu.transform import TileShape, transform_tiles
+from quod.ntt.schedule import MOST_LOG2_SIZE
+from quod.ntt.steps import steps_of
 
 TUNINGS = [
     DEFAULT_TUNING, Tuning(9, 2, 8), Tuning(11, 3, 10), Tuning(5, 1, 3),
@@ -81,7 +77,7 @@ def test_places_are_distinct_and_add_up() -> None:
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
 def test_passes_cover_every_size(tuning: Tuning) -> None:
-    for log_size in range(MOST_LOG_SIZE + 1):
+    for log_size in range(MOST_LOG2_SIZE + 1):
         split = tuning.split(log_size)
         assert sum(split) == log_size
         assert len(split) == 1 or max(split) <= tuning.most_levels
@@ -109,7 +105,7 @@ def test_shape_says_how_many_products_there_are(
 ) -> None:
     tile = DEFAULT_TUNING.tile(log_rows)
     root = root_of_unity(curve.fr, "arkworks", 3)
-    shape = PassShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
+    shape = TileShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
     kernel = transform_tiles.trace(ptx_machine(tile.lanes), modulus=curve.fr, shape=shape)
     calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
     elements = 1 << DEFAULT_TUNING.log_elements
@@ -119,7 +115,7 @@ def test_shape_says_how_many_products_there_are(
 
 def test_only_equal_steps_are_a_loop() -> None:
     root = root_of_unity(CURVES["bn254"].fr, "arkworks", 3)
-    shape = PassShape("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
+    shape = TileShape("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
     with pytest.raises(KernelError, match="8 levels are no loop of steps of 3 levels"):
         transform_tiles.trace(ptx_machine(128), modulus=CURVES["bn254"].fr, shape=shape)
 
@@ -142,7 +138,7 @@ def test_tiles_fit_the_workgroup_memory(curve: PairingCurve) -> None:
     root = root_of_unity(curve.fr, "snarkjs", 2)
     for log_rows in (5, 8):
         tile = tuning.tile(log_rows)
-        shape = PassShape("descending", tile, "lowest", root, "rows", reversed="writes")
+        shape = TileShape("descending", tile, "lowest", root, "rows", reversed="writes")
         machine = device.machine(tile.lanes)
         kernel = transform_tiles.trace(machine, modulus=curve.fr, shape=shape)
         assert kernel.shared_bytes <= machine.shared_bytes_limit
@@ -156,7 +152,7 @@ def test_slow_compilers_get_loops() -> None:
     for limbs in ("13", "13:rolled"):
         device = EmulatedDevice(executor="wgsl", target=WgslTarget(limbs=limbs))
         tuning = tuning_of(device, curve.fr)
-        shape = PassShape(
+        shape = TileShape(
             "descending", tuning.tile(8), "upper", root, "full", rolled=tuning.is_rolled(8)
         )
         machine = device.machine(tuning.lanes)

@@ -27,8 +27,7 @@ from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
 from quod.field.kernels import field_multiply, field_sum
 from quod.field.moduli import BLS12_381_FQ
-from quod.msm import MsmBases, msm
-from quod.msm.execute import affine_ints
+from quod.msm import MsmBases, affine_ints, msm, msm_words
 from quod.msm.fixed_base import multiply_generator
 
 KINDS = ("uniform", "bits", "equal", "giant")
@@ -99,17 +98,17 @@ def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -
     scalars = _scalars(group, kind, len(points))
     expected = _expected(device, group, scalars, logarithms)
     bases = MsmBases(device, group, points)
-    assert bases.on_gpu is not None
-    session = bases.on_gpu.session(len(points), 1, None)
-    session.scalars[0] = scalars
-    if affine_ints(group, session.run(session.scalars, None)[0]) != expected:
+    # From where they are no scalars are copied.
+    own = bases.scalar_memory(len(points))
+    own[:] = scalars
+    if affine_ints(group, msm_words(bases, own)) != expected:
         raise QuodError(f"an MSM over {group.name} is wrong; please report it")
     parameters: dict[str, Parameter] = {
         "group": group.name, "log2": log2_size, "scalars": kind,
     }  # fmt: skip
 
     def run(timeline: Timeline | None = None) -> object:
-        return session.run(session.scalars, timeline)
+        return msm_words(bases, own, timeline=timeline)
 
     return Case(parameters, run, unit="ms", traced=run)
 

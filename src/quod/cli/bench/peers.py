@@ -129,16 +129,16 @@ class Snarkjs:
                 stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
             self._expect("ready", process)
-        _pipe(process.stdin).write(what + "\n")
-        _pipe(process.stdin).flush()
+        opened_pipe(process.stdin).write(what + "\n")
+        opened_pipe(process.stdin).flush()
         self._expect("done", process)
 
     def _expect(self, wanted: str, process: subprocess.Popen[str]) -> None:
-        said = _pipe(process.stdout).readline().strip()
+        said = opened_pipe(process.stdout).readline().strip()
         if said == wanted:
             return
         if not said:  # it has ended
-            said = _last_line(process.communicate()[1])
+            said = last_line(process.communicate()[1])
         self.close()
         raise QuodError(f"snarkjs as a library failed: {said}")
 
@@ -150,7 +150,8 @@ class Snarkjs:
             self._process = None
 
 
-def _pipe(stream: IO[str] | None) -> IO[str]:
+def opened_pipe(stream: IO[str] | None) -> IO[str]:
+    """A stream of a process that was begun with pipes."""
     assert stream is not None
     return stream
 
@@ -161,11 +162,12 @@ def process(command: Sequence[str]) -> Callable[[], None]:
     def run() -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            said = _last_line(done.stderr or done.stdout)
+            said = last_line(done.stderr or done.stdout)
             raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {said}")
 
     return run
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
+    """The last line of what a program has said."""
     return (text.strip().splitlines() or ["no message"])[-1]

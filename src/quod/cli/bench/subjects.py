@@ -102,6 +102,31 @@ def ntt(
     settings.measure("ntt", cases(settings.device, subject, sizes or [14, 16, 18, 20]))
 
 
+def sumcheck(
+    settings: StagedSettings,
+    field: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+    ] = "m31.4",
+    sizes: Sizes = None,
+    factors: Annotated[int, typer.Option(min=1, max=6, help="Tables of the product.")] = 2,
+    batch: Annotated[int, typer.Option(min=1, help="Sumchecks in one launch.")] = 1,
+    in_base: Annotated[
+        int, typer.Option("--in-base", min=0, help="Tables in the prime field under it.")
+    ] = 0,
+    weighted: Annotated[
+        bool, typer.Option("--eq", help="Weight the sums by eq of a random point.")
+    ] = False,
+) -> None:
+    """Sumchecks of a product of tables in memory, the hashes of their transcripts included."""
+    from quod.cli.bench.sumcheck import cases, field_of
+
+    found = cases(
+        settings.device, field_of(field), sizes or [14, 18], factors=factors, batch=batch,
+        in_base=in_base, weighted=weighted,
+    )  # fmt: skip
+    settings.measure("sumcheck", found)
+
+
 def groth16(
     settings: StagedSettings,
     zkey: ZkeyFile = None,
@@ -158,4 +183,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, groth16, process)
+SUBJECTS = (field, msm, ntt, sumcheck, groth16, process)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quod.errors import KernelError
 from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder import Builder, tracer_of
 from quod.kernel.types import Type
 from quod.kernel.value import Value
 
@@ -45,7 +45,8 @@ class WideForms:
 
     def no_double(self) -> KernelError:
         """The error of a kernel that needs f64, at the line that does."""
-        where = "" if self.k.location is None else f"{self.k.location}: "
+        location = tracer_of(self.k).location
+        where = "" if location is None else f"{location}: "
         return KernelError(
             f"{where}WGSL has no 64-bit floating point numbers; take f32, or a whole number"
         )

@@ -6,6 +6,8 @@ asynchronous copy is done at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.memory import (
     alignment,
@@ -20,19 +22,39 @@ from quod.codegen.llvm.memory import (
 from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir import Op
 
-_INSTRUCTIONS = {
-    "atomic_add": "add", "atomic_max": "umax", "atomic_min": "umin", "atomic_or": "or",
-    "atomic_exchange": "xchg",
-}  # fmt: skip
+Change = Callable[[BodyEmitter, str, str, list[str]], str]
+"""One atomic change, of an element of a type, at an address; gives the value before."""
 
 
-def _atomic(body: BodyEmitter, op: Op) -> None:
+def _read_and(operation: str) -> Change:
+    """One of LLVM's instructions that read, change and write."""
+
+    def change(body: BodyEmitter, element: str, address: str, operands: list[str]) -> str:
+        text = f"atomicrmw {operation} ptr {address}, {element} {operands[0]} monotonic"
+        return body.fresh(text)
+
+    return change
+
+
+def _compare_exchange(body: BodyEmitter, element: str, address: str, operands: list[str]) -> str:
+    expected, value = operands
+    both = body.fresh(
+        f"cmpxchg ptr {address}, {element} {expected}, {element} {value} monotonic monotonic"
+    )
+    return body.fresh(f"extractvalue {{ {element}, i1 }} {both}, 0")
+
+
+def _atomic(change: Change) -> Rule:
+    return lambda body, op: _changed(body, op, change)
+
+
+def _changed(body: BodyEmitter, op: Op, change: Change) -> None:
     pointer, index, *values = op.operands
     element = memory_name(element_of(pointer))
     if body.lanes == 1:
         address = scalar_address(body, pointer, index)
         operands = [body.get(value) for value in values]
-        body.names[op.results[0]] = _change(body, op.name, element, address, operands)
+        body.names[op.results[0]] = change(body, element, address, operands)
         return
     addresses = varying_addresses(body, pointer, index)
     pointers = body.vector("ptr")
@@ -48,22 +70,9 @@ def _atomic(body: BodyEmitter, op: Op) -> None:
     for lane in range(body.lanes):
         address = body.fresh(f"extractelement {pointers} {addresses}, i64 {lane}")
         operands = [body.fresh(f"extractelement {kind} {vector}, i64 {lane}") for vector in vectors]
-        old = _change(body, op.name, element, address, operands)
+        old = change(body, element, address, operands)
         before = body.fresh(f"insertelement {kind} {before}, {element} {old}, i64 {lane}")
     body.names[op.results[0]] = before
-
-
-def _change(body: BodyEmitter, name: str, element: str, address: str, operands: list[str]) -> str:
-    """One atomic change; gives the value before."""
-    if name == "atomic_compare_exchange":
-        expected, value = operands
-        both = body.fresh(
-            f"cmpxchg ptr {address}, {element} {expected}, {element} {value} monotonic monotonic"
-        )
-        return body.fresh(f"extractvalue {{ {element}, i1 }} {both}, 0")
-    return body.fresh(
-        f"atomicrmw {_INSTRUCTIONS[name]} ptr {address}, {element} {operands[0]} monotonic"
-    )
 
 
 def _fence(body: BodyEmitter, op: Op) -> None:
@@ -95,7 +104,12 @@ def _nothing(body: BodyEmitter, op: Op) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys((*_INSTRUCTIONS, "atomic_compare_exchange"), _atomic),
+    "atomic_add": _atomic(_read_and("add")),
+    "atomic_max": _atomic(_read_and("umax")),
+    "atomic_min": _atomic(_read_and("umin")),
+    "atomic_or": _atomic(_read_and("or")),
+    "atomic_exchange": _atomic(_read_and("xchg")),
+    "atomic_compare_exchange": _atomic(_compare_exchange),
     "fence": _fence,
     "copy_async": _copy_async,
     "copy_async_commit": _nothing,

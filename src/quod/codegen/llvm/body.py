@@ -167,22 +167,15 @@ class BodyEmitter:
         """
         self._vectors.append({})
         for op in block.ops:
-            if op.name != "yield":
-                self._emit_op(op)
+            if not op.definition.unwritten:
+                rule_of(self._rules, op, "LLVM")(self, op)
         pairs = zip(block.yielded, varying, strict=True)
         yielded = [self.get(value, varying=differs) for value, differs in pairs]
         self._vectors.pop()
         return yielded
 
-    def _emit_op(self, op: Op) -> None:
-        if op.name == "const":
-            return
-        if op.name == "call":
-            self._emit_call(op)
-        else:
-            rule_of(self._rules, op, "LLVM")(self, op)
-
-    def _emit_call(self, op: Op) -> None:
+    def emit_call(self, op: Op) -> None:
+        """A call of a device function, for the pattern of operands that vary."""
         function: Function = op.attributes["function"]
         varying = tuple(self.is_varying(operand) for operand in op.operands)
         masked = self.mask is not None and self.module.needs_mask(function)

@@ -203,4 +203,9 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
         body.names[result] = body.names[argument]
 
 
-RULES: dict[str, Rule] = {"if": _emit_if, "for": _emit_for, "while": _emit_while}
+RULES: dict[str, Rule] = {
+    "call": BodyEmitter.emit_call,
+    "if": _emit_if,
+    "for": _emit_for,
+    "while": _emit_while,
+}

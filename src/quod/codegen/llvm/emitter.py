@@ -21,17 +21,15 @@ from quod.codegen.llvm.types import scalar_name
 from quod.kernel import types
 from quod.kernel.ir import Function, Kernel, walk
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.ops import ATOMICS
 from quod.kernel.registry import emitters
 from quod.kernel.types import Type
 from quod.kernel.uniformity import Uniformity
 
 TABLES = (rules.RULES, memory.RULES, atomics.RULES, subgroups.RULES, control.RULES)
-"""How each op is written, but calls and constants, which are the bodies' own."""
+"""How each op is written."""
 
 _RULES = {name: rule for table in TABLES for name, rule in table.items()}
 _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
-_MASKED_OPS = frozenset({"load", "store", *ATOMICS, "copy_async", "prefetch", "while", "for"})
 
 
 def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
@@ -100,7 +98,8 @@ class ModuleEmitter:
         """Whether the function does something that inactive instances must not do."""
         if id(function) not in self._masked:
             self._masked[id(function)] = any(
-                op.name in _MASKED_OPS
+                op.definition.reaches_memory
+                or op.definition.repeats
                 or (op.name == "call" and self.needs_mask(op.attributes["function"]))
                 for op in walk(function.block)
             )

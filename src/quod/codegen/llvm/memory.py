@@ -106,7 +106,8 @@ def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying
     """A stored value as the value that a load gives."""
     if element in types.STORAGE:
         target = body.vector("i32") if varying else "i32"
-        return body.fresh(f"zext {kind} {operand} to {target}")
+        extended = "sext" if element.kind == "signed" else "zext"
+        return body.fresh(f"{extended} {kind} {operand} to {target}")
     if element is types.bool_:
         target = body.vector("i1") if varying else "i1"
         return body.fresh(f"trunc {kind} {operand} to {target}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from quod.kernel.ir import Op
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 
@@ -22,23 +25,36 @@ class LaneStrides:
 
     def _find(self, value: Value) -> int | None:
         op = value.op
-        if op is None:
+        rule = None if op is None else _RULES.get(op.name)
+        if op is None or rule is None:
             return None
-        if op.name == "local_id":
-            return 1
-        if op.name == "convert" and value.type.bits >= op.operands[0].type.bits:
-            return self.of(op.operands[0])
-        if op.name in ("add", "sub", "mul", "shl"):
-            a, b = (self.of(operand) for operand in op.operands)
-            if a is None or b is None:
-                return None
-            if op.name in ("add", "sub"):
-                return a + b if op.name == "add" else a - b
-            x, y = (operand.constant for operand in op.operands)
-            if op.name == "mul" and isinstance(y, int):
-                return a * y
-            if op.name == "mul" and isinstance(x, int):
-                return b * x
-            if op.name == "shl" and isinstance(y, int):
-                return a << y
-        return None
+        strides = [self.of(operand) for operand in op.operands]
+        known = [stride for stride in strides if stride is not None]
+        return rule(op, known) if len(known) == len(strides) else None
+
+
+def _conversion(op: Op, strides: list[int]) -> int | None:
+    return strides[0] if op.results[0].type.bits >= op.operands[0].type.bits else None
+
+
+def _product(op: Op, strides: list[int]) -> int | None:
+    x, y = (operand.constant for operand in op.operands)
+    if isinstance(y, int):
+        return strides[0] * y
+    return strides[1] * x if isinstance(x, int) else None
+
+
+def _shifted(op: Op, strides: list[int]) -> int | None:
+    amount = op.operands[1].constant
+    return strides[0] << amount if isinstance(amount, int) else None
+
+
+_RULES: dict[str, Callable[[Op, list[int]], int | None]] = {
+    "local_id": lambda op, strides: 1,
+    "convert": _conversion,
+    "add": lambda op, strides: strides[0] + strides[1],
+    "sub": lambda op, strides: strides[0] - strides[1],
+    "mul": _product,
+    "shl": _shifted,
+}
+"""The stride of an op's result by those of its operands."""

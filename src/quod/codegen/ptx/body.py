@@ -184,17 +184,14 @@ class BodyEmitter:
         """Emits the ops of a region; what it yields is left to the caller."""
         self._known.append({})
         for op in block.ops:
-            name = op.name
-            if name == "yield" or name == "const":
+            if op.definition.unwritten:
                 continue
             self._location = op.location
-            if name == "call":
-                self._emit_call(op)
-            else:
-                rule_of(self._rules, op, "PTX")(self, op)
+            rule_of(self._rules, op, "PTX")(self, op)
         self._known.pop()
 
-    def _emit_call(self, op: Op) -> None:
+    def emit_call(self, op: Op) -> None:
+        """A call of a device function, or a copy of it."""
         function: Function = op.attributes["function"]
         if id(function) in self.module.inlined:
             self._emit_inlined(op, function)

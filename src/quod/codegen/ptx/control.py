@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
 from quod.kernel.ir import Block, Op
-from quod.kernel.ops import OPS
 from quod.kernel.value import Value
 
 PREDICATED_LINES = 6
@@ -74,7 +73,7 @@ def _emit_side(body: BodyEmitter, region: Block, targets: Sequence[str]) -> None
 
 def _is_short(region: Block) -> bool:
     return len(region.ops) <= PREDICATED_LINES and all(
-        op.name == "yield" or (not op.regions and OPS[op.name].effect in _PREDICATED_EFFECTS)
+        op.definition.unwritten or (not op.regions and op.definition.effect in _PREDICATED_EFFECTS)
         for op in region.ops
     )
 
@@ -175,4 +174,9 @@ def _finish_loop(
         body.facts.assume(result, body.facts.multiple(argument))
 
 
-RULES: dict[str, Rule] = {"if": _emit_if, "for": _emit_for, "while": _emit_while}
+RULES: dict[str, Rule] = {
+    "call": BodyEmitter.emit_call,
+    "if": _emit_if,
+    "for": _emit_for,
+    "while": _emit_while,
+}

@@ -30,7 +30,7 @@ from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 
 TABLES = (rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, control.RULES)
-"""How each op is written, but calls and constants, which are the bodies' own."""
+"""How each op is written."""
 
 _RULES = {name: rule for table in TABLES for name, rule in table.items()}
 

@@ -86,6 +86,8 @@ class Facts:
         number = value.constant
         if number is not None:
             return power_of_two(int(number))
+        if op.definition.declares:
+            return BASE_ALIGNMENT
         if op.name == "if":
             at = next(n for n, result in enumerate(op.results) if result is value)
             return min(self.multiple(region.yielded[at], depth + 1) for region in op.regions)
@@ -150,7 +152,6 @@ _MULTIPLES: dict[str, Callable[[Op, list[int]], int]] = {
     "bitcast": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
     "pointer_cast": lambda op, parts: parts[0],
     "pointer_add": lambda op, parts: min(parts),
-    **dict.fromkeys(("shared", "private", "table"), lambda op, parts: BASE_ALIGNMENT),
 }
 
 

@@ -94,6 +94,6 @@ def _size(block: Block, sizes: dict[int, int], inlined: set[int]) -> int:
         if op.name == "call":
             callee = id(op.attributes["function"])
             total += sizes[callee] if callee in inlined else 1
-        elif op.name not in ("const", "yield"):
+        elif not op.definition.unwritten:
             total += 1
     return total

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
+from quod.names import nearest
 
 DEFAULT_ARCH = "sm_90a"
 DEFAULT_WORKGROUP_SIZE = 128
@@ -58,8 +57,8 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in _ROWS} | {
 def architecture(name: str) -> Architecture:
     """The row of an architecture such as ``sm_90a``; InputError if there is none."""
     if name not in ARCHITECTURES:
-        close = difflib.get_close_matches(name, ARCHITECTURES, n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
+        close = nearest(name, ARCHITECTURES)
+        hint = f"did you mean {close}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
         raise InputError(f"there is no architecture {name}; {hint}")
     return ARCHITECTURES[name]
 

@@ -38,10 +38,11 @@ def _is_near(pointer: PointerType) -> bool:
 
 
 def _memory_suffix(element: Type) -> str:
-    """The type of an element in memory; a bool is a byte."""
+    """The type of an element in memory, as what a register takes of it; a bool is a byte."""
     if element.kind == "float":
         return element.name
-    return f"u{8 * element.bytes}"
+    extended = element in types.STORAGE and element.kind == "signed"
+    return f"{'s' if extended else 'u'}{8 * element.bytes}"
 
 
 class Address:
@@ -197,19 +198,18 @@ def _store(body: BodyEmitter, op: Op) -> None:
         body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {place}, {source};")
 
 
-_ATOMICS = {
-    "atomic_add": "add.u", "atomic_max": "max.u", "atomic_min": "min.u", "atomic_or": "or.b",
-    "atomic_exchange": "exch.b", "atomic_compare_exchange": "cas.b",
-}  # fmt: skip
+def _atomic(operation: str) -> Rule:
+    """An atomic operation, named with the kind of its type."""
 
+    def rule(body: BodyEmitter, op: Op) -> None:
+        pointer, index, *values = op.operands
+        (result,) = op.results
+        space = _SPACES[_pointer_type(pointer).space]
+        place = address_of(body, pointer, index).text()
+        operands = ", ".join([place, *(body.register(value) for value in values)])
+        body.define(result, f"atom.{space}.{operation}{result.type.bits}", operands)
 
-def _atomic(body: BodyEmitter, op: Op) -> None:
-    pointer, index, *values = op.operands
-    (result,) = op.results
-    space = _SPACES[_pointer_type(pointer).space]
-    place = address_of(body, pointer, index).text()
-    operands = ", ".join([place, *(body.register(value) for value in values)])
-    body.define(result, f"atom.{space}.{_ATOMICS[op.name]}{result.type.bits}", operands)
+    return rule
 
 
 def _fence(body: BodyEmitter, op: Op) -> None:
@@ -290,7 +290,12 @@ def _table(body: BodyEmitter, op: Op) -> None:
 RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
-    **dict.fromkeys(_ATOMICS, _atomic),
+    "atomic_add": _atomic("add.u"),
+    "atomic_max": _atomic("max.u"),
+    "atomic_min": _atomic("min.u"),
+    "atomic_or": _atomic("or.b"),
+    "atomic_exchange": _atomic("exch.b"),
+    "atomic_compare_exchange": _atomic("cas.b"),
     "fence": _fence,
     "copy_async": _copy_async,
     "copy_async_commit": _copy_async_commit,

@@ -8,7 +8,8 @@ from quod.kernel import types
 from quod.kernel.types import PointerType, Type
 
 _REGISTERS = {
-    types.bool_: "p", types.u8: "r", types.u16: "r", types.u32: "r", types.i32: "r",
+    types.bool_: "p", types.u8: "r", types.u16: "r", types.i8: "r", types.i16: "r",
+    types.u32: "r", types.i32: "r",
     types.u64: "rd", types.i64: "rd", types.f32: "f", types.f64: "fd",
 }  # fmt: skip
 

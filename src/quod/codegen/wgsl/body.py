@@ -62,19 +62,21 @@ class Module(Protocol):
         """The name of a device function that is called."""
 
     def needs_ids(self, function: Function) -> bool:
-        """Whether a function must be told where its instance is."""
+        """Whether a function that has been written must be told where its instance is."""
 
     def packed(self, scalars: Sequence[Value]) -> dict[Value, None]:
         """The parameters, all words, that go in one array."""
 
 
-class Body:
+class BodyEmitter:
     """The statements of one function, by the rules that it is given."""
 
     def __init__(self, module: Module, rules: Mapping[str, Rule]) -> None:
         self.module = module
         self.lines = Lines()
         self.names: dict[Value, str] = {}
+        self.uses_ids = False
+        """Whether a rule has written `local_id` or `group_id`."""
         self._rules = rules
         self._level: dict[Value, int] = {}
         self._depth: dict[Value, int] = {}
@@ -150,7 +152,8 @@ class Body:
         outer, self._block = self._block, block
         for op in block.ops:
             self.lines.location = op.location
-            self._emit(op)
+            if not op.definition.unwritten:
+                rule_of(self._rules, op, "WGSL")(self, op)
         self._block = outer
 
     def _count_uses(self, block: Block) -> None:
@@ -174,16 +177,8 @@ class Body:
         self._uses = saved
         self._indent = before
 
-    def _emit(self, op: Op) -> None:
-        name = op.name
-        if name == "const" or name == "yield":
-            return
-        if name == "call":
-            self._call(op)
-        else:
-            rule_of(self._rules, op, "WGSL")(self, op)
-
-    def _call(self, op: Op) -> None:
+    def emit_call(self, op: Op) -> None:
+        """A call of a device function."""
         function: Function = op.attributes["function"]
         arrays = [o for o in op.operands if isinstance(o.type, PointerType)]
         scalars = [o for o in op.operands if not isinstance(o.type, PointerType)]
@@ -195,6 +190,7 @@ class Body:
         given = [f"array<u32, {len(packed)}>({', '.join(texts[a] for a in packed)})"]
         given = (given if packed else []) + [texts[a] for a in own if a not in packed]
         if self.module.needs_ids(function):
+            self.uses_ids = True
             given += ["local_id", "group_id"]
         text = f"{name}({', '.join(given)})"
         if not op.results:
@@ -207,17 +203,17 @@ class Body:
         self.names.update({result: f"{made}.m{i}" for i, result in enumerate(op.results)})
 
 
-Rule = Callable[[Body, Op], None]
+Rule = Callable[[BodyEmitter, Op], None]
 """Writes one op."""
 
-Expression = Callable[[Body, Op], tuple[str, int]]
+Expression = Callable[[BodyEmitter, Op], tuple[str, int]]
 """The text of an op that computes one value, and how strongly it binds."""
 
 
 def rule_by(expression: Expression) -> Rule:
     """The rule of an op that is an expression."""
 
-    def rule(body: Body, op: Op) -> None:
+    def rule(body: BodyEmitter, op: Op) -> None:
         text, level = expression(body, op)
         body.define(op.results[0], text, level)
 

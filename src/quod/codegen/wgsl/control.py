@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from quod.codegen.wgsl.body import LEVELS, Body, Rule
+from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Rule
 from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
 from quod.kernel.ir import Block, Op
@@ -19,7 +19,7 @@ _NAME = re.compile(r"v\d+(\.m\d+)?|a\d+|\d+u|true|false")
 """What keeps its value while variables are set, unless it is one of them."""
 
 
-def _if(body: Body, op: Op) -> None:
+def _if(body: BodyEmitter, op: Op) -> None:
     condition = body.text_of(op.operands[0])
     # SwiftShader's compiler takes twice as long for each result in a row that nothing reads.
     read = [i for i, result in enumerate(op.results) if body.is_read(result)]
@@ -36,12 +36,12 @@ def _if(body: Body, op: Op) -> None:
     body.add("}")
 
 
-def _side(body: Body, region: Block, results: Sequence[str], read: Sequence[int]) -> None:
+def _side(body: BodyEmitter, region: Block, results: Sequence[str], read: Sequence[int]) -> None:
     body.region(region)
     _assign(body, results, [region.yielded[i] for i in read])
 
 
-def _assign(body: Body, targets: Sequence[str], values: Sequence[Value]) -> None:
+def _assign(body: BodyEmitter, targets: Sequence[str], values: Sequence[Value]) -> None:
     """Sets variables all at once: none is read after another was set."""
     texts = [body.text_of(value) for value in values]
     pairs = [(t, text) for t, text in zip(targets, texts, strict=True) if t != text]
@@ -55,7 +55,7 @@ def _assign(body: Body, targets: Sequence[str], values: Sequence[Value]) -> None
         body.add_inside(f"{target} = {text};")
 
 
-def _variables(body: Body, values: Sequence[Value]) -> list[str]:
+def _variables(body: BodyEmitter, values: Sequence[Value]) -> list[str]:
     names = []
     for value in values:
         name = body.fresh()
@@ -64,7 +64,7 @@ def _variables(body: Body, values: Sequence[Value]) -> list[str]:
     return names
 
 
-def _for(body: Body, op: Op) -> None:
+def _for(body: BodyEmitter, op: Op) -> None:
     (region,) = op.regions
     start, stop, step = op.operands[:3]
     variables = _variables(body, op.operands[3:])
@@ -89,7 +89,7 @@ def _for(body: Body, op: Op) -> None:
     body.names.update(zip(op.results, variables, strict=True))
 
 
-def _while(body: Body, op: Op) -> None:
+def _while(body: BodyEmitter, op: Op) -> None:
     head, region = op.regions
     variables = _variables(body, op.operands)
     body.names.update(zip(head.arguments, variables, strict=True))
@@ -115,4 +115,9 @@ def _while(body: Body, op: Op) -> None:
     body.names.update(zip(op.results, variables, strict=True))
 
 
-RULES: dict[str, Rule] = {"if": _if, "for": _for, "while": _while}
+RULES: dict[str, Rule] = {
+    "call": BodyEmitter.emit_call,
+    "if": _if,
+    "for": _for,
+    "while": _while,
+}

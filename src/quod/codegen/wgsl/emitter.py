@@ -1,8 +1,8 @@
 """From lowered IR to WGSL, the language of WebGPU's shaders (W3C, "WebGPU Shading Language").
 
-Here a module is put together: parameters, memory, device functions and the kernel itself; a `Body`
-holds the statements of each. Device functions stay functions: drivers compile them once, or inline
-them themselves.
+Here a module is put together: parameters, memory, device functions and the kernel itself; a
+`BodyEmitter` holds the statements of each. Device functions stay functions: drivers compile them
+once, or inline them themselves.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from quod.codegen.wgsl import control, memory, rules, subgroups
-from quod.codegen.wgsl.body import Body, Lines
+from quod.codegen.wgsl.body import BodyEmitter, Lines
 from quod.codegen.wgsl.control import CUT_SHORT
 from quod.codegen.wgsl.lowering import LoweredKernel, lower
 from quod.codegen.wgsl.machine import PORTABLE
-from quod.codegen.wgsl.memory import ATOMICS_OF_WGSL
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
 from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
@@ -25,19 +24,19 @@ from quod.kernel.ir import Function, Kernel, Op, walk
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import SUBGROUP
 from quod.kernel.registry import default_machines, emitters
-from quod.kernel.types import PointerType, Type
+from quod.kernel.types import PointerType, Space, Type
 from quod.kernel.value import Value
 
 TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
-"""How each op is written, but calls and constants, which are the bodies' own."""
+"""How each op is written."""
 
 _RULES = {name: rule for table in TABLES for name, rule in table.items()}
 
 # WGSL allows 255 parameters of a function; one more is kept for none.
 _MOST_PARAMETERS = 250
 
-_SPACES = {"shared": "workgroup", "private": "private", "table": "const"}
-"""What WGSL calls the memory that an op declares."""
+_SPACES: dict[Space, str] = {"shared": "workgroup", "private": "private"}
+"""What WGSL calls the memory that variables are in."""
 
 _HEADER_LANES = "@builtin(local_invocation_index) local_id: u32"
 _HEADER_GROUP = "@builtin(workgroup_id) group: vec3<u32>"
@@ -75,10 +74,10 @@ def translate(
     rows = tuple(bindings or (Binding(number) for number in range(len(pointers))))
     if len(rows) != len(pointers):
         raise KernelError(f"kernel {kernel.name} has {len(pointers)} pointers, not {len(rows)}")
-    return Emitter(kernel, lowered, machine, dialect, rows).run()
+    return ModuleEmitter(kernel, lowered, machine, dialect, rows).module()
 
 
-class Emitter:
+class ModuleEmitter:
     """Writes one module."""
 
     def __init__(
@@ -100,14 +99,14 @@ class Emitter:
         self.helpers: dict[str, str] = {}
         self.function_names: dict[int, str] = {}
         self._function_texts: list[Lines] = []
-        self._placed: dict[int, bool] = {}
+        self._placed: set[int] = set()
 
-    def run(self) -> WgslModule:
+    def module(self) -> WgslModule:
         fields, start = self._parameters()
-        declared = [op for op in self._kernel.block.ops if op.name in _SPACES]
+        declared = [op for op in self._kernel.block.ops if op.definition.declares]
         for number, op in enumerate(declared):
             self.arrays[op.results[0]] = (f"{op.name}{number}", "")
-        body = Body(self, _RULES)
+        body = BodyEmitter(self, _RULES)
         body.names.update(start)
         body.emit_block(self._kernel.block)
         lines = Lines()
@@ -195,12 +194,14 @@ class Emitter:
             (array,) = op.results
             element = "atomic<u32>" if array in self.atomic else "u32"
             name, count = self.arrays[array][0], op.attributes["count"]
-            if op.name == "table":
+            space = op.definition.declares
+            assert space is not None
+            if space == "constant":
                 data = np.frombuffer(bytes.fromhex(op.attributes["data"]), "<u4")
                 numbers = ", ".join(f"{word}u" for word in data)
                 lines.add(f"const {name} = array<u32, {count}>({numbers});")
                 continue
-            lines.add(f"var<{_SPACES[op.name]}> {name}: array<{element}, {count}>;")
+            lines.add(f"var<{_SPACES[space]}> {name}: array<{element}, {count}>;")
         if "uniform" in used:
             lines.add("var<workgroup> agreed: u32;")
         for members, name in self.structures.items():
@@ -234,7 +235,7 @@ class Emitter:
         return self.function_names[key]
 
     def _write_function(self, name: str, function: Function) -> None:
-        body = Body(self, _RULES)
+        body = BodyEmitter(self, _RULES)
         scalars = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
         lines = Lines(function.location)
         packed = self.packed(scalars)
@@ -245,9 +246,10 @@ class Emitter:
                 own = f"a{len(parameters)}"
                 parameters.append(f"{own}: {type_text(value.type)}")
                 body.names[value] = own
-        if self.needs_ids(function):
-            parameters += ["local_id: u32", "group_id: u32"]
         body.emit_block(function.block)
+        if body.uses_ids:
+            self._placed.add(id(function))
+            parameters += ["local_id: u32", "group_id: u32"]
         results = [body.text_of(value) for value in function.block.yielded]
         kinds = tuple(type_text(value.type) for value in function.block.yielded)
         arrow = ""
@@ -264,15 +266,8 @@ class Emitter:
         self._function_texts.append(lines)
 
     def needs_ids(self, function: Function) -> bool:
-        """Whether a function must be told where its instance is."""
-        key = id(function)
-        if key not in self._placed:
-            self._placed[key] = any(
-                op.name in ("local_id", "workgroup_id", "uniform")
-                or (op.name == "call" and self.needs_ids(op.attributes["function"]))
-                for op in walk(function.block)
-            )
-        return self._placed[key]
+        """Whether a function that has been written must be told where its instance is."""
+        return id(function) in self._placed
 
     @staticmethod
     def packed(scalars: Sequence[Value]) -> dict[Value, None]:
@@ -290,13 +285,14 @@ def _exchanges_storage(lowered: LoweredKernel, rows: Sequence[Binding]) -> bool:
     stored: set[int] = set()
     for block in (kernel.block, *(function.block for function in kernel.functions)):
         for op in walk(block):
-            if op.name in ("load", "store") or op.name in ATOMICS_OF_WGSL:
+            access = op.definition.access
+            if access is not None:
                 array = number.get(lowered.root(op.operands[0]))
                 if array is None:
                     continue
-                if op.name != "store":
+                if access != "store":
                     loaded.add(array)
-                if op.name != "load":
+                if access != "load":
                     stored.add(array)
     return bool(loaded & stored)
 

@@ -27,8 +27,8 @@ class WgslLimits:
 
     `buffer_bytes` is the most a buffer may have, `binding_bytes` the most of it that a kernel
     reaches through one binding, `storage_buffers` how many bindings there are, and
-    `binding_alignment` what they begin at a multiple of. A dispatch has up to `groups_a_dimension`
-    workgroups in each of its dimensions.
+    `binding_alignment` what they begin at a multiple of. A dispatch has up to
+    `groups_per_dimension` workgroups in each of its dimensions.
     """
 
     buffer_bytes: int = 256 * _KIB * _KIB
@@ -37,7 +37,7 @@ class WgslLimits:
     binding_alignment: int = 256
     workgroup_bytes: int = 16 * _KIB
     largest_workgroup: int = 256
-    groups_a_dimension: int = 65535
+    groups_per_dimension: int = 65535
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.codegen.wgsl.body import LEVELS, Body, Rule
+from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Rule
 from quod.kernel.ir import Op
 from quod.kernel.value import Value
 
@@ -10,11 +10,11 @@ _LAST_INDEX = 0xFFFF_FFFE
 """The largest constant index that naga takes; it is beyond every binding."""
 
 
-def _declared(body: Body, op: Op) -> None:
+def _declared(body: BodyEmitter, op: Op) -> None:
     """An array, which stands at the head of the module."""
 
 
-def _load(body: Body, op: Op) -> None:
+def _load(body: BodyEmitter, op: Op) -> None:
     array, at = op.operands
     atomic = array in body.module.atomic
     for place, result in zip(_places(body, at, len(op.results)), op.results, strict=True):
@@ -22,7 +22,7 @@ def _load(body: Body, op: Op) -> None:
         body.names[result] = body.let(f"atomicLoad(&{element})" if atomic else element)
 
 
-def _places(body: Body, at: Value, count: int) -> list[str]:
+def _places(body: BodyEmitter, at: Value, count: int) -> list[str]:
     """The texts of `count` indices from one on."""
     constant = at.constant
     if constant is not None:
@@ -34,7 +34,7 @@ def _places(body: Body, at: Value, count: int) -> list[str]:
     return [text] + [f"{text} + {i}u" for i in range(1, count)]
 
 
-def _store(body: Body, op: Op) -> None:
+def _store(body: BodyEmitter, op: Op) -> None:
     array, at, *values = op.operands
     atomic = array in body.module.atomic
     for place, value in zip(_places(body, at, len(values)), values, strict=True):
@@ -43,33 +43,32 @@ def _store(body: Body, op: Op) -> None:
         body.add(f"atomicStore(&{element}, {text});" if atomic else f"{element} = {text};")
 
 
-_ATOMICS = {
-    "atomic_add": "atomicAdd", "atomic_max": "atomicMax", "atomic_min": "atomicMin",
-    "atomic_or": "atomicOr", "atomic_exchange": "atomicExchange",
-}  # fmt: skip
+def _atomic(function: str) -> Rule:
+    """One of WGSL's atomic functions."""
 
-ATOMICS_OF_WGSL = frozenset({*_ATOMICS, "atomic_compare_exchange"})
-"""The ops that become atomic functions."""
+    def rule(body: BodyEmitter, op: Op) -> None:
+        array, at, value = op.operands
+        element = body.index(array, _places(body, at, 1)[0])
+        argument = body.text_of(value)
+        body.names[op.results[0]] = body.let(f"{function}(&{element}, {argument})")
+
+    return rule
 
 
-def _atomic(body: Body, op: Op) -> None:
+def _compare_exchange(body: BodyEmitter, op: Op) -> None:
+    """The weak exchange may fail for no reason: ask again while the old value is expected."""
     array, at, *values = op.operands
     element = body.index(array, _places(body, at, 1)[0])
-    arguments = ", ".join(body.text_of(value) for value in values)
+    expected, value = (body.text_of(one) for one in values)
     name = body.fresh()
-    if op.name == "atomic_compare_exchange":
-        # The weak exchange may fail for no reason: ask again while the old value is expected.
-        expected, value = (body.text_of(one) for one in values)
-        body.add(f"var {name} = atomicLoad(&{element});")
-        body.add("loop {")
-        body.add(f"  if ({name} != {expected}) {{ break; }}")
-        again = body.fresh()
-        body.add(f"  let {again} = atomicCompareExchangeWeak(&{element}, {expected}, {value});")
-        body.add(f"  if ({again}.exchanged) {{ break; }}")
-        body.add(f"  {name} = {again}.old_value;")
-        body.add("}")
-    else:
-        body.add(f"let {name} = {_ATOMICS[op.name]}(&{element}, {arguments});")
+    body.add(f"var {name} = atomicLoad(&{element});")
+    body.add("loop {")
+    body.add(f"  if ({name} != {expected}) {{ break; }}")
+    again = body.fresh()
+    body.add(f"  let {again} = atomicCompareExchangeWeak(&{element}, {expected}, {value});")
+    body.add(f"  if ({again}.exchanged) {{ break; }}")
+    body.add(f"  {name} = {again}.old_value;")
+    body.add("}")
     body.names[op.results[0]] = name
 
 
@@ -79,5 +78,10 @@ RULES: dict[str, Rule] = {
     "table": _declared,
     "load": _load,
     "store": _store,
-    **dict.fromkeys(ATOMICS_OF_WGSL, _atomic),
+    "atomic_add": _atomic("atomicAdd"),
+    "atomic_max": _atomic("atomicMax"),
+    "atomic_min": _atomic("atomicMin"),
+    "atomic_or": _atomic("atomicOr"),
+    "atomic_exchange": _atomic("atomicExchange"),
+    "atomic_compare_exchange": _compare_exchange,
 }

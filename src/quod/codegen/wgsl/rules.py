@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.codegen.wgsl.body import LEVELS, Body, Expression, Rule, rule_by
+from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Expression, Rule, rule_by
 from quod.codegen.wgsl.types import constant_text, type_text
 from quod.kernel import types
 from quod.kernel.ir import Op
@@ -12,7 +12,7 @@ _ATOM, _SUM, _PRODUCT = LEVELS["atom"], LEVELS["sum"], LEVELS["product"]
 
 
 def _infix(sign: str, level: int, left: int, right: int) -> Expression:
-    def rule(body: Body, op: Op) -> tuple[str, int]:
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         a, b = op.operands
         return f"{body.text_of(a, left)} {sign} {body.text_of(b, right)}", level
 
@@ -22,7 +22,7 @@ def _infix(sign: str, level: int, left: int, right: int) -> Expression:
 def function(name: str) -> Expression:
     """A call of one of WGSL's functions with the operands."""
 
-    def rule(body: Body, op: Op) -> tuple[str, int]:
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         return f"{name}({', '.join(body.text_of(o) for o in op.operands)})", _ATOM
 
     return rule
@@ -32,33 +32,33 @@ def _compare(sign: str) -> Expression:
     return _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
 
 
-def _differs(body: Body, op: Op) -> tuple[str, int]:
+def _differs(body: BodyEmitter, op: Op) -> tuple[str, int]:
     if op.operands[0].type is types.f32:
         # naga makes an ordered comparison of !=, which NaN fails.
         return f"(!({_compare('==')(body, op)[0]}))", _ATOM
     return _compare("!=")(body, op)
 
 
-def _negation(body: Body, op: Op) -> tuple[str, int]:
+def _negation(body: BodyEmitter, op: Op) -> tuple[str, int]:
     text = body.text_of(op.operands[0], _ATOM)
     if op.operands[0].type in (types.u32, types.u64):
         return f"(~{text} + {constant_text(1, op.operands[0].type)})", _ATOM
     return f"(-{text})", _ATOM
 
 
-def _complement(body: Body, op: Op) -> tuple[str, int]:
+def _complement(body: BodyEmitter, op: Op) -> tuple[str, int]:
     sign = "!" if op.operands[0].type is types.bool_ else "~"
     return f"({sign}{body.text_of(op.operands[0], _ATOM)})", _ATOM
 
 
-def _exclusive_or(body: Body, op: Op) -> tuple[str, int]:
+def _exclusive_or(body: BodyEmitter, op: Op) -> tuple[str, int]:
     if op.operands[0].type is types.bool_:
         return _compare("!=")(body, op)
     return _infix("^", LEVELS["bits"], _ATOM, _ATOM)(body, op)
 
 
 def _shift(sign: str) -> Expression:
-    def rule(body: Body, op: Op) -> tuple[str, int]:
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         value, amount = op.operands
         text = body.text_of(value, _ATOM)
         if amount.constant is not None:
@@ -74,7 +74,7 @@ def _shift(sign: str) -> Expression:
 def _divide(sign: str) -> Expression:
     """By zero WGSL gives the dividend, we all ones; remainders agree once the divisor is not 0."""
 
-    def rule(body: Body, op: Op) -> tuple[str, int]:
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         a, b = op.operands
         if a.type.kind == "float" or b.constant:
             return _infix(sign, _PRODUCT, _PRODUCT, _ATOM)(body, op)
@@ -94,7 +94,7 @@ def _divide(sign: str) -> Expression:
     return rule
 
 
-def _signed_division(body: Body, op: Op) -> tuple[str, int]:
+def _signed_division(body: BodyEmitter, op: Op) -> tuple[str, int]:
     """Rounded down, where WGSL rounds toward zero."""
     type_ = op.operands[0].type
     kind = type_text(type_)
@@ -118,7 +118,7 @@ def _signed_division(body: Body, op: Op) -> tuple[str, int]:
 def _extreme(name: str) -> Expression:
     """Of floats NaN wins, and -0 is below +0; a compiler might drop a test by comparison."""
 
-    def rule(body: Body, op: Op) -> tuple[str, int]:
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         if op.operands[0].type is not types.f32:
             return function(name)(body, op)
         # Floats in the order of their bits, as unsigned integers: the sign set is below.
@@ -137,13 +137,13 @@ def _extreme(name: str) -> Expression:
     return rule
 
 
-def _select(body: Body, op: Op) -> tuple[str, int]:
+def _select(body: BodyEmitter, op: Op) -> tuple[str, int]:
     condition, a, b = op.operands
     texts = (body.text_of(b), body.text_of(a), body.text_of(condition))
     return f"select({', '.join(texts)})", _ATOM
 
 
-def _convert(body: Body, op: Op) -> tuple[str, int]:
+def _convert(body: BodyEmitter, op: Op) -> tuple[str, int]:
     (value,) = op.operands
     source, target = value.type, op.attributes["type"]
     text = body.text_of(value)
@@ -173,7 +173,7 @@ def _convert(body: Body, op: Op) -> tuple[str, int]:
     return f"{type_text(target)}({text})", _ATOM
 
 
-def _from_float(body: Body, target: Type) -> str:
+def _from_float(body: BodyEmitter, target: Type) -> str:
     """A function for numbers toward zero: the nearest end of the range if out of it, 0 for NaN."""
     signed = target is types.i32
     kind = "i32" if signed else "u32"
@@ -190,7 +190,7 @@ def _from_float(body: Body, target: Type) -> str:
     )
 
 
-def _bitcast(body: Body, op: Op) -> tuple[str, int]:
+def _bitcast(body: BodyEmitter, op: Op) -> tuple[str, int]:
     target = type_text(op.attributes["type"])
     return f"bitcast<{target}>({body.text_of(op.operands[0])})", _ATOM
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.codegen.wgsl.body import LEVELS, Body, Expression, Rule, rule_by
+from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Expression, Rule, rule_by
 from quod.codegen.wgsl.rules import function
 from quod.kernel.ir import Op
 
@@ -13,32 +13,48 @@ def _text(text: str) -> Expression:
     return lambda body, op: (text, _ATOM)
 
 
-def _barrier(body: Body, op: Op) -> None:
+def _own(text: str) -> Expression:
+    """What functions are told as a parameter."""
+
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
+        body.uses_ids = True
+        return text, _ATOM
+
+    return rule
+
+
+def _barrier(body: BodyEmitter, op: Op) -> None:
     if body.module.exchanges_storage:
         body.add("storageBarrier();")
     body.add("workgroupBarrier();")
 
 
-def _uniform(body: Body, op: Op) -> None:
+def _uniform(body: BodyEmitter, op: Op) -> None:
     (value,) = op.operands
+    body.uses_ids = True
     body.add(f"if (local_id == 0u) {{ agreed = {body.text_of(value)}; }}")
     body.names[op.results[0]] = body.let("workgroupUniformLoad(&agreed)")
 
 
-def _shuffle(body: Body, op: Op) -> tuple[str, int]:
+def _shuffle(body: BodyEmitter, op: Op) -> tuple[str, int]:
     value, lane = op.operands
     size = body.module.machine.subgroup_size
     return f"subgroupShuffle({body.text_of(value)}, {body.text_of(lane, _ATOM)} % {size}u)", _ATOM
 
 
-def _ballot(body: Body, op: Op) -> tuple[str, int]:
+def _ballot(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"subgroupBallot({body.text_of(op.operands[0])}).x", _ATOM
 
 
-_EXPRESSIONS: dict[str, Expression] = {
-    "local_id": _text("local_id"),
-    "workgroup_id": _text("group_id"),
+PLACES: dict[str, Expression] = {
+    "local_id": _own("local_id"),
+    "workgroup_id": _own("group_id"),
     "num_workgroups": _text("parameters.words[0].x"),
+}
+"""Where an instance is."""
+
+_EXPRESSIONS: dict[str, Expression] = {
+    **PLACES,
     "shuffle": _shuffle,
     "ballot": _ballot,
     "subgroup_sum": function("subgroupAdd"),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quod.curve.parameters import PairingCurve
+from quod.names import unknown_name
 
 if TYPE_CHECKING:
     from quod.curve.edwards_curve import EdwardsCurve
@@ -20,19 +21,24 @@ C = TypeVar("C")
 
 
 class NamedCurves(Mapping[str, C]):
-    """Curves by name, in a fixed order."""
+    """Curves by name, in a fixed order; `place` is what the table is called."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, place: str, *names: str) -> None:
+        self._place = f"quod.curve.{place}"
         self._names = names
 
     def __getitem__(self, name: str) -> C:
         if name not in self._names:
-            raise KeyError(name)
+            raise unknown_name(self._place, "a curve", name, self._names, _elsewhere)
         curve: C = getattr(import_module(f"{__name__}.{name}"), name.upper())
         return curve
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The curve, or `default` where there is none of that name."""
+        return self[name] if name in self._names else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -41,11 +47,25 @@ class NamedCurves(Mapping[str, C]):
         return len(self._names)
 
 
-CURVES: NamedCurves[PairingCurve] = NamedCurves("bn254", "bls12_381", "bls12_377")
+CURVES: NamedCurves[PairingCurve] = NamedCurves("CURVES", "bn254", "bls12_381", "bls12_377")
 """The curves with a pairing."""
 
-WEIERSTRASS: NamedCurves[Curve] = NamedCurves("secp256k1", "pallas", "vesta", "grumpkin")
+WEIERSTRASS: NamedCurves[Curve] = NamedCurves(
+    "WEIERSTRASS", "secp256k1", "pallas", "vesta", "grumpkin"
+)
 """Short Weierstrass curves without one."""
 
-EDWARDS: NamedCurves[EdwardsCurve] = NamedCurves("edwards_bls12", "jubjub", "baby_jubjub")
+EDWARDS: NamedCurves[EdwardsCurve] = NamedCurves(
+    "EDWARDS", "edwards_bls12", "jubjub", "baby_jubjub"
+)
 """Twisted Edwards curves."""
+
+
+def _elsewhere(name: str) -> str | None:
+    tables: dict[str, Mapping[str, object]] = {
+        "CURVES": CURVES,
+        "WEIERSTRASS": WEIERSTRASS,
+        "EDWARDS": EDWARDS,
+    }
+    place = next((place for place, table in tables.items() if name in table), None)
+    return None if place is None else f"quod.curve.{place} has it"

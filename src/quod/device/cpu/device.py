@@ -17,7 +17,7 @@ from quod.device.cpu.compiler import CpuKernel
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool
 from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.launched import note_launch
+from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.protocol import Device, OpenedDevice
@@ -195,7 +195,7 @@ class CpuDevice(OpenedDevice):
         """
         count, arguments = adopt(self, kernel, groups, arguments)
         slots = kernel.pack(arguments)
-        note_launch(kernel)
+        report_launch(kernel)
         self.execute(kernel, count, slots, arguments)
 
     def execute(

@@ -10,7 +10,6 @@ import ctypes
 import re
 import struct
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from quod.codegen.pointers import pointer_uses
@@ -25,6 +24,7 @@ from quod.device.compiled_code import (
 )
 from quod.device.cuda.driver import CudaError, Driver, version_text
 from quod.device.cuda.kernel import LoadedCode
+from quod.device.outcome import Dropped, Outcome
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel
@@ -36,7 +36,7 @@ _LINE = re.compile(r"\bline (\d+)")
 _VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
 
-Assembling = Callable[[Callable[[], bytes]], "Future[bytes]"]
+Assembling = Callable[[Callable[[], bytes]], Outcome[bytes]]
 """Has another thread do a task in the context of the device."""
 
 
@@ -72,8 +72,7 @@ class KernelCode:
         except (ValueError, KeyError, struct.error):
             return False
         self.facts = found.facts
-        self._code: Future[bytes] = Future()
-        self._code.set_result(found.code)
+        self._code = Outcome.of(found.code)
         self._is_stored = True
         return True
 
@@ -91,14 +90,14 @@ class KernelCode:
             def assembled() -> bytes:
                 code = _assembled(self._driver, traced, module, key, self._cache)
                 self._cache.put(key, CompiledCode(facts, code).pack())
-                self._note(key)
+                self._remember(key)
                 return code
 
             self._code = self._background(assembled)
         else:
-            self._note(key)
+            self._remember(key)
 
-    def _note(self, key: str) -> None:
+    def _remember(self, key: str) -> None:
         if self._trace_key is not None:
             self._cache.put(self._trace_key, key.encode())
 
@@ -110,7 +109,7 @@ class KernelCode:
         """
         try:
             return LoadedCode(self._driver, self.facts, self._code.result())
-        except CancelledError as error:
+        except Dropped as error:
             raise DeviceError(
                 f"kernel {self._definition.name} was not assembled, for its device was closed"
             ) from error

@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from quod.device.cuda.submission import CudaSubmission
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.limits import Limits
 from quod.device.memory import UNLIMITED, budget, byte_count, check_budget
+from quod.device.outcome import Outcome
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
@@ -236,7 +236,7 @@ class CudaDevice(OpenedDevice):
 
         return self._kernels.get(definition, lanes, static, build)
 
-    def _assemble(self, task: Callable[[], bytes]) -> Future[bytes]:
+    def _assemble(self, task: Callable[[], bytes]) -> Outcome[bytes]:
         def in_context() -> bytes:
             with self.using(lambda: "assembling kernels"):
                 return task()
@@ -265,7 +265,7 @@ class CudaDevice(OpenedDevice):
         """Memory of the GPU, zeroed unless told not to be; DeviceError if there is too little."""
         nbytes, zero = byte_count(nbytes), flag("zero", zero, error=DeviceError)
         with self.using(lambda: "allocating memory"):
-            self._settle()
+            self._release_finished()
             buffer = self.pool.allocate(nbytes)
             if zero and nbytes:
                 with self._working(buffer, lambda: "zeroing memory") as stream:
@@ -327,13 +327,13 @@ class CudaDevice(OpenedDevice):
     def memory_statistics(self) -> PoolStatistics:
         """What of the GPU's memory this device holds and uses."""
         with self.using():
-            self._settle()
+            self._release_finished()
             return self.pool.statistics()
 
     def release_unused_memory(self) -> None:
         """Gives the driver back what no buffer uses, for other processes to have."""
         with self.using():
-            self._settle()
+            self._release_finished()
             self.pool.release_unused()
 
     # --- execution
@@ -377,16 +377,16 @@ class CudaDevice(OpenedDevice):
 
     def begin(self, keep: object) -> Work:
         """A stream for one piece of work, which keeps alive what that uses."""
-        work = Work(self.driver, self._streams.take(), keep, self._ended)
+        work = Work(self.driver, self._streams.acquire(), keep, self._ended)
         self._running.add(work)
         return work
 
     def _ended(self, work: Work) -> None:
         self._running.discard(work)
         if not self._failed:
-            self._streams.give_back(work.stream)
+            self._streams.release(work.stream)
 
-    def _settle(self) -> None:
+    def _release_finished(self) -> None:
         """Lets go of what work that nobody has waited for has used and is done."""
         for work in tuple(self._running):
             work.is_ready()

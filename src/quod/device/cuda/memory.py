@@ -84,7 +84,7 @@ class _Arena:
         self.segments[start] = size
         self._put(_Block(start, size))
 
-    def take(self, size: int) -> _Block | None:
+    def allocate(self, size: int) -> _Block | None:
         """A free block of that size, cut from the smallest that has it."""
         at = bisect_left(self._free, (size,))
         if at == len(self._free):
@@ -100,7 +100,7 @@ class _Arena:
             self._put(rest)
         return block
 
-    def give_back(self, block: _Block) -> None:
+    def release(self, block: _Block) -> None:
         """Frees a block, joined with its free neighbours."""
         before, after = block.before, block.after
         if after is not None and after.is_free:
@@ -182,11 +182,11 @@ class MemoryPool:
                     f"{bytes_text(self._in_use)} of the budget of {bytes_text(self.limit)} are in "
                     "use; give the device a larger memory_budget or split the work"
                 )
-            block = arena.take(size)
+            block = arena.allocate(size)
             self._requests += 1
             if block is None:
                 self._grow(arena, size, nbytes)
-                block = arena.take(size)
+                block = arena.allocate(size)
                 assert block is not None
             else:
                 self._kept += 1
@@ -227,7 +227,7 @@ class MemoryPool:
         while self._returned:
             arena, block = self._returned.popleft()
             self._in_use -= block.size
-            arena.give_back(block)
+            arena.release(block)
 
     def _release_unused(self) -> None:
         for arena in (self._small, self._large):

@@ -40,14 +40,14 @@ class StreamPool:
         self._lock = threading.Lock()
         self._idle: list[Any] = []
 
-    def take(self) -> Any:
+    def acquire(self) -> Any:
         """A stream for the caller alone."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         return self._driver.cuStreamCreate(_NON_BLOCKING)
 
-    def give_back(self, stream: Any) -> None:
+    def release(self, stream: Any) -> None:
         """It has nothing to do any more."""
         with self._lock:
             self._idle.append(stream)

@@ -97,8 +97,8 @@ class CudaSubmission:
         self._parent = parent
         self._cancelled = False
         self._error: BaseException | None = None
-        self._settling = threading.Lock()
-        self._settled = False
+        self._finishing = threading.Lock()
+        self._finished = False
         self._marks: list[CudaPassing] = []
         self._between: list[Any] = []
         self._events: list[Any] = []
@@ -161,7 +161,7 @@ class CudaSubmission:
                     self._pass(section)
 
     def _start_steps(self) -> None:
-        self._note()
+        self._record_event()
         for step in self._recording.steps:
             if isinstance(step, (Mark, Await)):
                 self._pass(step)
@@ -169,7 +169,7 @@ class CudaSubmission:
                 issue(self._driver, step, self._work.stream)
                 if isinstance(step, Launch) and self._device.synchronous:
                     self._wait_for_step(step)
-            self._note()
+            self._record_event()
 
     def _wait_for_step(self, step: Launch) -> None:
         with self._device.using(lambda: f"kernel {step.kernel}"):
@@ -189,7 +189,7 @@ class CudaSubmission:
         self._marks.append(passing)
         step.event.arm(passing)
 
-    def _note(self) -> None:
+    def _record_event(self) -> None:
         """An event between two steps."""
         if self._timeline is not None:
             self._between.append(self._event())
@@ -205,20 +205,20 @@ class CudaSubmission:
     @property
     def is_done(self) -> bool:
         self._look(0)
-        return self._settled
+        return self._finished
 
     def _look(self, timeout: float | None = None) -> None:
         """Settles the work if it ends within `timeout` seconds."""
-        if self._settled:
+        if self._finished:
             return
         try:
             with self._device.using(self._doing):
                 if not wait_until(self._work.is_ready, timeout):
                     return
         except DeviceError as error:
-            self._settle(error)
+            self._finish(error)
         else:
-            self._settle(None)
+            self._finish(None)
 
     def cancel(self) -> None:
         """A GPU does not stop what it has begun; `wait` then raises once that is done."""
@@ -236,22 +236,22 @@ class CudaSubmission:
         if self._cancelled:
             raise DeviceError(f"the work of {self._name} was stopped")
 
-    def _settle(self, error: BaseException | None) -> None:
-        with self._settling:
-            if self._settled:
+    def _finish(self, error: BaseException | None) -> None:
+        with self._finishing:
+            if self._finished:
                 return
             self._error = error
             if error is None and self._clock is not None:
                 try:
                     with self._device.using(self._doing):
-                        self._tell_times(self._clock)
+                        self._report_times(self._clock)
                 except DeviceError as late:
                     self._error = late
             self._end_marks()
             self._work.finish()
-            self._settled = True
+            self._finished = True
 
-    def _tell_times(self, clock: _Clock) -> None:
+    def _report_times(self, clock: _Clock) -> None:
         for mark in self._marks:
             mark.complete()
             mark.time_ns = clock.time_of(mark.handle)

@@ -33,7 +33,7 @@ _LIMIT_NAMES = {
     "binding_alignment": "min-storage-buffer-offset-alignment",
     "workgroup_bytes": "max-compute-workgroup-storage-size",
     "largest_workgroup": "max-compute-invocations-per-workgroup",
-    "groups_a_dimension": "max-compute-workgroups-per-dimension",
+    "groups_per_dimension": "max-compute-workgroups-per-dimension",
 }
 # A bound on these is the other way round.
 _LEAST = frozenset({"binding_alignment"})
@@ -94,7 +94,7 @@ class AdapterProperties:
             return DISCRETE_BYTES
         return max(1, host.available_memory_bytes() // 2)
 
-    def telling_features(self) -> tuple[str, ...]:
+    def notable_features(self) -> tuple[str, ...]:
         """What decides how fast kernels run and how large they may be, in a few words."""
         limits = self.limits
         words = [

@@ -30,7 +30,7 @@ def _list() -> Found:
             name=f"webgpu:{adapter.number}",
             kind="webgpu",
             description=adapter.description,
-            features=adapter.telling_features(),
+            features=adapter.notable_features(),
             threads=adapter.resident_lanes,
             memory_bytes=0,
         )

@@ -9,7 +9,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from quod.codegen.pointers import PointerUses, pointer_uses
@@ -17,6 +16,7 @@ from quod.codegen.wgsl.module import Binding, Dialect, Field, WgslModule
 from quod.device.background import Background
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import trace_key
+from quod.device.outcome import Dropped, Outcome
 from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError, KernelError
 from quod.frozen import frozen
@@ -207,12 +207,12 @@ class PipelineCompiler:
                     raise
                 raise self._refusal(source, module, error) from error
 
-        future: Future[Any] = self._background.begin(build)
+        future: Outcome[Any] = self._background.begin(build)
 
         def result() -> Any:
             try:
                 return future.result()
-            except CancelledError as error:
+            except Dropped as error:
                 raise DeviceError(
                     f"kernel {source} was not compiled, for its device was closed"
                 ) from error

@@ -37,12 +37,12 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
     with session.lease(session.uploads) as lease:
         for at in range(0, size, CHUNK_BYTES):
             piece = min(CHUNK_BYTES, size - at)
-            staging = lease.take(piece, lambda: False)
+            staging = lease.acquire(piece, lambda: False)
             session.uploads.write(staging, data[at : at + piece])
             encoding = Encoding(session)
             encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
             session.queue.submit(encoding.encoder, _doing, target)
-            lease.give_back(staging)
+            lease.release(staging)
 
 
 def download(session: Session, source: Buffer, data: Array) -> None:
@@ -57,14 +57,14 @@ def download(session: Session, source: Buffer, data: Array) -> None:
             receipt, staging, part = pieces.popleft()
             session.wait_for(receipt)
             session.read_download(staging, extra, part)
-            lease.give_back(staging)
+            lease.release(staging)
             return True
 
         for at in range(0, data.nbytes, CHUNK_BYTES):
             part = data[at : at + CHUNK_BYTES]
             size = part.nbytes + extra
             size += -size % 4
-            staging = lease.take(size, finish_one)
+            staging = lease.acquire(size, finish_one)
             encoding = Encoding(session)
             encoding.copy(allocation.handle, begin + at, staging.handle, 0, size)
             receipt = session.queue.submit(encoding.encoder, _doing, source)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _WATCHDOG_SECONDS = 60.0
 _SOFTWARE_WATCHDOG_SECONDS = 600.0
-_LANES_A_MULTIPROCESSOR = 1024
+_LANES_PER_MULTIPROCESSOR = 1024
 
 # No kernel has as many pointers, and some drivers offer half a million.
 _MOST_BINDINGS = 64
@@ -115,7 +115,7 @@ class WebGpuDevice(OpenedDevice):
         self.space = Space(self.name)
         self.lanes = whole_number("lanes", lanes, 1, error=DeviceError)
         self.resident_lanes = self.properties.resident_lanes
-        self.multiprocessors = max(1, self.resident_lanes // _LANES_A_MULTIPROCESSOR)
+        self.multiprocessors = max(1, self.resident_lanes // _LANES_PER_MULTIPROCESSOR)
         if synchronous is None:
             synchronous = os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
         if watchdog is None:
@@ -323,7 +323,7 @@ class WebGpuDevice(OpenedDevice):
             uniform = parameters.buffer(session)
             group = bind_group(session, uniform, len(block), packed.ranges)
             encoding = Encoding(session)
-            shape = grid(count, self.limits.groups_a_dimension)
+            shape = grid(count, self.limits.groups_per_dimension)
             encoding.dispatch(packed.variant.pipeline(), group, 0, shape)
             keep = (staged, packed, uniform, group)
             session.wait_for(session.queue.submit(encoding.encoder, doing, keep))

@@ -71,26 +71,26 @@ class Encoding:
             self._pass.end()
             self._pass = None
 
-    def _noted(self, step: int) -> int:
+    def _next_time(self, step: int) -> int:
         """The number of the first of the two times of a step."""
         if self._queries is None:
             self._queries = self._gpu.create_query_set(type="timestamp", count=MOST_TIMES)
         self._steps.append(step)
         return 2 * len(self._steps) - 2
 
-    def _note(self, number: int) -> None:
-        """Has the GPU note the time between two commands."""
-        noting = self.encoder.begin_compute_pass(
+    def _write_time(self, number: int) -> None:
+        """Has the GPU write the time between two commands."""
+        timing = self.encoder.begin_compute_pass(
             timestamp_writes={"query_set": self._queries, "beginning_of_pass_write_index": number}
         )
-        noting.end()
+        timing.end()
 
     def dispatch(
         self, pipeline: Any, bind_group: Any, offset: int, grid: tuple[int, int], step: int = 0
     ) -> None:
         """Workgroups of a kernel, with its parameters at a byte of the uniform buffer."""
         if self._timed:
-            encoder, number = self.encoder, self._noted(step)
+            encoder, number = self.encoder, self._next_time(step)
             self._pass = encoder.begin_compute_pass(
                 timestamp_writes={
                     "query_set": self._queries,
@@ -113,33 +113,33 @@ class Encoding:
     ) -> None:
         """Bytes from one buffer of the driver's to another; all numbers are multiples of four."""
         encoder = self.encoder
-        number = self._noted(step) if self._timed else 0
+        number = self._next_time(step) if self._timed else 0
         if self._timed:
-            self._note(number)
+            self._write_time(number)
         encoder.copy_buffer_to_buffer(source, start, target, to, nbytes)
         if self._timed:
-            self._note(number + 1)
+            self._write_time(number + 1)
         self.count += 1
 
     def clear(self, target: Any, start: int, nbytes: int, step: int = 0) -> None:
         """Zeros; both numbers are multiples of four."""
         encoder = self.encoder
-        number = self._noted(step) if self._timed else 0
+        number = self._next_time(step) if self._timed else 0
         if self._timed:
-            self._note(number)
+            self._write_time(number)
         encoder.clear_buffer(target, start, nbytes)
         if self._timed:
-            self._note(number + 1)
+            self._write_time(number + 1)
         self.count += 1
 
     def finish_times(self, downloads: StagingLease) -> Times | None:
-        """Ends the noting of times, which are read when the work is done."""
+        """Ends the timing of times, which are read when the work is done."""
         if not self._steps:
             return None
         usage = self._session.native.wgpu.BufferUsage
         nbytes = _TIME_BYTES * 2 * len(self._steps)
         resolved = self._gpu.create_buffer(size=nbytes, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
-        staging = downloads.take_short(nbytes)
+        staging = downloads.acquire_short(nbytes)
         encoder = self.encoder
         encoder.resolve_query_set(self._queries, 0, 2 * len(self._steps), resolved, 0)
         encoder.copy_buffer_to_buffer(resolved, 0, staging.handle, 0, nbytes)

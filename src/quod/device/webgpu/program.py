@@ -162,7 +162,7 @@ class _Builder:
         self, step: int, kernel: WebGpuKernel | None, packed: PackedLaunch | None, block: bytes,
         ranges: tuple[StorageRange, ...], groups: int,
     ) -> None:  # fmt: skip
-        shape = grid(groups, self._session.limits.groups_a_dimension)
+        shape = grid(groups, self._session.limits.groups_per_dimension)
         offset = self._parameters.add(block)
         operation = Dispatch(step, kernel, packed, None, offset, shape)
         self._waiting.append((len(self._operations), operation, len(block), ranges))

@@ -42,7 +42,7 @@ class Receipt:
         self.error: DeviceError | None = None
         self._keep = keep
 
-    def settle(self, error: DeviceError | None) -> None:
+    def finish(self, error: DeviceError | None) -> None:
         """Lets go of what it kept."""
         self.error, self.done_ns, self._keep = error, time.perf_counter_ns(), None
         self.is_done = True
@@ -139,7 +139,7 @@ class WebGpuQueue:
             if told and self._is_lost():
                 self._die(f"the device was lost ({told}); close it and open it again")
                 return
-            self._settle_done()
+            self._finish_done()
             self._look_for_hang()
         finally:
             self._settling.release()
@@ -153,7 +153,7 @@ class WebGpuQueue:
             return True
         return False
 
-    def _settle_done(self) -> None:
+    def _finish_done(self) -> None:
         while self._outstanding:
             receipt = self._outstanding[0]
             mapping = receipt.mapping
@@ -171,7 +171,7 @@ class WebGpuQueue:
                 self._die(_what_is_wrong(found, receipt))
                 return
             self._outstanding.popleft()
-            receipt.settle(self._loops_were_ended(receipt) if cut_short else None)
+            receipt.finish(self._loops_were_ended(receipt) if cut_short else None)
             self._idle_receipts.append(receipt.handle)
 
     def _read(self, receipt: Receipt) -> tuple[int, ...]:
@@ -203,7 +203,7 @@ class WebGpuQueue:
         self._dead = why
         error = DeviceError(f"{self._name}: {why}")
         while self._outstanding:
-            self._outstanding.popleft().settle(error)
+            self._outstanding.popleft().finish(error)
         self._lose(why)
 
     @property

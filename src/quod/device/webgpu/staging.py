@@ -73,7 +73,7 @@ class StagingRing:
     def _total(self) -> int:
         return sum(buffer.nbytes for buffer in self._all)
 
-    def take(
+    def acquire(
         self, nbytes: int, held: set[StagingBuffer], *, always: bool = False
     ) -> StagingBuffer | None:
         """A buffer for at least so many bytes, put into `held`; mapped if it is for an upload.
@@ -146,7 +146,7 @@ class StagingRing:
             self._all.discard(buffer)
         buffer.handle.destroy()
 
-    def give_back(self, buffer: StagingBuffer) -> None:
+    def release(self, buffer: StagingBuffer) -> None:
         """It may be used again; of an upload, once what was submitted has read it."""
         if self._upload:
             buffer.mapping = self._native.map(buffer.handle, WRITE, buffer.nbytes)
@@ -172,7 +172,7 @@ class StagingLease:
     def __exit__(self, *_: object) -> None:
         self.drop()
 
-    def take(
+    def acquire(
         self, nbytes: int, let_go: Callable[[], bool], stop: Callable[[], bool] | None = None
     ) -> StagingBuffer:
         """A buffer for at least so many bytes.
@@ -183,7 +183,7 @@ class StagingLease:
         found: list[StagingBuffer] = []
 
         def is_there() -> bool:
-            taken = self._ring.take(nbytes, self._held)
+            taken = self._ring.acquire(nbytes, self._held)
             if taken is not None:
                 found.append(taken)
             return taken is not None
@@ -195,16 +195,16 @@ class StagingLease:
                 break
         return found[0]
 
-    def take_short(self, nbytes: int) -> StagingBuffer:
+    def acquire_short(self, nbytes: int) -> StagingBuffer:
         """A buffer for a few bytes at once, however much is held."""
-        taken = self._ring.take(nbytes, self._held, always=True)
+        taken = self._ring.acquire(nbytes, self._held, always=True)
         assert taken is not None
         return taken
 
-    def give_back(self, buffer: StagingBuffer) -> None:
+    def release(self, buffer: StagingBuffer) -> None:
         """The caller is done with a buffer; the GPU may still read one for an upload."""
         self._held.discard(buffer)
-        self._ring.give_back(buffer)
+        self._ring.release(buffer)
 
     def drop(self) -> None:
         """Ends the use of what is held, of work that was given up; the GPU may still use it."""

@@ -100,7 +100,7 @@ class WebGpuSubmission(BackgroundSubmission):
                     self._run_operation(operation)
                 self._flush()
                 self._drain()
-        self._tell_times()
+        self._report_times()
 
     def _run_operation(self, operation: Operation) -> None:
         step = operation.step
@@ -130,7 +130,7 @@ class WebGpuSubmission(BackgroundSubmission):
             self._flush()
         if self._alone:
             self._drain()
-            self._note_host(step, began, time.perf_counter_ns())
+            self._record_host_time(step, began, time.perf_counter_ns())
 
     def _run_on_host(self, operation: Host) -> None:
         recorded = operation.recorded
@@ -147,7 +147,7 @@ class WebGpuSubmission(BackgroundSubmission):
                 self._drain()
                 began = time.perf_counter_ns()
                 self._await(self._awaited[recorded], recorded.label)
-                self._note_host(operation.step, began, time.perf_counter_ns())
+                self._record_host_time(operation.step, began, time.perf_counter_ns())
 
     def _mark(self, mark: Completion) -> None:
         self._flush()
@@ -172,10 +172,10 @@ class WebGpuSubmission(BackgroundSubmission):
         for at in range(0, size, CHUNK_BYTES):
             piece = min(CHUNK_BYTES, size - at)
             began = time.perf_counter_ns()
-            staging = self._upload_lease.take(piece, self._let_go, self._stopped)
+            staging = self._upload_lease.acquire(piece, self._let_go, self._stopped)
             data = source[at : at + piece]
             self._session.uploads.write(staging, data)
-            self._note_host(step, began, time.perf_counter_ns())
+            self._record_host_time(step, began, time.perf_counter_ns())
             self._encoding.copy(staging.handle, 0, allocation.handle, start + at, piece, step)
             self._uploading.append(staging)
 
@@ -189,7 +189,7 @@ class WebGpuSubmission(BackgroundSubmission):
             piece = min(CHUNK_BYTES, target.nbytes - at)
             size = piece + extra
             size += -size % 4
-            staging = self._download_lease.take(size, self._let_go, self._stopped)
+            staging = self._download_lease.acquire(size, self._let_go, self._stopped)
             self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
             self._downloads.append(_Download(step, staging, extra, target[at : at + piece]))
 
@@ -217,7 +217,7 @@ class WebGpuSubmission(BackgroundSubmission):
         self._encoding = Encoding(self._session, timed=self._with_clock)
         self._downloads, self._uploading, self._steps = [], [], []
         for staging in uploading:
-            self._upload_lease.give_back(staging)
+            self._upload_lease.release(staging)
         for row in downloads:
             self._session.downloads.begin_reading(row.staging)
         if times is not None:
@@ -257,11 +257,11 @@ class WebGpuSubmission(BackgroundSubmission):
             raise receipt.error
         for row in flight.downloads:
             self._session.read_download(row.staging, row.start, row.target)
-            self._download_lease.give_back(row.staging)
-            self._note_host(row.step, 0, time.perf_counter_ns())
+            self._download_lease.release(row.staging)
+            self._record_host_time(row.step, 0, time.perf_counter_ns())
         if flight.times is not None:
-            self._note_gpu(flight.times, receipt)
-            self._download_lease.give_back(flight.times.staging)
+            self._record_gpu_times(flight.times, receipt)
+            self._download_lease.release(flight.times.staging)
         self._flights.popleft()
         for mark in flight.marks:
             mark.complete()
@@ -269,14 +269,14 @@ class WebGpuSubmission(BackgroundSubmission):
 
     # --- times
 
-    def _note_host(self, step: int, begin: int, end: int) -> None:
+    def _record_host_time(self, step: int, begin: int, end: int) -> None:
         known = self._host_times.get(step)
         if known is not None:
             begin = min(begin or known[0], known[0]) if known[0] else begin
             end = max(end, known[1])
         self._host_times[step] = begin, end
 
-    def _note_gpu(self, times: Times, receipt: Receipt) -> None:
+    def _record_gpu_times(self, times: Times, receipt: Receipt) -> None:
         rows = times.read(self._session)
         for step, (begin, end) in zip(times.steps, rows, strict=True):
             known = self._gpu_times.get(step, (begin, end))
@@ -285,7 +285,7 @@ class WebGpuSubmission(BackgroundSubmission):
         if self._clock_offset is None or offset < self._clock_offset:
             self._clock_offset = offset
 
-    def _tell_times(self) -> None:
+    def _report_times(self) -> None:
         """The steps as stages: of a copy to or from the host, its part counts, too."""
         if isinstance(self._timeline, NullTimeline):
             return

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.array import Point, to_points
-from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
-from quod.field.array import Words
-from quod.formats import Zkey
 from quod.frozen import frozen
+from quod.groth16.resident import KeyBases
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
@@ -27,52 +24,12 @@ from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.run.workspace import Workspace, workspace_bytes
 
-# Bases are kept without their points at infinity where so many are left out.
-_WORTH_GATHERING = 0.1
-
 # Multiples of each base to try to keep, and workspaces to try to have: the best first.
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
 _WORKSPACES = (5, 2, 1)
 
 # The planner of an MSM is told how many multiples there may be, not how many bytes.
 _ANY_BYTES = 1 << 62
-
-
-@frozen(eq=False)
-class KeyBases:
-    """The points of one MSM of a proof, of which `finite` are worth keeping.
-
-    Point i belongs to scalar first + i of a vector. Of the finite ones only, where many others are
-    left out, point i belongs to scalar indices[i].
-    """
-
-    name: str
-    group: Group
-    points: Words
-    first: int
-    finite: Words
-    indices: NDArray[np.uint32] | None
-
-    @classmethod
-    def of(cls, name: str, group: Group, points: Words, first: int = 0) -> KeyBases:
-        # Points may begin at an odd place of the file.
-        points = np.require(points, requirements=("C", "A"))
-        there = np.flatnonzero(points.any(axis=tuple(range(1, points.ndim))))
-        if len(there) >= (1 - _WORTH_GATHERING) * len(points):
-            return cls(name, group, points, first, points, None)
-        indices = (there + first).astype(np.uint32)
-        return cls(name, group, points, first, points[there], indices)
-
-
-def parts_of(zkey: Zkey, g1: Group, g2: Group) -> list[KeyBases]:
-    """The five MSMs of a proof."""
-    return [
-        KeyBases.of("B2", g2, zkey.b_g2),
-        KeyBases.of("A", g1, zkey.a),
-        KeyBases.of("B1", g1, zkey.b_g1),
-        KeyBases.of("C", g1, zkey.c, zkey.public + 1),
-        KeyBases.of("H", g1, zkey.h),
-    ]
 
 
 @frozen
@@ -94,7 +51,7 @@ class MsmMemory:
     def fitting(
         cls,
         device: AnyDevice,
-        parts: Sequence[KeyBases],
+        key: Sequence[KeyBases],
         budget: int,
         *,
         workspaces: Sequence[int] = _WORKSPACES,
@@ -108,15 +65,15 @@ class MsmMemory:
         bases. DeviceError, with what is needed, if all of that is not enough.
         """
         resident = (
-            cls._resident(device, parts, multiples, count)
+            cls._resident(device, key, multiples, count)
             for count in workspaces
             for multiples in copies or _MULTIPLES
         )
-        parts = [part for part in parts if len(part.points)]
-        largest_first = sorted(parts, key=lambda part: part.finite.nbytes, reverse=True)
+        there = [bases for bases in key if len(bases.points)]
+        largest_first = sorted(there, key=lambda bases: bases.finite.nbytes, reverse=True)
         streamed = (
             cls._streamed(device, largest_first[:count], largest_first[count:], budget)
-            for count in range(1, len(parts) + 1)
+            for count in range(1, len(there) + 1)
         )
         least = _ANY_BYTES
         for choices in (resident, streamed):
@@ -132,25 +89,25 @@ class MsmMemory:
 
     @classmethod
     def _resident(
-        cls, device: AnyDevice, parts: Sequence[KeyBases], multiples: int | None, count: int
+        cls, device: AnyDevice, key: Sequence[KeyBases], multiples: int | None, count: int
     ) -> MsmMemory:
-        plans = [_plan(device, part, multiples) for part in parts]
+        plans = [_plan(device, bases, multiples) for bases in key]
         sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
-        bases = sum(
-            plan.copies * len(part.finite) * (8 * plan.base_words + 1)
-            + (0 if part.indices is None else part.indices.nbytes)
-            for plan, part in zip(plans, parts)
+        base_bytes = sum(
+            plan.copies * len(bases.finite) * (8 * plan.base_words + 1)
+            + (0 if bases.indices is None else bases.indices.nbytes)
+            for plan, bases in zip(plans, key)
         )
         passing = max(
             (
-                base_multiples.scratch_bytes(plan, len(part.finite))
-                for plan, part in zip(plans, parts)
+                base_multiples.scratch_bytes(plan, len(bases.finite))
+                for plan, bases in zip(plans, key)
             ),
             default=0,
         )
         # MSMs take turns on the workspaces, so that each of few must do for any.
         kept = sizes if count >= len(sizes) else sizes[:1] * count
-        return cls(multiples, tuple(kept), bases, passing, {})
+        return cls(multiples, tuple(kept), base_bytes, passing, {})
 
     @classmethod
     def _streamed(
@@ -163,8 +120,8 @@ class MsmMemory:
         rest = cls._resident(device, resident, 1, 1)
         each = (budget - rest.nbytes(device)) // len(streamed)
         plans = {
-            part.name: plan_streamed(device, part.group, len(part.points), MsmOptions(), each)
-            for part in streamed
+            bases.name: plan_streamed(device, bases.group, len(bases.points), MsmOptions(), each)
+            for bases in streamed
         }
         return cls(1, rest.workspaces, rest.base_bytes, rest.passing_bytes, plans)
 
@@ -174,36 +131,36 @@ class MsmMemory:
         return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
 
 
-def _plan(device: AnyDevice, part: KeyBases, multiples: int | None) -> GpuMsmPlan:
+def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPlan:
     return plan_gpu_msm(
-        part.group,
-        len(part.finite),
+        bases.group,
+        len(bases.finite),
         MsmOptions(precompute_factor=multiples),
         processor=Processor.of(device),
         base_budget=_ANY_BYTES,
     )
 
 
-class GpuBases:
+class KeyMsms:
     """The bases of all MSMs of a proof, with what the MSMs work in."""
 
-    def __init__(self, device: AnyDevice, parts: Sequence[KeyBases], memory: MsmMemory) -> None:
+    def __init__(self, device: AnyDevice, key: Sequence[KeyBases], memory: MsmMemory) -> None:
         options = MsmOptions(precompute_factor=memory.multiples)
-        self._parts = parts
+        self._key = key
         self._streamed = {
-            part.name: (StreamedMsm(device, part.group, part.points), memory.streamed[part.name])
-            for part in parts
-            if part.name in memory.streamed
+            own.name: (StreamedMsm(device, own.group, own.points), memory.streamed[own.name])
+            for own in key
+            if own.name in memory.streamed
         }
         self._resident = {
-            part.name: ResidentMsm(device, part.group, part.finite, options, base_budget=_ANY_BYTES)
-            for part in parts
-            if part.name not in memory.streamed and len(part.finite)
+            own.name: ResidentMsm(device, own.group, own.finite, options, base_budget=_ANY_BYTES)
+            for own in key
+            if own.name not in memory.streamed and len(own.finite)
         }
         self._indices = {
-            part.name: device.upload(part.indices)
-            for part in parts
-            if part.name in self._resident and part.indices is not None
+            bases.name: device.upload(bases.indices)
+            for bases in key
+            if bases.name in self._resident and bases.indices is not None
         }
         made = [Workspace(device, nbytes) for nbytes in memory.workspaces]
         # The largest MSM gets the largest workspace, and the one that it shares with fewest.
@@ -229,28 +186,28 @@ class GpuBases:
         `out` becomes an affine point; the first word of `flag`, of 16 bytes, is 0 if all scalars
         are below the group's order.
         """
-        part = self._part(name)
+        bases = self._bases(name)
         indices = self._indices.get(name)
         with recording.part(f"MSM {name}"):
             self._resident[name].record_finished(
-                recording, scalars if indices is not None else self._own(part, scalars), out, flag,
+                recording, scalars if indices is not None else self._own(bases, scalars), out, flag,
                 workspace=self._workspaces[name], indices=indices,
             )  # fmt: skip
 
-    def _part(self, name: str) -> KeyBases:
-        return next(part for part in self._parts if part.name == name)
+    def _bases(self, name: str) -> KeyBases:
+        return next(bases for bases in self._key if bases.name == name)
 
-    def _own(self, part: KeyBases, scalars: Buffer) -> Buffer:
+    def _own(self, bases: KeyBases, scalars: Buffer) -> Buffer:
         """The scalars from those of the first base on."""
-        return scalars.slice(part.first * part.group.scalars.bytes, scalars.nbytes)
+        return scalars.slice(bases.first * bases.group.scalars.bytes, scalars.nbytes)
 
     def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> RecordedMsm | None:
         """Records one of the MSMs; `scalars` are all that there are, canonical.
 
         None if no base is finite: the result is infinity then.
         """
-        part = self._part(name)
-        own = self._own(part, scalars)
+        bases = self._bases(name)
+        own = self._own(bases, scalars)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]
@@ -266,27 +223,27 @@ class GpuBases:
             )
 
 
-class PendingPoints:
+class RecordedPoints:
     """Results of MSMs in a recording, by name; infinity for those that have no `RecordedMsm`."""
 
-    def __init__(self, pending: Mapping[str, RecordedMsm | None]) -> None:
-        self._names = list(pending)
+    def __init__(self, recorded: Mapping[str, RecordedMsm | None]) -> None:
+        self._names = list(recorded)
         kinds: dict[object, dict[str, RecordedMsm]] = {}
-        for name, own in pending.items():
+        for name, own in recorded.items():
             if own is not None:
                 kinds.setdefault(own.kind, {})[name] = own
         self._together = [(list(own), RecordedMsms(list(own.values()))) for own in kinds.values()]
 
     def expect(self) -> None:
         """See `RecordedMsm.expect`."""
-        for _, pending in self._together:
-            pending.expect()
+        for _, msms in self._together:
+            msms.expect()
 
     def finish(self) -> dict[str, Point]:
         """The points, after a submission of the recording."""
         points: dict[str, Point] = dict.fromkeys(self._names)
-        for names, pending in self._together:
-            group = pending.group
-            words = np.concatenate(pending.finish()).view(np.uint32).reshape(-1, *group.shape)
+        for names, msms in self._together:
+            group = msms.group
+            words = np.concatenate(msms.finish()).view(np.uint32).reshape(-1, *group.shape)
             points |= zip(names, to_points(group, words))
         return points

@@ -1,24 +1,28 @@
 """The sums of a proof as recordings for a device that is somewhere else, such as in a browser.
 
 What a resident key does on a GPU that is here (see `quod.groth16.gpu.key`), the browser's runtime
-does with what is recorded on a `PlanningDevice`: kernels in portable WGSL, the key's data as
+does with what is recorded on a `RecordingDevice`: kernels in portable WGSL, the key's data as
 constants, and nothing that the host is asked for between the witness and five points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.planning import PlanningDevice
+from quod.device.protocol import RecordingDevice
 from quod.device.recording import Copy, Fill, Launch, Recording
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.formats import Zkey
 from quod.frozen import frozen
-from quod.groth16.gpu.bases import GpuBases, MsmMemory, parts_of
+from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.resident import bases_of
+
+D = TypeVar("D", bound=RecordingDevice)
 
 # The MSMs as they follow the transforms.
 _ORDER = ("H", "A", "B1", "C", "B2")
@@ -33,7 +37,7 @@ class GraphStage:
 
 
 @frozen
-class ProofGraph:
+class ProofGraph(Generic[D]):
     """The way from a witness to the sums of a proof.
 
     `witness` has room for `variables` canonical integers of 32 bytes, the constant 1 first and then
@@ -45,7 +49,7 @@ class ProofGraph:
     `scratch_bytes`, the witness and the results among it. A graph may be run again as it is.
     """
 
-    device: PlanningDevice
+    device: D
     curve: str
     variables: int
     public: int
@@ -57,25 +61,24 @@ class ProofGraph:
     scratch_bytes: int
 
 
-def record_proof(zkey: Zkey, device: PlanningDevice | None = None) -> ProofGraph:
+def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     """Records the proofs of a key.
 
     DeviceError if they do not fit the memory budget of the device, or its limits.
     """
-    device = device or PlanningDevice()
     g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
     quotient = Quotient(device, zkey)
     witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
-    parts = parts_of(zkey, g1, g2)
+    key = bases_of(zkey, g1, g2)
     left = device.memory_budget - quotient.nbytes - witness.nbytes
     # Everything runs in order, so that one workspace does. Multiples would have to be fetched.
-    memory = MsmMemory.fitting(device, parts, left, workspaces=(1,), copies=(1,))
+    memory = MsmMemory.fitting(device, key, left, workspaces=(1,), copies=(1,))
     if memory.streamed:
         raise DeviceError(
             f"the bases of {zkey.path} do not fit a memory budget of {device.memory_budget} bytes, "
             "and a recorded proof cannot fetch them piece by piece; allow it more memory"
         )
-    bases = GpuBases(device, parts, memory)
+    msms = KeyMsms(device, key, memory)
     stages: list[GraphStage] = []
 
     def stage(name: str, work: Callable[[RecordingStream], None]) -> None:
@@ -88,9 +91,9 @@ def record_proof(zkey: Zkey, device: PlanningDevice | None = None) -> ProofGraph
     stage("quotient", lambda recording: scalars.append(quotient.record_transforms(recording)))
     results: dict[str, Buffer | None] = {}
     flags: dict[str, Buffer] = {}
-    for part in sorted(parts, key=lambda part: _ORDER.index(part.name)):
-        name, group = part.name, part.group
-        if not bases.has(name):
+    for bases in sorted(key, key=lambda bases: _ORDER.index(bases.name)):
+        name, group = bases.name, bases.group
+        if not msms.has(name):
             results[name] = None
             continue
         point = results[name] = device.allocate(8 * group.point_words, zero=False)
@@ -101,7 +104,7 @@ def record_proof(zkey: Zkey, device: PlanningDevice | None = None) -> ProofGraph
             recording: RecordingStream, name: str = name, source: Buffer = source,
             point: Buffer = point, flag: Buffer = flag,
         ) -> None:  # fmt: skip
-            bases.record_finished(recording, name, source, point, flag)
+            msms.record_finished(recording, name, source, point, flag)
 
         stage(f"MSM {name}", work)
     constants, scratch_bytes = _memory(device, stages)
@@ -111,7 +114,7 @@ def record_proof(zkey: Zkey, device: PlanningDevice | None = None) -> ProofGraph
     )  # fmt: skip
 
 
-def _memory(device: PlanningDevice, stages: list[GraphStage]) -> tuple[tuple[Buffer, ...], int]:
+def _memory(device: RecordingDevice, stages: list[GraphStage]) -> tuple[tuple[Buffer, ...], int]:
     """The constants that the stages use, and the bytes of what else they use."""
     used: dict[int, Buffer] = {}
     for stage in stages:

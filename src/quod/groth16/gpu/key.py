@@ -13,31 +13,33 @@ another are finished by the host, while a third proof is computed.
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 from quod.curve.array import Point
 from quod.curve.group import Group
+from quod.device.background import Background
 from quod.device.event import Event
+from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
-from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.device.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.field.calibration import calibrate
 from quod.formats import Zkey
-from quod.groth16.gpu.bases import GpuBases, MsmMemory, PendingPoints, parts_of
+from quod.groth16.gpu.bases import KeyMsms, MsmMemory, RecordedPoints
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.witness import Copiers, WitnessBuffer
-from quod.groth16.resident import Tasks
+from quod.groth16.resident import bases_of
+from quod.proving.context import ProofContext, Tasks
+from quod.proving.slots import Slots
+from quod.proving.upload import LINGER_SECONDS, Copiers, UploadBuffer
 
 _EARLY = ("B2", "A", "B1")
 
 # Proofs in progress: one computed, and one whose witness is copied or whose sums are finished.
-_SLOTS = 2
+_PROOFS = 2
 
 
 class GpuKey:
@@ -56,48 +58,30 @@ class GpuKey:
         with timeline.stage("matrices"):
             self._quotient = Quotient(device, zkey)
         with timeline.stage("bases"):
-            parts = parts_of(zkey, g1, g2)
-            taken = self._quotient.nbytes + _SLOTS * zkey.variables * zkey.fr.bytes
-            memory = MsmMemory.fitting(device, parts, device.memory_budget - taken)
-            self._bases = GpuBases(device, parts, memory)
-            # Slices of bases that pass through belong to a slot.
-            self._most_slots = 1 if memory.streamed else _SLOTS
+            bases = bases_of(zkey, g1, g2)
+            taken = self._quotient.nbytes + _PROOFS * zkey.variables * zkey.fr.bytes
+            memory = MsmMemory.fitting(device, bases, device.memory_budget - taken)
+            self._msms = KeyMsms(device, bases, memory)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
-            self._slots = [_Slot(self)]
-        self._free = list(self._slots)
-        self._changed = threading.Condition()
+            # Chunks of bases that pass through belong to a slot.
+            self.slots = Slots(lambda: _Slot(self), 1 if memory.streamed else _PROOFS)
         # Slots share workspaces, so that their recordings run one after the other.
-        self._runner = ThreadPoolExecutor(1, "quod-gpu")
+        self._runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
 
-    def start(self, witness: Words, beside: Tasks, timeline: Timeline, stage: Stage) -> _Parts:
-        slot = self._take()
+    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+        slot = self.slots.acquire()
         try:
-            with timeline.stage("upload", bytes=2 * witness.nbytes, parent=stage):
+            with context.stage("upload", bytes=2 * witness.nbytes):
                 slot.witness.fill(witness)
-            return _Parts(self, slot, beside, timeline, stage)
+            return GpuSums(self, slot, beside, context)
         except BaseException:
-            self._give_back(slot)
+            self.slots.release(slot)
             raise
 
     def close(self) -> None:
-        self._runner.shutdown()
+        self._runner.close()
         self._copiers.close()
-
-    def _take(self) -> _Slot:
-        """A slot that no proof uses, made if there may be one more."""
-        with self._changed:
-            if not self._free and len(self._slots) < self._most_slots:
-                self._slots.append(_Slot(self))
-                return self._slots[-1]
-            while not self._free:
-                self._changed.wait()
-            return self._free.pop()
-
-    def _give_back(self, slot: _Slot) -> None:
-        with self._changed:
-            self._free.append(slot)
-            self._changed.notify()
 
 
 class _Slot:
@@ -108,85 +92,95 @@ class _Slot:
     """
 
     def __init__(self, key: GpuKey) -> None:
-        self._device, bases = key._device, key._bases
+        self._device, msms = key._device, key._msms
         size = key._zkey.variables * key._zkey.fr.bytes
-        self.witness = WitnessBuffer(key._device, size, key._copiers)
+        self.witness = UploadBuffer(key._device, size, key._copiers)
         witness = self.witness.buffer
         first = last = self._device.stream("proof").record()
-        self.early = PendingPoints({name: bases.record(first, name, witness) for name in _EARLY})
+        self.early = RecordedPoints({name: msms.record(first, name, witness) for name in _EARLY})
         self._early_event: Event | None = None
         if self._device.single_queue:
             self._early_event = first.event("the sums of A and B")
-        elif bases.is_apart("H"):
+        elif msms.is_apart("H"):
             # What uses one memory stays in one recording, which puts it in order.
             last = self._device.stream("proof").record()
-        c = bases.record(first, "C", witness)
-        h = bases.record(last, "H", key._quotient.record(last, witness))
-        self.late = PendingPoints({"C": c, "H": h})
+        c = msms.record(first, "C", witness)
+        h = msms.record(last, "H", key._quotient.record(last, witness))
+        self.late = RecordedPoints({"C": c, "H": h})
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
-    def run(self, first: Future[None], timeline: Timeline, stage: Stage) -> None:
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""
-        # A proof that was given up may have left sums of its own.
-        self.early.expect()
-        self.late.expect()
         # Steps that are timed run one after the other.
-        followed = None if isinstance(timeline, NullTimeline) else timeline
+        followed = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
         try:
+            # A proof that was given up may have left sums of its own.
+            self.early.expect()
+            self.late.expect()
             if followed is None:
                 # The longest way to its end first.
                 for recording in reversed(self._recordings):
-                    running.append(self._submit(recording, None, stage))
+                    running.append(self._submit(recording, context, None))
             for recording in self._recordings:
-                stream = running.pop() if running else self._submit(recording, followed, stage)
+                stream = running.pop() if running else self._submit(recording, context, followed)
                 if self._early_event is not None:
                     # Where it is not passed, the stream tells why.
                     with suppress(DeviceError):
                         self._early_event.wait()
-                        first.set_result(None)
+                        first.set(None)
                 stream.wait()
                 if not first.done():
-                    first.set_result(None)
+                    first.set(None)
         except BaseException as error:
             if not first.done():
-                first.set_exception(error)
+                first.fail(error)
             for stream in running:
                 with suppress(DeviceError):
                     stream.wait()
             raise
 
     def _submit(
-        self, recording: Recording, timeline: Timeline | None, stage: Stage
+        self, recording: Recording, context: ProofContext, timeline: Timeline | None
     ) -> SubmittedStream:
         stream = self._device.stream("proof").replay(recording)
-        return stream.submit(timeline, parent=stage)
+        return stream.submit(timeline, parent=context.parent)
 
 
-class _Parts:
-    """See `PendingParts`."""
+class GpuSums:
+    """See `PendingSums`."""
 
-    def __init__(
-        self, key: GpuKey, slot: _Slot, beside: Tasks, timeline: Timeline, stage: Stage
-    ) -> None:
+    def __init__(self, key: GpuKey, slot: _Slot, beside: Tasks, context: ProofContext) -> None:
         self._key, self._slot = key, slot
-        self._beside, self._timeline, self._stage = beside, timeline, stage
-        self._first: Future[None] = Future()
-        self._running = key._runner.submit(slot.run, self._first, timeline, stage)
+        self._beside, self._context = beside, context
+        self._first: Outcome[None] = Outcome(lambda: self._running.lost())
+        self._running = key._runner.begin(lambda: slot.run(self._first, context))
+        self._running.then(self._end_first)
 
     def early(self) -> dict[str, Any]:
-        parts = {name: task() for name, task in self._beside.items()}
+        results = {name: task() for name, task in self._beside.items()}
         self._first.result()
-        return parts | self._finish(self._slot.early)
+        return results | self._finish(self._slot.early)
 
     def last(self) -> dict[str, Point]:
         self._running.result()
         return self._finish(self._slot.late)
 
-    def _finish(self, points: PendingPoints) -> dict[str, Point]:
-        with self._timeline.stage("finish sums", parent=self._stage):
+    def _end_first(self) -> None:
+        """Nobody waits for the early sums of what was dropped."""
+        if not self._first.done():
+            try:
+                self._running.result()
+            except BaseException as error:
+                self._first.fail(error)
+
+    def _finish(self, points: RecordedPoints) -> dict[str, Point]:
+        with self._context.stage("finish sums"):
             return points.finish()
 
     def close(self) -> None:
-        # After an error, or Ctrl-C, the GPU may still be at work in the slot.
-        self._running.add_done_callback(lambda _: self._key._give_back(self._slot))
+        if self._running.lost():
+            self._key.slots.release(self._slot)
+        else:
+            # After an error, or Ctrl-C, the GPU may still be at work in the slot.
+            self._running.then(lambda: self._key.slots.release(self._slot))

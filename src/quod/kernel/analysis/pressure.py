@@ -67,7 +67,7 @@ class _Counter:
         self.live: tuple[Value, ...] = ()
         self._functions: dict[int, _Counter] = {}
 
-    def _note(self, live: _Live, extra: int, location: Location, inner: Sequence[Value]) -> None:
+    def _record(self, live: _Live, extra: int, location: Location, inner: Sequence[Value]) -> None:
         if live.words + extra > self.most:
             self.most = live.words + extra
             self.location = location
@@ -84,7 +84,7 @@ class _Counter:
                 self._regions(op, live)
             for operand in op.operands:
                 live.add(operand)
-            self._note(live, 0, op.location, ())
+            self._record(live, 0, op.location, ())
         for argument in block.arguments:
             live.remove(argument)
 
@@ -98,7 +98,7 @@ class _Counter:
             self._functions[id(function)] = inner
         # What the caller keeps for later and passes too is one value while the function needs it.
         passed = sum(_words(operand) for operand in set(op.operands) & live.values)
-        self._note(live, max(0, inner.most - passed), inner.location, inner.live)
+        self._record(live, max(0, inner.most - passed), inner.location, inner.live)
 
     def _regions(self, op: Op, live: _Live) -> None:
         if not op.definition.repeats:

@@ -91,7 +91,7 @@ def analyze(kernel: Kernel) -> Analysis:
     found = follow(kernel)
     told: dict[Hashable, Finding] = {}
     counts: Counter[Hashable] = Counter()
-    for finding in _tell(found.accesses, found.divergences):
+    for finding in _findings(found.accesses, found.divergences):
         key = (finding.topic, finding.location, finding.text)
         told[key] = finding
         counts[key] += 1
@@ -104,7 +104,7 @@ def analyze(kernel: Kernel) -> Analysis:
     return Analysis(kernel, pressure(kernel), tuple(findings), found.mix)
 
 
-def _tell(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
+def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
     for access in accesses:
         told = _coalescing(access) if access.space == "global" else _banks(access)
         if told is not None:

@@ -226,7 +226,7 @@ class _Walker:
             for at in warps
         )
 
-    def _note(
+    def _record_divergence(
         self, form: Literal["branch", "loop"], op: Op, condition: Lanes, active: Array
     ) -> None:
         if self._settling or condition.uniform_in_warps:
@@ -250,7 +250,7 @@ class _Walker:
 
     def _if(self, op: Op, active: Array, mix: Mix) -> None:
         condition = self.get(op.operands[0])
-        self._note("branch", op, condition, active)
+        self._record_divergence("branch", op, condition, active)
         masks = [active, active]
         if condition.known:
             assert condition.offsets is not None
@@ -305,7 +305,7 @@ class _Walker:
         index, *carried = body.arguments
         self._values[index] = _index(start, step, op)
         self._carried(carried, [self.get(value) for value in op.operands[3:]], op)
-        self._note("loop", op, self._length(start, stop, step, op), active)
+        self._record_divergence("loop", op, self._length(start, stop, step, op), active)
         inner = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
@@ -331,7 +331,7 @@ class _Walker:
         head, body = op.regions
         self._carried(head.arguments, [self.get(value) for value in op.operands], op)
         inner = self.visit(head, active)
-        self._note("loop", op, self.get(head.yielded[0]), active)
+        self._record_divergence("loop", op, self.get(head.yielded[0]), active)
         inner.include(self.visit(body, active))
         mix.loops.append((op.location, inner))
         self._leave(op, head.arguments)

@@ -1,7 +1,7 @@
-"""Bucket accumulation on GPUs: an instance sums the entries of one unit.
+"""Bucket accumulation on GPUs: an instance sums the entries of one chunk.
 
 The additions are the cheapest there are for one point at a time, and do not look at their operands.
-A unit in which an unsuitable pair came together is noticed at its end, noted, and summed again by
+A chunk in which an unsuitable pair came together is noticed at its end, noted, and summed again by
 complete additions in a second launch, which has nothing to do for ordinary bases and scalars.
 """
 
@@ -26,7 +26,7 @@ from quod.msm.buckets.affine_trees import (
     affine_cost,
     bytes_of_addition,
 )
-from quod.msm.layout import GpuMsmPlan, Units
+from quod.msm.layout import Chunks, GpuMsmPlan
 
 _ALIGNMENT = 256
 
@@ -81,9 +81,9 @@ def accumulate(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """sums[numbers[i]] = the sum of the entries of unit i, for i below count[0].
+    """sums[numbers[i]] = the sum of the entries of chunk i, for i below count[0].
 
-    retries[0] is raised by the number of units that must be summed otherwise, which are noted
+    retries[0] is raised by the number of chunks that must be summed otherwise, which are noted
     behind it.
     """
     k.resident_workgroups(resident)
@@ -128,7 +128,7 @@ def accumulate_again(
     group: Group,
     form: Form,
 ) -> None:
-    """The units that `accumulate` noted, by complete additions."""
+    """The chunks that `accumulate` noted, by complete additions."""
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     instances = k.num_workgroups() * k.workgroup_size
@@ -150,12 +150,12 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
 
 
 def _retry_bytes(plan: GpuMsmPlan) -> int:
-    return -(-4 * (plan.unit_room + 1) // _ALIGNMENT) * _ALIGNMENT
+    return -(-4 * (plan.most_chunks + 1) // _ALIGNMENT) * _ALIGNMENT
 
 
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
     """How affine sums are shared out, if sums are to be affine."""
-    few = plan.entry_room < chosen.least_entries
+    few = plan.most_entries < chosen.least_entries
     if not chosen.slots or few or plan.form != "weierstrass":
         return None
     return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
@@ -167,43 +167,43 @@ def record(
     plan: GpuMsmPlan,
     bases: Buffer,
     entries: Buffer,
-    units: Units,
+    chunks: Chunks,
     sums: Buffer,
     scratch: Buffer,
     chosen: Tuning | None = None,
 ) -> None:
-    """sums[number] = the sum of the entries of every unit; see `quod.msm.layout`.
+    """sums[number] = the sum of the entries of every chunk; see `quod.msm.layout`.
 
     `chosen` replaces the tuning, for measurements; `scratch` must then suit it.
     """
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group, long=plan.processor.long)
     shape = _affine_shape(device, plan, chosen)
-    moved = plan.entry_room * (8 * plan.base_words + 4) + plan.unit_room * 8 * plan.sum_words
+    moved = plan.most_entries * (8 * plan.base_words + 4) + plan.most_chunks * 8 * plan.sum_words
     static: dict[str, Any] = {
         "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
         "inlined": chosen.inlined,
     }  # fmt: skip
-    arrays = (units.starts, units.lengths, units.numbers, entries, bases, sums, scratch)
+    arrays = (chunks.starts, chunks.lengths, chunks.numbers, entries, bases, sums, scratch)
     more: list[Buffer] = []
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
-        groups = -(-plan.unit_room // device.lanes)
+        groups = -(-plan.most_chunks // device.lanes)
         products = PRODUCTS_OF_BASE[form]
         multiply_adds = addition_cost(group, form, products)
     else:
         compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
         groups = shape.workgroups
         more.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
-        moved += plan.entry_room * bytes_of_addition(group)
+        moved += plan.most_entries * bytes_of_addition(group)
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, groups, units.count, *arrays, *more, label="accumulate", bytes=moved,
-        modmuls=plan.entry_room * products * group.degree,
-        multiply_adds=plan.entry_room * multiply_adds,
+        compiled, groups, chunks.count, *arrays, *more, label="accumulate", bytes=moved,
+        modmuls=plan.most_entries * products * group.degree,
+        multiply_adds=plan.most_entries * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
         again = device.compile(accumulate_again, group=group, form=form)
-        lanes = min(plan.unit_room, device.resident_lanes)
+        lanes = min(plan.most_chunks, device.resident_lanes)
         recording.launch(again, -(-lanes // device.lanes), *arrays, label="accumulate")

@@ -1,7 +1,7 @@
 """Bucket accumulation in affine coordinates, many additions to one inversion.
 
-Work comes as slices: runs of entries that are summed into one point each. Entry e stands for point
-``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` slices; in
+Work comes as chunks: runs of entries that are summed into one point each. Entry e stands for point
+``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` chunks; in
 round r it adds to each of them its entry r, all with one inversion (Montgomery's trick): 5
 products and 1 square an addition. Slices are sorted by falling length, so neighbours end together.
 
@@ -17,7 +17,7 @@ from typing import Any
 from quod.curve.entries import INDEX_MASK, SIGN_BIT
 from quod.curve.group import Group
 from quod.curve.point import CoordinateElement, plus_a_times
-from quod.field.extension import ExtensionElement, coordinate_field
+from quod.field.extension import ExtensionElement, field_arithmetic
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
@@ -75,8 +75,8 @@ def _bound(element: CoordinateElement) -> int:
 
 
 @frozen
-class _Slice:
-    """Where the entries of one instance's slice in one row are."""
+class _Chunk:
+    """Where the entries of one instance's chunk in one row are."""
 
     start: Value
     length: Value
@@ -91,7 +91,7 @@ class _Accumulator:
         self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
     ) -> None:
         self.k = k
-        self.f = coordinate_field(k, group.field)
+        self.f = field_arithmetic(k, group.field)
         self.group = group
         self.count = count
         self.starts, self.lengths, self.entries, self.points = tables
@@ -103,24 +103,24 @@ class _Accumulator:
         self.kind = k.shared(types.u32, max_rows * k.workgroup_size)
         self.current = k.shared(types.u32, max_rows * k.workgroup_size)
 
-    def slice(self, first: Value, row: Value) -> _Slice:
+    def chunk(self, first: Value, row: Value) -> _Chunk:
         k = self.k
         position = first + row * k.workgroup_size + k.local_id()
         exists = position < self.count
         readable = k.select(exists, position, 0)
         length = k.select(exists, self.lengths[readable], 0)
-        return _Slice(self.starts[readable], length, exists, position)
+        return _Chunk(self.starts[readable], length, exists, position)
 
     def fetch(self, first: Value, sets: Value, number: Value) -> None:
-        """Reads entry `number` of every slice, and asks for its point ahead of its use.
+        """Reads entry `number` of every chunk, and asks for its point ahead of its use.
 
-        A slice that has no such entry gets NO_ENTRY.
+        A chunk that has no such entry gets NO_ENTRY.
         """
         k = self.k
         with k.range(0, sets * CHAINS) as loop:
-            part = self.slice(first, loop.index)
-            active = part.length > number
-            entry = self.entries[part.start + k.select(active, number, 0)]
+            own = self.chunk(first, loop.index)
+            active = own.length > number
+            entry = self.entries[own.start + k.select(active, number, 0)]
             self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
             k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
@@ -161,11 +161,11 @@ class _Accumulator:
         return [pair * CHAINS + chain for chain in range(CHAINS)]
 
     def begin(self, first: Value, sets: Value) -> Value:
-        """Takes the first point of every slice; tells whether one of them is infinity."""
+        """Takes the first point of every chunk; tells whether one of them is infinity."""
         k, f = self.k, self.f
         with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
-            part = self.slice(first, loop.index)
-            offset, negated = self.decoded(self.entries[part.start])
+            own = self.chunk(first, loop.index)
+            offset, negated = self.decoded(self.entries[own.start])
             x_words, y_words = self.words(offset)
             self.x.store(loop.index, f.carried(f.from_words(x_words)))
             self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
@@ -360,9 +360,9 @@ class _Accumulator:
     def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
         k, f = self.k, self.f
         with k.range(0, rows) as loop:
-            part = self.slice(first, loop.index)
-            with k.if_(part.exists):
-                offset = targets[part.position].cast(types.u64) * self.group.point_words
+            own = self.chunk(first, loop.index)
+            with k.if_(own.exists):
+                offset = targets[own.position].cast(types.u64) * self.group.point_words
                 f.store_words_at(results, offset, f.to_words(self.x.load(loop.index)))
                 y_words = f.to_words(self.y.load(loop.index))
                 f.store_words_at(results, offset + self.group.coordinate_words, y_words)
@@ -389,7 +389,7 @@ def accumulate(
     group: Group,
     max_rows: int,
 ) -> None:
-    """Sums `count` slices of entries into one affine point each.
+    """Sums `count` chunks of entries into one affine point each.
 
     Slice i sums entries starts[i] to starts[i] + lengths[i], at least one, into point targets[i]
     of `results`. Slices are sorted by falling length. A workgroup takes `rows` times its size.

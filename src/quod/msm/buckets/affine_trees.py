@@ -2,14 +2,14 @@
 
     lambda = (y2 - y1)/(x2 - x1),  x3 = lambda^2 - x1 - x2,  y3 = lambda*(x1 - x3) - y1
 
-The entries of a unit are added up as a tree: neighbours first, then sums that are 2, 4, ... places
-apart. The additions of one level of all units that an instance has at a time share an inversion
+The entries of a chunk are added up as a tree: neighbours first, then sums that are 2, 4, ... places
+apart. The additions of one level of all chunks that an instance has at a time share an inversion
 (Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", 1987): forward, the
 product of all differences x2 - x1, keeping those before each; backward, the inverse of each, and
 its addition. An addition takes 5 products, a square and its share of an inversion, where one in
 XYZZ coordinates takes 8 products and 2 squares; but its operands come from memory twice.
 
-Equal or opposite points make the product of a level zero. Then all units that the instance has are
+Equal or opposite points make the product of a level zero. Then all chunks that the instance has are
 noted, to be summed again by complete additions.
 """
 
@@ -38,7 +38,7 @@ PRODUCTS_OF_AFFINE = 6
 _CHUNK = 16  # bytes of the widest access
 
 # Coordinates that a place holds: the two of a sum, and a product of differences.
-_ELEMENTS_A_PLACE = 3
+_ELEMENTS_PER_PLACE = 3
 
 Elements = tuple[CoordinateElement, CoordinateElement]
 
@@ -68,16 +68,16 @@ class Shape:
 
     @classmethod
     def of(cls, device: AnyDevice, plan: GpuMsmPlan, *, resident: int, slots: int) -> Shape:
-        """As many workgroups as are resident; a unit of any length has places for its sums."""
+        """As many workgroups as are resident; a chunk of any length has places for its sums."""
         lanes = device.lanes
-        workgroups = min(resident * device.multiprocessors, -(-plan.unit_room // lanes))
-        own_units = -(-plan.unit_room // (workgroups * lanes))
+        workgroups = min(resident * device.multiprocessors, -(-plan.most_chunks // lanes))
+        own_chunks = -(-plan.most_chunks // (workgroups * lanes))
         longest = -(-plan.longest // 2)
-        return cls(workgroups, max(longest, min(slots, own_units * longest)))
+        return cls(workgroups, max(longest, min(slots, own_chunks * longest)))
 
     def bytes(self, device: AnyDevice, group: Group) -> int:
         """The scratch memory of all workgroups."""
-        place = _ELEMENTS_A_PLACE * 8 * group.coordinate_words
+        place = _ELEMENTS_PER_PLACE * 8 * group.coordinate_words
         return self.workgroups * device.lanes * self.slots * place
 
 
@@ -95,7 +95,7 @@ class _Places:
         element = values[0].type
         self._wide = _CHUNK // element.bytes
         self._chunks = -(-self._count // self._wide)
-        room = _ELEMENTS_A_PLACE * slots * self._chunks * k.workgroup_size
+        room = _ELEMENTS_PER_PLACE * slots * self._chunks * k.workgroup_size
         first = k.workgroup_id().cast(types.u64) * room + k.local_id().cast(types.u64)
         self._own = k.pointer_add(scratch.cast(element), first * self._wide)
 
@@ -136,7 +136,7 @@ class _Places:
 
 
 class _Pairs(ABC):
-    """The pairs of one unit that are added at one level; `count` of them."""
+    """The pairs of one chunk that are added at one level; `count` of them."""
 
     count: Value
 
@@ -158,7 +158,7 @@ class _Pairs(ABC):
 
 
 class _EntryPairs(_Pairs):
-    """Neighbouring entries of a unit; sum i goes to place first + i."""
+    """Neighbouring entries of a chunk; sum i goes to place first + i."""
 
     def __init__(
         self, law: WeierstrassSums, bases: Value, entries: Value, start: Value, length: Value,
@@ -230,32 +230,32 @@ class _SumPairs(_Pairs):
 
 
 class _Level:
-    """The additions of one level for the units that an instance has at a time.
+    """The additions of one level for the chunks that an instance has at a time.
 
-    `pairs` gives those of a unit. With `ahead`, the operands of the next addition are loaded while
+    `pairs` gives those of a chunk. With `ahead`, the operands of the next addition are loaded while
     one is computed.
     """
 
     def __init__(
-        self, law: WeierstrassSums, places: _Places, units: Value,
+        self, law: WeierstrassSums, places: _Places, chunks: Value,
         pairs: Callable[[Value], _Pairs], *, ahead: bool,
     ) -> None:  # fmt: skip
         self._k, self._f, self._places = law.k, law.field, places
-        self._units, self._pairs, self._ahead = units, pairs, ahead
+        self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
 
     def add(self) -> Value:
         """Adds all pairs; gives whether some pair was unsuitable, which spoils all sums."""
         k, f = self._k, self._f
         none = k.constant(0, types.u32)
-        with k.range(0, self._units, carry=(f.carried(f.one()), none)) as forward:
+        with k.range(0, self._chunks, carry=(f.carried(f.one()), none)) as forward:
             product, before = forward.carried
             pairs = self._pairs(forward.index)
             forward.next((self._forward(pairs, product, before), before + pairs.count))
         product, total = forward.results
         inverse = f.carried(f.inverse(product))
-        with k.range(0, self._units, carry=(inverse, total)) as backward:
+        with k.range(0, self._chunks, carry=(inverse, total)) as backward:
             inverse, before = backward.carried
-            pairs = self._pairs(self._units - 1 - backward.index)
+            pairs = self._pairs(self._chunks - 1 - backward.index)
             before = before - pairs.count
             backward.next((self._backward(pairs, inverse, before), before))
         return f.is_zero(product)
@@ -263,7 +263,7 @@ class _Level:
     def _forward(
         self, pairs: _Pairs, product: CoordinateElement, before: Value
     ) -> CoordinateElement:
-        """The product with the differences of the pairs of one unit."""
+        """The product with the differences of the pairs of one chunk."""
         k, f = self._k, self._f
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
@@ -276,7 +276,7 @@ class _Level:
     def _backward(
         self, pairs: _Pairs, inverse: CoordinateElement, before: Value
     ) -> CoordinateElement:
-        """The additions of one unit; takes and gives the inverse of the product before it."""
+        """The additions of one chunk; takes and gives the inverse of the product before it."""
         k, f, places = self._k, self._f, self._places
         last = k.maximum(pairs.count, 1) - 1
 
@@ -324,24 +324,24 @@ def accumulate_affine(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """sums[numbers[i]] = the sum of the entries of unit i, for i below count[0].
+    """sums[numbers[i]] = the sum of the entries of chunk i, for i below count[0].
 
     As `accumulate` for affine bases; any number of workgroups does all. `scratch` is as
-    `Shape.bytes` says. An instance takes units as many apart as there are instances, as many of
+    `Shape.bytes` says. An instance takes chunks as many apart as there are instances, as many of
     them at a time as `slots` places hold the sums of pairs of.
     """
     k.resident_workgroups(resident)
     law = WeierstrassSums(k, group, inlined=inlined)
     f = law.field
     places = _Places(k, scratch, f.carried(f.one()), slots)
-    units, lanes = count[0], k.num_workgroups() * k.workgroup_size
+    chunks, lanes = count[0], k.num_workgroups() * k.workgroup_size
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
         first = batches.carried
-        batches.check(first < units)
-        # No unit of the workgroup from here on is longer than this one.
+        batches.check(first < chunks)
+        # No chunk of the workgroup from here on is longer than this one.
         height = (lengths[first] + 1) >> 1
         mine = first + k.local_id()
-        left = k.select(mine < units, (units - mine + (lanes - 1)) // lanes, 0)
+        left = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
         together = k.constant(slots, types.u32) // height
         own = k.minimum(together, left)
 

@@ -1,8 +1,8 @@
-"""From unit sums to bucket sums.
+"""From chunk sums to bucket sums.
 
-A few neighbouring lanes add up the units of an ordinary bucket. A bucket with more units than that
-suits, as skewed scalars make, is noted as runs of units, each of which a whole workgroup adds up,
-and then the sums of its runs likewise.
+A few neighbouring lanes add up the chunks of an ordinary bucket. A bucket with more chunks than
+that suits, as skewed scalars make, is listed as runs of chunks, each of which a whole workgroup
+adds up, and then the sums of its runs likewise.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer, Value
-from quod.msm.layout import GpuMsmPlan, Units
+from quod.msm.layout import Chunks, GpuMsmPlan
 
-# Units of a bucket that one lane should add up.
-_UNITS_A_LANE = 4
+# Chunks of a bucket that one lane should add up.
+_CHUNKS_PER_LANE = 4
 
-# Rounds of so many lanes after which a bucket has too many units for them.
+# Rounds of so many lanes after which a bucket has too many chunks for them.
 _MOST_ROUNDS = 16
 
-# Units that a workgroup adds up at a time.
+# Chunks that a workgroup adds up at a time.
 _RUN = 512
 
-# The places in scratch memory of the numbers of runs: of units, and of sums of runs.
-_OF_UNITS, _OF_RUNS = 0, 1
+# The places in scratch memory of the numbers of runs: of chunks, and of sums of runs.
+_OF_CHUNKS, _OF_RUNS = 0, 1
 _COUNTER_BYTES = 256
 
 
@@ -45,7 +45,7 @@ _COUNTER_BYTES = 256
 def merge_buckets(
     k: Builder,
     buckets: U32,
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     sums: Pointer[U64],
     counters: Pointer[U32],
     runs: Pointer[U32],
@@ -53,41 +53,41 @@ def merge_buckets(
     *,
     group: Group,
     form: Form,
-    lanes_a_bucket: int,
+    lanes_per_bucket: int,
 ) -> None:
-    """sums[first_unit[b]] = the sum of bucket b's units, by some lanes, if they are not many.
+    """sums[first_chunk[b]] = the sum of bucket b's chunks, by some lanes, if they are not many.
 
-    Buckets of many units are appended to `runs` and `run_sums` as pairs of the first unit and the
-    number of units or of sums.
+    Buckets of many chunks are appended to `runs` and `run_sums` as pairs of the first chunk and the
+    number of chunks or of sums.
     """
     k.resident_workgroups(resident_workgroups(group))
-    law, lanes = sum_arithmetic(k, group, form), lanes_a_bucket
+    law, lanes = sum_arithmetic(k, group, form), lanes_per_bucket
     room = law.room_for_lanes(lanes)
     bucket = k.global_id() // lanes
     lane = k.local_id() % lanes
     exists = bucket < buckets
     with k.if_(exists) as branch:
-        begin, end = first_unit[bucket], first_unit[bucket + 1]
+        begin, end = first_chunk[bucket], first_chunk[bucket + 1]
         branch.give(begin, end - begin)
     with branch.otherwise():
         nothing = k.constant(0, types.u32)
         branch.give(nothing, nothing)
-    begin, units = branch.results
-    is_small = units <= lanes * _MOST_ROUNDS
-    own = k.select(is_small, units, 0)
+    begin, chunks = branch.results
+    is_small = chunks <= lanes * _MOST_ROUNDS
+    own = k.select(is_small, chunks, 0)
     total = _sum_of_lane(k, law, sums, begin, own, lane, lanes)
     total = law.sum_of_lanes(total, lanes, room)
     with k.if_((lane == 0) & (own > 1)):
         law.store(sums, begin, total)
     with k.if_((lane == 0) & ~is_small):
-        pieces = (units + (_RUN - 1)) // _RUN
-        place = k.atomic_add(counters, _OF_UNITS, pieces)
-        with k.range(0, pieces) as loop:
+        run_count = (chunks + (_RUN - 1)) // _RUN
+        place = k.atomic_add(counters, _OF_CHUNKS, run_count)
+        with k.range(0, run_count) as loop:
             done = loop.index * _RUN
-            length = k.minimum(units - done, _RUN)
+            length = k.minimum(chunks - done, _RUN)
             k.store(runs, (place + loop.index) * 2, begin + done, length)
-        with k.if_(pieces > 1):
-            k.store(run_sums, k.atomic_add(counters, _OF_RUNS, 1) * 2, begin, pieces)
+        with k.if_(run_count > 1):
+            k.store(run_sums, k.atomic_add(counters, _OF_RUNS, 1) * 2, begin, run_count)
 
 
 def _sum_of_lane(
@@ -183,20 +183,20 @@ def _sum_run(
 def carry_sums(
     k: Builder,
     buckets: U32,
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     sums: Pointer[U64],
     carried: Pointer[U64],
     *,
     group: Group,
     form: Form,
 ) -> None:
-    """carried[b] += sums[first_unit[b]] for every bucket b with units."""
+    """carried[b] += sums[first_chunk[b]] for every bucket b with chunks."""
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     bucket = k.global_id()
     with k.if_(bucket < buckets):
-        first = first_unit[bucket]
-        with k.if_(first_unit[bucket + 1] != first):
+        first = first_chunk[bucket]
+        with k.if_(first_chunk[bucket + 1] != first):
             total = law.add(law.load(carried, bucket), law.load(sums, first))
             law.store(carried, bucket, total)
 
@@ -205,13 +205,13 @@ def carry_sums(
 def begin_sums(
     k: Builder,
     total: U32,
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     sums: Pointer[U64],
     carried: Pointer[U64],
     *,
     sum_words: int,
 ) -> None:
-    """carried[b] = sums[first_unit[b]] for every bucket b with units, zeros for the others.
+    """carried[b] = sums[first_chunk[b]] for every bucket b with chunks, zeros for the others.
 
     `total` is the number of buckets times half their words: an instance copies two words.
     """
@@ -219,8 +219,8 @@ def begin_sums(
     with k.if_(i < total):
         pairs = sum_words // 2
         bucket, pair = i // pairs, i % pairs
-        first = first_unit[bucket]
-        with k.if_(first_unit[bucket + 1] != first) as branch:
+        first = first_chunk[bucket]
+        with k.if_(first_chunk[bucket + 1] != first) as branch:
             place = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
             branch.give(k.load(sums, place, 2))
         with branch.otherwise():
@@ -229,16 +229,16 @@ def begin_sums(
 
 
 def lanes_of(plan: GpuMsmPlan) -> int:
-    """Lanes that add up the units of one bucket, a power of two."""
-    units = plan.entry_room // (plan.longest * plan.all_buckets)
-    wanted = -(-units // _UNITS_A_LANE)
+    """Lanes that add up the chunks of one bucket, a power of two."""
+    chunks = plan.most_entries // (plan.longest * plan.all_buckets)
+    wanted = -(-chunks // _CHUNKS_PER_LANE)
     return min(32, 1 << max(0, wanted - 1).bit_length())
 
 
 def _rooms(plan: GpuMsmPlan) -> tuple[int, int]:
-    """The most runs of units, and the most buckets of more than one run."""
-    many = plan.unit_room // (lanes_of(plan) * _MOST_ROUNDS + 1)
-    return many + plan.unit_room // _RUN, plan.unit_room // (_RUN + 1)
+    """The most runs of chunks, and the most buckets of more than one run."""
+    many = plan.most_chunks // (lanes_of(plan) * _MOST_ROUNDS + 1)
+    return many + plan.most_chunks // _RUN, plan.most_chunks // (_RUN + 1)
 
 
 def _aligned(nbytes: int) -> int:
@@ -254,12 +254,12 @@ def record(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    units: Units,
+    chunks: Chunks,
     sums: Buffer,
     scratch: Buffer,
 ) -> None:
-    """sums[first_unit[b]] = the sum of bucket b, where it has units."""
-    if plan.bucket_unit_room <= 1:
+    """sums[first_chunk[b]] = the sum of bucket b, where it has chunks."""
+    if plan.most_chunks_of_bucket <= 1:
         return
     static: dict[str, Any] = {"group": plan.group, "form": plan.form}
     lanes = lanes_of(plan)
@@ -269,12 +269,13 @@ def record(
     runs = scratch.slice(_COUNTER_BYTES, middle)
     run_sums = scratch.slice(middle, middle + _aligned(8 * sum_room))
     recording.fill(counters, label="merge")
-    compiled = device.compile(merge_buckets, lanes_a_bucket=lanes, **static)
-    additions = max(0, plan.unit_room - plan.all_buckets)
+    compiled = device.compile(merge_buckets, lanes_per_bucket=lanes, **static)
+    additions = max(0, plan.most_chunks - plan.all_buckets)
     products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(
-        compiled, -(-plan.all_buckets * lanes // device.lanes), plan.all_buckets, units.first_unit,
-        sums, counters, runs, run_sums, label="merge", bytes=plan.unit_room * 8 * plan.sum_words,
+        compiled, -(-plan.all_buckets * lanes // device.lanes), plan.all_buckets,
+        chunks.first_chunk, sums, counters, runs, run_sums, label="merge",
+        bytes=plan.most_chunks * 8 * plan.sum_words,
         modmuls=additions * products * plan.group.degree,
         multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
@@ -282,7 +283,7 @@ def record(
     compiled = device.compile(merge_runs, **static)
     most = max(1, device.resident_lanes // (4 * device.lanes))
     for which, stride, own, own_room in (
-        (_OF_UNITS, 1, runs, room),
+        (_OF_CHUNKS, 1, runs, room),
         (_OF_RUNS, _RUN, run_sums, sum_room),
     ):
         if own_room:
@@ -295,13 +296,13 @@ def record_carry(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    units: Units,
+    chunks: Chunks,
     sums: Buffer,
     carried: Buffer,
     *,
     begins: bool,
 ) -> None:
-    """carried[b] += sums[first_unit[b]] for every bucket with units.
+    """carried[b] += sums[first_chunk[b]] for every bucket with chunks.
 
     Where this `begins`, what was in `carried` counts for nothing.
     """
@@ -309,14 +310,14 @@ def record_carry(
         begin = device.compile(begin_sums, sum_words=plan.sum_words)
         total = plan.all_buckets * (plan.sum_words // 2)
         recording.launch(
-            begin, -(-total // device.lanes), total, units.first_unit, sums, carried,
+            begin, -(-total // device.lanes), total, chunks.first_chunk, sums, carried,
             label="merge", bytes=2 * 8 * plan.sum_words * plan.all_buckets,
         )  # fmt: skip
         return
     compiled = device.compile(carry_sums, group=plan.group, form=plan.form)
     products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(
-        compiled, -(-plan.all_buckets // device.lanes), plan.all_buckets, units.first_unit, sums,
+        compiled, -(-plan.all_buckets // device.lanes), plan.all_buckets, chunks.first_chunk, sums,
         carried, label="merge", bytes=3 * 8 * plan.sum_words * plan.all_buckets,
         modmuls=plan.all_buckets * products * plan.group.degree,
         multiply_adds=plan.all_buckets * addition_cost(plan.group, plan.form, products),

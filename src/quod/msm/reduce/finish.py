@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import Form
+from quod.device.buffer import Array
 from quod.device.discovery import open_processor
 from quod.device.protocol import HostDevice
 from quod.device.written import check_written, mark
@@ -24,8 +24,6 @@ from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.reduce.weighted_sums import line_bytes, vectors_of
-
-Array = np.ndarray[Any, Any]
 
 
 @kernel

@@ -1,6 +1,6 @@
 """From bucket sums to lines where lanes cannot read each other's registers.
 
-The sums of `weighted_sums`, level by level: all vectors of a level, rows and columns, are one
+The sums of `weighted_sums`, round by round: all vectors of a round, rows and columns, are one
 launch, whose table says which lines each of its workgroups takes. Lanes that share a line join
 their sums through shared memory, one addition a round.
 """
@@ -59,7 +59,7 @@ class Job:
 
 
 @frozen
-class Level:
+class Round:
     """One launch: `groups` workgroups of LANES, `lanes` to a line; it leaves `points` sums for the
     next one."""
 
@@ -73,7 +73,7 @@ class Level:
         return sum(job.cut.lines * job.cut.length for job in self.jobs)
 
 
-def levels_of(plan: GpuMsmPlan) -> Iterator[Level]:
+def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
     """The launches that reduce all windows, one after the other."""
     short, windows = short_bits(plan), plan.all_windows
     kept = vectors_of(plan)
@@ -81,14 +81,14 @@ def levels_of(plan: GpuMsmPlan) -> Iterator[Level]:
     places = dict(zip(kept, sizes))
     sources = {Vector(plan.window_bits - 1, 0): 0}
     while sources:
-        level = _level(plan, sources, short, places)
-        yield level
-        sources = {job.cut.target: job.target for job in level.jobs if not job.is_short}
+        one = _round(plan, sources, short, places)
+        yield one
+        sources = {job.cut.target: job.target for job in one.jobs if not job.is_short}
 
 
-def _level(
+def _round(
     plan: GpuMsmPlan, sources: dict[Vector, int], short: int, places: dict[Vector, int]
-) -> Level:  # fmt: skip
+) -> Round:  # fmt: skip
     windows, resident = plan.all_windows, plan.processor.resident_lanes
     pairs = [(source, half) for source in sources for half in source.halves(short)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
@@ -110,30 +110,30 @@ def _level(
         )  # fmt: skip
         group += -(-lines * lanes // LANES)
         kept += 0 if is_short else lines
-    return Level(tuple(jobs), lanes, group, kept)
+    return Round(tuple(jobs), lanes, group, kept)
 
 
 @kernel
-def sum_level(
+def sum_round(
     k: Builder,
     jobs: U32,
     lane_bits: U32,
     gathered: U32,
     table: Pointer[U32],
     points: Pointer[U64],
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     out: Pointer[U64],
     lines: Pointer[U64],
     *,
     group: Group,
     form: Form,
 ) -> None:
-    """The lines of some jobs of one level, by 2**lane_bits lanes each.
+    """The lines of some jobs of one round, by 2**lane_bits lanes each.
 
     See `Job` and `weighted_sums.Line`.
 
-    Short vectors go to `lines`, others to `out`. With `gathered` point i is points[first_unit[i]],
-    or infinity where first_unit[i + 1] is the same.
+    Short vectors go to `lines`, others to `out`. With `gathered` point i is points[first_chunk[i]],
+    or infinity where first_chunk[i + 1] is the same.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
@@ -158,8 +158,8 @@ def sum_level(
         with k.if_(place < line.length) as inside:
             at = source + line.point(place)
             with k.if_(gathered != 0) as through:
-                unit = first_unit[at]
-                through.give((first_unit[at + 1] != unit, unit))
+                chunk = first_chunk[at]
+                through.give((first_chunk[at + 1] != chunk, chunk))
             with through.otherwise():
                 through.give((k.constant(True, types.bool_), at))
             exists, at = through.results
@@ -178,10 +178,10 @@ def sum_level(
 
 
 def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
-    """Where in scratch memory each level leaves its sums."""
+    """Where in scratch memory each round leaves its sums."""
     regions, start = [], 0
-    for level in levels_of(plan):
-        size = max(_ALIGNMENT, 8 * plan.sum_words * level.points)
+    for one in rounds_of(plan):
+        size = max(_ALIGNMENT, 8 * plan.sum_words * one.points)
         regions.append((start, start + size))
         start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
     return regions
@@ -196,23 +196,23 @@ def record(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    first_unit: Buffer | None,
+    first_chunk: Buffer | None,
     sums: Buffer,
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
     """What `weighted_sums.record` does."""
-    points, first_places = sums, first_unit
+    points, first_places = sums, first_chunk
     products = PRODUCTS_OF_ADDITION[plan.form]
-    for level, (start, stop) in zip(levels_of(plan), _regions(plan), strict=True):
-        table = device.upload(np.array([job.words for job in level.jobs], np.uint32))
-        compiled = device.compile(sum_level, lanes=LANES, group=plan.group, form=plan.form)
+    for one, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):
+        table = device.upload(np.array([job.words for job in one.jobs], np.uint32))
+        compiled = device.compile(sum_round, lanes=LANES, group=plan.group, form=plan.form)
         out = scratch.slice(start, stop)
         recording.launch(
-            compiled, level.groups, len(level.jobs), level.lanes.bit_length() - 1,
+            compiled, one.groups, len(one.jobs), one.lanes.bit_length() - 1,
             int(first_places is not None), table, points, first_places or table, out, lines,
-            label="reduce", bytes=8 * plan.sum_words * level.additions,
-            modmuls=level.additions * products * plan.group.degree,
-            multiply_adds=level.additions * addition_cost(plan.group, plan.form, products),
+            label="reduce", bytes=8 * plan.sum_words * one.additions,
+            modmuls=one.additions * products * plan.group.degree,
+            multiply_adds=one.additions * addition_cost(plan.group, plan.form, products),
         )  # fmt: skip
         points, first_places = out, None

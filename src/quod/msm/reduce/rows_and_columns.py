@@ -13,7 +13,7 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.value import U32, U64, Pointer, Value
-from quod.msm.buckets.slices import NO_POINT
+from quod.msm.buckets.segments import NO_POINT
 
 
 @kernel

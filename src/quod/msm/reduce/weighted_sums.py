@@ -154,15 +154,15 @@ class Line:
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
 
     def sum(
-        self, k: Builder, law: SumArithmetic[Any], points: Value, first_unit: Value, *,
+        self, k: Builder, law: SumArithmetic[Any], points: Value, first_chunk: Value, *,
         gathered: bool,
     ) -> Any:  # fmt: skip
         """The sum of all its points, `gathered` as for `sum_lines`."""
         with k.range(0, self.length, carry=law.neutral()) as loop:
             place = self.point(loop.index)
             if gathered:
-                first = first_unit[place]
-                with k.if_(first_unit[place + 1] != first) as branch:
+                first = first_chunk[place]
+                with k.if_(first_chunk[place + 1] != first) as branch:
                     branch.give(law.add(loop.carried, law.load(points, first)))
                 with branch.otherwise():
                     branch.give(loop.carried)
@@ -183,7 +183,7 @@ def sum_lines(
     parts: U32,
     low: U32,
     points: Pointer[U64],
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     out: Pointer[U64],
     *,
     group: Group,
@@ -194,12 +194,12 @@ def sum_lines(
 
     out[(v * 2**parts + part) * 2**kept + j] is a part of the sum of those points of vector v in
     whose number j stands in the low (`low` = 1) or the high `kept` of the low `width` bits. With
-    `gathered` point i is points[first_unit[i]], or infinity where first_unit[i + 1] is the same.
+    `gathered` point i is points[first_chunk[i]], or infinity where first_chunk[i + 1] is the same.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     line = Line.of(k, k.global_id(), lines, (bits, width, kept, parts, low))
-    total = line.sum(k, law, points, first_unit, gathered=gathered)
+    total = line.sum(k, law, points, first_chunk, gathered=gathered)
     with k.if_(line.exists):
         law.store(out, line.number, total)
 
@@ -214,7 +214,7 @@ def sum_short_lines(
     parts: U32,
     low: U32,
     points: Pointer[U64],
-    first_unit: Pointer[U32],
+    first_chunk: Pointer[U32],
     out: Pointer[U64],
     *,
     group: Group,
@@ -234,8 +234,8 @@ def sum_short_lines(
         exists = place < line.length
         index = k.select(exists, line.point(place), 0)
         if gathered:
-            first = first_unit[index]
-            exists, index = exists & (first_unit[index + 1] != first), first
+            first = first_chunk[index]
+            exists, index = exists & (first_chunk[index + 1] != first), first
         return law.load_where(exists, points, index)
 
     start = point(number)
@@ -286,14 +286,14 @@ def record(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    first_unit: Buffer | None,
+    first_chunk: Buffer | None,
     sums: Buffer,
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
     """The vectors of `vectors_of` one after the other, each for all windows, in `lines`.
 
-    Without `first_unit` there is a sum for every bucket, zeros for an empty one.
+    Without `first_chunk` there is a sum for every bucket, zeros for an empty one.
     """
     made: dict[Vector, Buffer] = {}
     used = {True: 0, False: 0}
@@ -301,7 +301,7 @@ def record(
         short = cut.target.is_short(short_bits(plan))
         start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
         used[short] = stop
-        gathered = cut.source not in made and first_unit is not None
+        gathered = cut.source not in made and first_chunk is not None
         points = made.get(cut.source, sums)
         out = made[cut.target] = (lines if short else scratch).slice(start, stop)
         static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
@@ -316,7 +316,7 @@ def record(
         recording.launch(
             kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
             source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
-            points, points if first_unit is None else first_unit, out, label="reduce",
+            points, points if first_chunk is None else first_chunk, out, label="reduce",
             bytes=8 * plan.sum_words * cut.lines * cut.length,
             modmuls=additions * products * plan.group.degree,
             multiply_adds=additions * addition_cost(plan.group, plan.form, products),

@@ -17,7 +17,7 @@ from quod.curve.normalise import normalise_sums
 from quod.curve.point import CoordinateElement, ExtendedPoint, PointArithmetic, plus_a_times
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import resident_workgroups
-from quod.device.buffer import Buffer
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.field.arithmetic import FieldArithmetic
@@ -28,8 +28,6 @@ from quod.kernel.definition import kernel
 from quod.kernel.machine import Capability
 from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.layout import GpuMsmPlan
-
-Array = np.ndarray[Any, Any]
 
 # Scratch memory for the points that are worked on together.
 _SCRATCH_BYTES = 256 << 20
@@ -115,17 +113,17 @@ class _Slice:
 
 def slice_points(plan: GpuMsmPlan, count: int) -> int:
     """Points that are worked on together."""
-    return max(1, min(count, _SCRATCH_BYTES // _scratch_a_point(plan)))
+    return max(1, min(count, _SCRATCH_BYTES // _scratch_per_point(plan)))
 
 
-def _scratch_a_point(plan: GpuMsmPlan) -> int:
+def _scratch_per_point(plan: GpuMsmPlan) -> int:
     """XYZZ coordinates and a prefix; on an Edwards curve also the affine point, old and new."""
     return 8 * plan.group.coordinate_words * (5 if plan.form == "weierstrass" else 9)
 
 
 def scratch_bytes(plan: GpuMsmPlan, count: int) -> int:
     """Memory that `multiples` of so many points takes while it works, beside the multiples."""
-    return 0 if _are_the_points(plan) else slice_points(plan, count) * _scratch_a_point(plan)
+    return 0 if _are_the_points(plan) else slice_points(plan, count) * _scratch_per_point(plan)
 
 
 def _are_the_points(plan: GpuMsmPlan) -> bool:

@@ -1,4 +1,4 @@
-"""How an MSM on a GPU is cut, decided before it starts: digits, copies, units and the sort."""
+"""How an MSM on a GPU is cut, decided before it starts: digits, copies, chunks and the sort."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from quod.curve.sums import Form
 from quod.device.memory import UNLIMITED
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen, replace
-from quod.msm.buckets.units import MOST_LONGEST
+from quod.msm.buckets.chunks import MOST_LONGEST
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.sort.scalars import MOST_BASES, SCALAR_BYTES, window_count
 
-# Adding a unit's or bucket's sum, which is not affine, in terms of adding a base: 14 products
+# Adding a chunk's or bucket's sum, which is not affine, in terms of adding a base: 14 products
 # against 10.
 _FULL_ADDITION = 1.4
 
 # Full additions that a bucket in use takes until its window is a few sums.
-_ADDITIONS_A_BUCKET = 2.0
+_ADDITIONS_PER_BUCKET = 2.0
 
 # Counting, placing and cutting a bucket, also an empty one, in terms of adding a base.
-_WORK_A_BUCKET = 0.05
+_WORK_PER_BUCKET = 0.05
 
-# Fewer entries a unit cost more in adding the units up than they gain in lanes at work.
+# Fewer entries a chunk cost more in adding the chunks up than they gain in lanes at work.
 _SHORTEST = 8
 
 # Entries that a batch may have together: half of what their numbers could count.
 _MOST_ENTRIES = 1 << 31
 
 # Bases whose memory, scalars, indices and marks begin where those of another buffer may.
-_PART_STEP = 1024
+_BLOCK_STEP = 1024
 
 # Parts beyond those that the bases need that are tried so that the work on each has room.
 _MOST_HALVINGS = 8
@@ -40,20 +40,20 @@ _MOST_HALVINGS = 8
 
 @frozen
 class SortShape:
-    """The bins and chunks of a sort: a bin has 2**low_bits buckets, a chunk 2**chunk_bits."""
+    """The bins and blocks of a sort: a bin has 2**low_bits buckets, a block 2**block_bits."""
 
     low_bits: int
-    chunk_bits: int
+    block_bits: int
     bins: int
-    chunks: int
+    blocks: int
 
     @classmethod
     def of(cls, plan: GpuMsmPlan) -> SortShape:
         """Bins of one bucket where there are few of those, else about as many as buckets in one."""
         buckets, most, tuning = plan.all_buckets, plan.window_bits - 1, plan.sort
         if buckets <= tuning.bins:
-            chunk_bits = min(8, most)
-            return cls(0, chunk_bits, buckets, buckets >> chunk_bits)
+            block_bits = min(8, most)
+            return cls(0, block_bits, buckets, buckets >> block_bits)
         bits = (buckets - 1).bit_length()
         least = ((buckets - 1) // tuning.bins).bit_length()
         wanted = tuning.low_bits or (bits + 1) // 2
@@ -72,12 +72,12 @@ class SortShape:
 
     @property
     def start_bits(self) -> int:
-        """A chunk begins where bin ``chunk << start_bits`` does."""
-        return self.chunk_bits if self.direct else 0
+        """A block begins where bin ``block << start_bits`` does."""
+        return self.block_bits if self.direct else 0
 
     def most_tiles(self, plan: GpuMsmPlan) -> int:
         """The most tiles that the bins can have."""
-        return plan.entry_room // plan.sort.tile + min(self.bins, plan.entry_room)
+        return plan.most_entries // plan.sort.tile + min(self.bins, plan.most_entries)
 
 
 def plan_gpu_msm(
@@ -93,7 +93,7 @@ def plan_gpu_msm(
     """The plan that is expected to be fastest, for bases that are made for it.
 
     `base_budget` is how many bytes the bases and their multiples may take. Bases of which a kernel
-    does not reach all are in parts, without multiples. Raises InputError for options that nothing
+    does not reach all are in blocks, without multiples. Raises InputError for options that nothing
     fits, DeviceError if not even the bases themselves fit.
     """
     maximum = options.greatest_scalar(group)
@@ -111,20 +111,20 @@ def plan_gpu_msm(
     reach = processor.largest_buffer
     most_copies = max(1, min(most_copies, reach // per_copy))
 
-    def plans(window_bits: int, part: int | None) -> Iterator[GpuMsmPlan]:
+    def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
         needed = window_count(maximum, window_bits)
         for windows in range(-(-needed // most_copies), needed + 1):
             copies = -(-needed // windows)
             shape = replace(
-                probe, window_bits=window_bits, windows=windows, copies=copies, part=part
+                probe, window_bits=window_bits, windows=windows, copies=copies, base_block=block
             )
             yield with_batch(shape, count, batch)
 
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
-    for part in _parts(probe.count, per_base, reach):
-        fitting = [one for width in widths for one in plans(width, part) if fits(one)]
+    for block in _blocks(probe.count, per_base, reach):
+        fitting = [one for width in widths for one in plans(width, block) if fits(one)]
         if fitting:
             return min(fitting, key=additions)
     if options.window_bits is not None and per_copy <= reach:
@@ -136,8 +136,8 @@ def plan_gpu_msm(
     )
 
 
-def _parts(count: int, per_base: int, reach: int) -> Iterator[int | None]:
-    """Sizes of parts to try: all bases together if a kernel reaches them, then ever smaller."""
+def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
+    """Sizes of blocks to try: all bases together if a kernel reaches them, then ever smaller."""
     together = reach // per_base
     if together >= count:
         yield None
@@ -145,42 +145,42 @@ def _parts(count: int, per_base: int, reach: int) -> Iterator[int | None]:
         return
     least = -(-count // max(1, together))
     for halvings in range(_MOST_HALVINGS):
-        parts = least << halvings
-        size = -(-count // (parts * _PART_STEP)) * _PART_STEP
-        if parts > 1 and size * per_base <= reach:
+        blocks = least << halvings
+        size = -(-count // (blocks * _BLOCK_STEP)) * _BLOCK_STEP
+        if blocks > 1 and size * per_base <= reach:
             yield size
 
 
 def fits(plan: GpuMsmPlan) -> bool:
     """Whether a sort can be laid out for the plan, with arrays that kernels reach."""
-    own = plan.slice
+    own = plan.largest_block
     try:
         SortShape.of(own)
     except InputError:
         return False
-    sums = 8 * own.sum_words * max(own.unit_room, own.all_buckets)
-    entries = 4 * (own.entry_room + own.sort.tile)
-    return own.entry_room <= _MOST_ENTRIES and max(sums, entries) <= own.processor.largest_buffer
+    sums = 8 * own.sum_words * max(own.most_chunks, own.all_buckets)
+    entries = 4 * (own.most_entries + own.sort.tile)
+    return own.most_entries <= _MOST_ENTRIES and max(sums, entries) <= own.processor.largest_buffer
 
 
 def additions(plan: GpuMsmPlan) -> float:
     """What the plan costs a vector, in additions of a base.
 
-    Buckets that are carried from part to part cost about what their reduction does.
+    Buckets that are carried from block to block cost about what their reduction does.
     """
-    if len(plan.part_counts) > 1:
-        return len(plan.part_counts) * additions(plan.slice)
-    filled = min(plan.buckets * plan.all_windows, 2 * plan.entry_room)
-    units = max(0, plan.entry_room // plan.longest - filled)
-    full = units + _ADDITIONS_A_BUCKET * filled
-    total = plan.entry_room + _FULL_ADDITION * full + _WORK_A_BUCKET * plan.all_buckets
+    if len(plan.block_counts) > 1:
+        return len(plan.block_counts) * additions(plan.largest_block)
+    filled = min(plan.buckets * plan.all_windows, 2 * plan.most_entries)
+    chunks = max(0, plan.most_entries // plan.longest - filled)
+    full = chunks + _ADDITIONS_PER_BUCKET * filled
+    total = plan.most_entries + _FULL_ADDITION * full + _WORK_PER_BUCKET * plan.all_buckets
     return total / plan.batch
 
 
 def with_batch(plan: GpuMsmPlan, count: int, batch: int) -> GpuMsmPlan:
-    """The same digits for vectors of `count` scalars, so many together, with units to fit."""
+    """The same digits for vectors of `count` scalars, so many together, with chunks to fit."""
     shape = replace(plan, count=max(1, count), batch=batch)
-    return replace(shape, longest=_longest(shape.slice))
+    return replace(shape, longest=_longest(shape.largest_block))
 
 
 def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
@@ -206,13 +206,13 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
 def _longest(plan: GpuMsmPlan) -> int:
     """Uniform buckets stay whole where they give work to all lanes, else they are cut for that.
 
-    No shorter than lets a kernel reach the sums of all units.
+    No shorter than lets a kernel reach the sums of all chunks.
     """
-    uncut = 16 + 2 * plan.entry_room // plan.all_buckets
+    uncut = 16 + 2 * plan.most_entries // plan.all_buckets
     enough = max(1, plan.processor.resident_lanes // 2)
     if plan.all_buckets < enough:
-        uncut = min(uncut, max(_SHORTEST, -(-plan.entry_room // enough)))
+        uncut = min(uncut, max(_SHORTEST, -(-plan.most_entries // enough)))
     spare = plan.processor.largest_buffer // (8 * plan.sum_words) - plan.all_buckets
     if spare > 0:
-        uncut = max(uncut, -(-plan.entry_room // spare))
+        uncut = max(uncut, -(-plan.most_entries // spare))
     return min(MOST_LONGEST, uncut)

@@ -9,14 +9,13 @@ import numpy as np
 from quod.curve.group import Group
 from quod.curve.normalise import normalise_sums
 from quod.curve.point import PointArithmetic
+from quod.device.buffer import Array
 from quod.device.protocol import AnyDevice
 from quod.device.written import UNWRITTEN, check_written
 from quod.field.array import Words
 from quod.frozen import replace
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
-
-Array = np.ndarray[Any, Any]
 
 # Scalars at a time: they fill a large GPU some times over, and take a few hundred MiB there.
 _CHUNK = 1 << 20

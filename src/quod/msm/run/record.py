@@ -1,4 +1,4 @@
-"""The launches that turn scalars into sorted units of entries."""
+"""The launches that turn scalars into sorted chunks of entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.frozen import frozen
-from quod.msm.buckets import units
+from quod.msm.buckets import chunks
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.run.device_plan import SortShape
 from quod.msm.run.workspace import MsmBuffers
@@ -26,8 +26,8 @@ class Scalars:
     """The scalars of an MSM in device memory, and which bases they belong to.
 
     `words` are canonical integers of eight u32, vectors `stride` of them apart. Scalar i of a
-    vector, or scalar indices[i], is for base first + i of `bases`. `marks`, if there are, have a
-    bit for each base of each copy, set where it is infinite.
+    vector, or scalar indices[i], is for base first + i of `bases`. `infinity_mask`, if there is
+    one, has a bit for each base of each copy, set where it is infinite.
     """
 
     words: Buffer
@@ -35,25 +35,28 @@ class Scalars:
     bases: int
     first: int = 0
     indices: Buffer | None = None
-    marks: Buffer | None = None
+    infinity_mask: Buffer | None = None
 
 
-def record_units(
+def record_chunks(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
     scalars: Scalars,
     arrays: MsmBuffers,
 ) -> None:
-    """Records digits, sort and units of one MSM; `arrays.zeroed` must be zero when it begins."""
+    """Records digits, sort and chunks of one MSM; `arrays.zeroed` must be zero when it begins."""
     shape = SortShape.of(plan)
     digits = DigitShape.of(
-        plan, shape.low_bits, indexed=scalars.indices is not None, masked=scalars.marks is not None
+        plan,
+        shape.low_bits,
+        indexed=scalars.indices is not None,
+        masked=scalars.infinity_mask is not None,
     )
     total = plan.count * plan.batch
     source = (
         plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
-        scalars.indices or scalars.words, scalars.marks or scalars.words,
+        scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
     )  # fmt: skip
     scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
     tuning = plan.sort
@@ -78,7 +81,7 @@ def record_units(
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
         scatter, tiles, *source, arrays.bin_cursors, keys, binned, label="digits",
-        bytes=scalar_bytes + plan.entry_room * (4 if shape.direct else 4 + tuning.key_bytes),
+        bytes=scalar_bytes + plan.most_entries * (4 if shape.direct else 4 + tuning.key_bytes),
     )  # fmt: skip
     static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
     bin_tiles = shape.most_tiles(plan)
@@ -86,14 +89,14 @@ def record_units(
         count = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
-            bytes=tuning.key_bytes * plan.entry_room,
+            bytes=tuning.key_bytes * plan.most_entries,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
         scatter = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
-            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.entry_room,
+            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.most_entries,
         )  # fmt: skip
 
 
@@ -104,31 +107,31 @@ def _record_cuts(
     shape: SortShape,
     arrays: MsmBuffers,
 ) -> None:
-    """Records where buckets begin, and their units."""
-    own = arrays.units
+    """Records where buckets begin, and their chunks."""
+    own = arrays.chunks
     place = device.compile(
-        units.place_buckets, lanes=units.LANES, chunk_bits=shape.chunk_bits,
+        chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,
         start_bits=shape.start_bits,
     )  # fmt: skip
     recording.launch(
-        place, shape.chunks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
-        arrays.bucket_starts, arrays.bucket_cursors, own.first_unit, arrays.chunk_units,
+        place, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
+        arrays.bucket_starts, arrays.bucket_cursors, own.first_chunk, arrays.block_chunks,
         arrays.length_counts, label="sort", bytes=16 * plan.all_buckets,
     )  # fmt: skip
     scan = device.compile(
-        units.scan_units, lanes=plan.sort.scan_lanes, chunks=shape.chunks,
+        chunks.scan_chunks, lanes=plan.sort.scan_lanes, blocks=shape.blocks,
         buckets=plan.all_buckets,
     )  # fmt: skip
     recording.launch(
-        scan, 1, arrays.chunk_units, arrays.length_counts, arrays.chunk_first, arrays.ranks,
-        own.first_unit, own.count, label="sort",
+        scan, 1, arrays.block_chunks, arrays.length_counts, arrays.block_first, arrays.ranks,
+        own.first_chunk, own.count, label="sort",
     )  # fmt: skip
     make = device.compile(
-        units.make_units, lanes=units.LANES, chunk_bits=shape.chunk_bits,
-        own_units=plan.sort.own_units,
+        chunks.make_chunks, lanes=chunks.LANES, block_bits=shape.block_bits,
+        own_chunks=plan.sort.own_chunks,
     )  # fmt: skip
     recording.launch(
-        make, shape.chunks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
-        arrays.chunk_first, arrays.ranks, own.starts, own.lengths, own.numbers,
-        own.first_unit, label="sort", bytes=16 * (plan.all_buckets + plan.unit_room),
+        make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
+        arrays.block_first, arrays.ranks, own.starts, own.lengths, own.numbers,
+        own.first_chunk, label="sort", bytes=16 * (plan.all_buckets + plan.most_chunks),
     )  # fmt: skip

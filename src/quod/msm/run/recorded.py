@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.sums import Form
-from quod.device.buffer import Buffer
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.device.written import UNWRITTEN, check_written, mark
@@ -19,12 +18,10 @@ from quod.msm.buckets import accumulate, merge
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.reduce import rounds, weighted_sums
 from quod.msm.reduce.finish import Finisher
-from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.record import Scalars, record_chunks
 from quod.msm.run.workspace import MsmBuffers
 from quod.msm.sort.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.sort.scalars import too_large
-
-Array = np.ndarray[Any, Any]
 
 
 @frozen
@@ -95,19 +92,19 @@ class RecordedMsm:
 class RecordedMsms:
     """MSMs of one kind that are finished together, which takes little longer than one of them."""
 
-    def __init__(self, pending: Sequence[RecordedMsm]) -> None:
-        self.group = pending[0].plan.group
-        self._pending = pending
-        self._finisher = Finisher([own.plan for own in pending])
+    def __init__(self, msms: Sequence[RecordedMsm]) -> None:
+        self.group = msms[0].plan.group
+        self._msms = msms
+        self._finisher = Finisher([own.plan for own in msms])
 
     def expect(self) -> None:
         """See `RecordedMsm.expect`."""
-        for own in self._pending:
+        for own in self._msms:
             own.expect()
 
     def finish(self) -> list[Array]:
         """What `RecordedMsm.finish` gives, of each."""
-        return self._finisher.finish([own.checked_lines() for own in self._pending])
+        return self._finisher.finish([own.checked_lines() for own in self._msms])
 
 
 def record_buckets(
@@ -120,25 +117,25 @@ def record_buckets(
 ) -> None:
     """Records everything from the scalars to the sums of the buckets."""
     recording.fill(arrays.zeroed, label="digits")
-    record_units(recording, device, plan, scalars, arrays)
-    units, sums, scratch = arrays.units, arrays.sums, arrays.scratch
-    accumulate.record(recording, device, plan, bases, arrays.entries, units, sums, scratch)
-    merge.record(recording, device, plan, units, sums, scratch)
+    record_chunks(recording, device, plan, scalars, arrays)
+    chunks, sums, scratch = arrays.chunks, arrays.sums, arrays.scratch
+    accumulate.record(recording, device, plan, bases, arrays.entries, chunks, sums, scratch)
+    merge.record(recording, device, plan, chunks, sums, scratch)
 
 
 def record_result(
     recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: MsmBuffers, stride: int
 ) -> RecordedMsm:
     """Records what follows `record_buckets`."""
-    first_unit, sums = arrays.units.first_unit, arrays.sums
-    record_marked(recording, arrays.lines)
-    record_lines(recording, device, plan, first_unit, sums, arrays.lines, arrays.scratch)
+    first_chunk, sums = arrays.chunks.first_chunk, arrays.sums
+    record_unwritten(recording, arrays.lines)
+    record_lines(recording, device, plan, first_chunk, sums, arrays.lines, arrays.scratch)
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
     return RecordedMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
 
 
-def record_marked(recording: RecordingStream, lines: Buffer) -> None:
+def record_unwritten(recording: RecordingStream, lines: Buffer) -> None:
     """Records what tells lines that were not written: see `RecordedMsm.checked_lines`."""
     recording.fill(lines, UNWRITTEN, label="reduce")
 
@@ -147,13 +144,13 @@ def record_lines(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,
-    first_unit: Buffer | None,
+    first_chunk: Buffer | None,
     sums: Buffer,
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """Records the reduction of bucket sums, sums[first_unit[b]] or sums[b], as suits the plan."""
+    """Records the reduction of bucket sums, sums[first_chunk[b]] or sums[b], as suits the plan."""
     if plan.processor.shuffles:
-        weighted_sums.record(recording, device, plan, first_unit, sums, lines, scratch)
+        weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
     else:
-        rounds.record(recording, device, plan, first_unit, sums, lines, scratch)
+        rounds.record(recording, device, plan, first_chunk, sums, lines, scratch)

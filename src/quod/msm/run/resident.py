@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from quod.curve.edwards_sums import edwards_form
 from quod.curve.group import Group
 from quod.curve.operations import is_in_subgroup
 from quod.curve.sums import Form
-from quod.device.buffer import Buffer
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError, InputError
@@ -21,15 +20,13 @@ from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.reduce.finish_on_device import record_finish
 from quod.msm.run import base_multiples
+from quod.msm.run.blocks import BaseBlock, record_blocks, record_blocks_to_lines
 from quod.msm.run.device_plan import largest_batch, plan_gpu_msm, with_batch
-from quod.msm.run.parts import Part, record_parts, record_parts_to_lines
 from quod.msm.run.record import Scalars
 from quod.msm.run.recorded import RecordedMsm, record_buckets, record_lines, record_result
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, part_of, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
 from quod.msm.sort.infinity_mask import find_infinity_mask
 from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
-
-Array = np.ndarray[Any, Any]
 
 # The share of the memory budget that bases and their multiples take unless told otherwise.
 _BASE_SHARE = 4
@@ -65,11 +62,11 @@ class _Bases:
     start: int
     count: int
     memory: Buffer
-    marks: Buffer | None
+    infinity_mask: Buffer | None
 
     @property
     def nbytes(self) -> int:
-        return self.memory.nbytes + (self.marks.nbytes if self.marks else 0)
+        return self.memory.nbytes + (self.infinity_mask.nbytes if self.infinity_mask else 0)
 
 
 class ResidentMsm:
@@ -107,15 +104,15 @@ class ResidentMsm:
             group, self._count, self.options, processor=self._processor, base_budget=budget,
             form=form,
         )  # fmt: skip
-        self.parts: list[_Bases] = []
+        self.blocks: list[_Bases] = []
         start = 0
-        for size in self._plan.part_counts if self._count else ():
+        for size in self._plan.block_counts if self._count else ():
             memory = base_multiples.multiples(
                 device, group, points[start : start + size], self._plan
             )
             total = size * self._plan.copies
-            marks = find_infinity_mask(device, total, self._plan.base_words, memory)
-            self.parts.append(_Bases(start, size, memory, marks))
+            mask = find_infinity_mask(device, total, self._plan.base_words, memory)
+            self.blocks.append(_Bases(start, size, memory, mask))
             start += size
 
     def __len__(self) -> int:
@@ -123,8 +120,8 @@ class ResidentMsm:
 
     @property
     def nbytes(self) -> int:
-        """Device memory of the bases, their multiples and marks."""
-        return sum(part.nbytes for part in self.parts)
+        """Device memory of the bases, their multiples and infinity mask."""
+        return sum(block.nbytes for block in self.blocks)
 
     def plan(
         self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
@@ -163,7 +160,7 @@ class ResidentMsm:
             base_budget=1 << 62, form=self._plan.form,
         )  # fmt: skip
         # The bases are where they are.
-        return replace(other, part=self._plan.part)
+        return replace(other, base_block=self._plan.base_block)
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
         """The workspace that an MSM of the plan needs; by default one of a scalar for each base."""
@@ -187,9 +184,9 @@ class ResidentMsm:
         submitted and waited for.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
-        if len(plan.part_counts) > 1:
-            parts = self._parts(plan, scalars, indices, stride)
-            return record_parts(recording, self.device, parts, workspace)
+        if len(plan.block_counts) > 1:
+            blocks = self._blocks(plan, scalars, indices, stride)
+            return record_blocks(recording, self.device, blocks, workspace)
         arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
         return record_result(recording, self.device, plan, arrays, stride)
 
@@ -213,16 +210,16 @@ class ResidentMsm:
         plan, stride = self._checked(scalars, plan, indices, stride)
         plan, device = replace(plan, on_device=True), self.device
         recording.fill(flag, label="digits")
-        if len(plan.part_counts) > 1:
-            parts = self._parts(plan, scalars, indices, stride)
-            lines = record_parts_to_lines(recording, device, parts, workspace, flag)
+        if len(plan.block_counts) > 1:
+            blocks = self._blocks(plan, scalars, indices, stride)
+            lines = record_blocks_to_lines(recording, device, blocks, workspace, flag)
         else:
             arrays = self._record_buckets(
                 recording, plan, scalars, indices, stride, workspace, flag
             )  # fmt: skip
-            lines, first_unit = arrays.lines, arrays.units.first_unit
+            lines, first_chunk = arrays.lines, arrays.chunks.first_chunk
             record_lines(
-                recording, device, plan, first_unit, arrays.sums, lines, arrays.scratch
+                recording, device, plan, first_chunk, arrays.sums, lines, arrays.scratch
             )  # fmt: skip
         record_finish(recording, device, plan, lines, out)
 
@@ -248,53 +245,53 @@ class ResidentMsm:
         self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
     ) -> MsmBuffers:  # fmt: skip
-        (own,) = self.parts[:1]
+        (own,) = self.blocks[:1]
         if indices is None:
             scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
-        source = Scalars(scalars, stride, own.count, 0, indices, own.marks)
+        source = Scalars(scalars, stride, own.count, 0, indices, own.infinity_mask)
         arrays = MsmBuffers.of(self.device, plan, Arena(self.device, workspace))
         arrays = arrays if flag is None else replace(arrays, too_large=flag)
         record_buckets(recording, self.device, plan, source, own.memory, arrays)
         return arrays
 
-    def _parts(
+    def _blocks(
         self, plan: GpuMsmPlan, scalars: Buffer, indices: Buffer | None, stride: int
-    ) -> Iterator[Part]:
+    ) -> Iterator[BaseBlock]:
         """The MSM of each buffer of bases."""
-        for own, count in zip(self.parts, plan.part_counts):
+        for own, count in zip(self.blocks, plan.block_counts):
             start, stop = own.start, own.start + count
             words, picked = scalars, indices
             if indices is None:
                 words = _reached(scalars, start, count, plan.batch, stride)
             else:
                 picked = indices.slice(4 * start, 4 * stop)
-            source = Scalars(words, stride, own.count, 0, picked, own.marks)
+            source = Scalars(words, stride, own.count, 0, picked, own.infinity_mask)
             first = start if indices is None else 0
-            yield Part(part_of(plan, count), first, source, own.memory)
+            yield BaseBlock(block_of(plan, count), first, source, own.memory)
 
-    def record_in_parts(
+    def record_in_blocks(
         self,
         recording: RecordingStream,
         scalars: Array,
         plans: Sequence[GpuMsmPlan],
-        room: Buffer,
+        memory: Buffer,
         workspace: Workspace,
     ) -> RecordedMsm:
         """Records an MSM whose scalars come from the host while it works on those before.
 
-        `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the parts, `room`
-        holds all scalars on the device, `workspace` is of `parts_bytes`.
+        `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the blocks,
+        `memory` holds all scalars on the device, `workspace` is of `blocks_bytes`.
         """
-        (bases,) = self.parts
+        (bases,) = self.blocks
 
-        def uploaded() -> Iterator[Part]:
+        def uploaded() -> Iterator[BaseBlock]:
             start = 0
             for plan in plans:
                 size, stop = plan.count, start + plan.count
-                words = room.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+                words = memory.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 recording.upload(scalars[start:stop], words, label="upload scalars")
-                own = Scalars(words, size, self._count, start, None, bases.marks)
-                yield Part(plan, start, own, bases.memory)
+                own = Scalars(words, size, self._count, start, None, bases.infinity_mask)
+                yield BaseBlock(plan, start, own, bases.memory)
                 start = stop
 
-        return record_parts(recording, self.device, uploaded(), workspace)
+        return record_blocks(recording, self.device, uploaded(), workspace)

@@ -1,19 +1,18 @@
-"""MSMs over bases that stay in host memory and pass through device memory in slices.
+"""MSMs over bases that stay in host memory and pass through device memory in blocks.
 
-Two slices have room on the device: one is uploaded while the other is worked on. What waits for
-what follows from the memory that the recorded steps use, so no slice is overwritten before it was
+Two blocks have room on the device: one is uploaded while the other is worked on. What waits for
+what follows from the memory that the recorded steps use, so no block is overwritten before it was
 read, and the host waits for the end only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from quod.curve.group import Group
-from quod.device.buffer import Buffer
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import InputError
@@ -21,73 +20,70 @@ from quod.frozen import frozen, replace
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.processor import Processor
+from quod.msm.run.blocks import BaseBlock, record_blocks
 from quod.msm.run.device_plan import additions, fits, plan_gpu_msm, with_batch
-from quod.msm.run.parts import Part, record_parts
 from quod.msm.run.record import Scalars
 from quod.msm.run.recorded import RecordedMsm
-from quod.msm.run.workspace import Workspace, parts_bytes
+from quod.msm.run.workspace import Workspace, blocks_bytes
 from quod.msm.sort.infinity_mask import infinity_mask_bytes, record_infinity_mask
 from quod.msm.sort.scalars import SCALAR_BYTES
 
-Array = np.ndarray[Any, Any]
-
-
-# A slice that takes much longer to work on than to begin gains nothing from being larger.
-_LARGEST_SLICE = 1 << 23
-_SMALLEST_SLICE = 1 << 10
+# A block that takes much longer to work on than to begin gains nothing from being larger.
+_LARGEST_BLOCK = 1 << 23
+_SMALLEST_BLOCK = 1 << 10
 
 
 @frozen
 class StreamPlan:
-    """How `count` bases are streamed: `slice` is the plan of a full slice.
+    """How `count` bases are streamed: `block` is the plan of a full block.
 
     Its windows and buckets are those of the whole MSM.
     """
 
     count: int
-    slice: GpuMsmPlan
+    block: GpuMsmPlan
 
     @property
-    def slice_count(self) -> int:
-        return -(-self.count // self.slice.count)
+    def block_count(self) -> int:
+        return -(-self.count // self.block.count)
 
     @property
-    def part_counts(self) -> tuple[int, ...]:
-        """The sizes of the slices."""
-        return replace(self.slice, count=self.count, part=self.slice.count).part_counts
+    def block_counts(self) -> tuple[int, ...]:
+        """The sizes of the blocks."""
+        return replace(self.block, count=self.count, base_block=self.block.count).block_counts
 
     @property
     def plans(self) -> list[GpuMsmPlan]:
-        """The plan of each slice."""
-        return [with_batch(self.slice, count, 1) for count in self.part_counts]
+        """The plan of each block."""
+        return [with_batch(self.block, count, 1) for count in self.block_counts]
 
     @property
     def base_bytes(self) -> int:
-        """Memory of a slice's bases."""
-        return 8 * self.slice.base_words * self.slice.count
+        """Memory of a block's bases."""
+        return 8 * self.block.base_words * self.block.count
 
     def peak_bytes(self, device: AnyDevice) -> int:
         """Device memory of the whole MSM."""
-        slots = self.base_bytes + infinity_mask_bytes(self.slice.count) + 16
+        slots = self.base_bytes + infinity_mask_bytes(self.block.count) + 16
         return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
 
     def workspace_bytes(self, device: AnyDevice) -> int:
-        """What the slices are worked on in."""
-        counts = {*self.part_counts}
-        return parts_bytes(device, [with_batch(self.slice, count, 1) for count in counts])
+        """What the blocks are worked on in."""
+        counts = {*self.block_counts}
+        return blocks_bytes(device, [with_batch(self.block, count, 1) for count in counts])
 
     @property
     def additions(self) -> float:
-        """The cost of all slices; buckets that are carried cost about what their reduction does."""
-        return self.slice_count * additions(self.slice)
+        """The cost of all blocks; buckets that are carried cost about what their reduction does."""
+        return self.block_count * additions(self.block)
 
 
 def plan_streamed(
     device: AnyDevice, group: Group, count: int, options: MsmOptions, budget: int
 ) -> StreamPlan:
-    """The plan with the largest slices whose memory is within `budget`.
+    """The plan with the largest blocks whose memory is within `budget`.
 
-    Where none is, that with the smallest slices; who checks its `peak_bytes` can say what is
+    Where none is, that with the smallest blocks; who checks its `peak_bytes` can say what is
     missing.
     """
     if (options.precompute_factor or 1) > 1:
@@ -97,23 +93,23 @@ def plan_streamed(
             "precompute_factor, or give the device a larger memory_budget"
         )
     reach = device.largest_buffer // (8 * group.point_words)
-    size = min(_LARGEST_SLICE, reach, max(_SMALLEST_SLICE, -(-count // 2)))
+    size = min(_LARGEST_BLOCK, reach, max(_SMALLEST_BLOCK, -(-count // 2)))
     while True:
-        plan = _plan_of_slices(device, group, count, size, options)
+        plan = _plan_of_blocks(device, group, count, size, options)
         enough = plan is not None and plan.peak_bytes(device) <= budget
-        if plan is not None and (enough or size <= _SMALLEST_SLICE):
+        if plan is not None and (enough or size <= _SMALLEST_BLOCK):
             return plan
-        if size <= _SMALLEST_SLICE:
+        if size <= _SMALLEST_BLOCK:
             raise InputError(
-                f"with these options slices of {size} bases of {group.name} do not fit the device"
+                f"with these options blocks of {size} bases of {group.name} do not fit the device"
             )
-        size = max(_SMALLEST_SLICE, size // 2)
+        size = max(_SMALLEST_BLOCK, size // 2)
 
 
-def _plan_of_slices(
+def _plan_of_blocks(
     device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
 ) -> StreamPlan | None:
-    """The fastest with slices of that size, if there is one that fits."""
+    """The fastest with blocks of that size, if there is one that fits."""
     processor = Processor.of(device)
 
     def plan(window_bits: int) -> StreamPlan:
@@ -127,7 +123,7 @@ def _plan_of_slices(
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
     plans = (plan(width) for width in widths)
-    fitting = (one for one in plans if len(one.slice.part_counts) == 1 and fits(one.slice))
+    fitting = (one for one in plans if len(one.block.block_counts) == 1 and fits(one.block))
     return min(fitting, key=lambda one: one.additions, default=None)
 
 
@@ -146,13 +142,13 @@ class StreamedMsm:
 
     def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
         """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
-        device, full = self.device, plan.slice
+        device, full = self.device, plan.block
         size = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
-        marks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
+        masks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
         some = [device.allocate(16, zero=False) for _ in range(2)]
 
-        def slices() -> Iterator[Part]:
+        def blocks() -> Iterator[BaseBlock]:
             for number, single in enumerate(plan.plans):
                 start, count = number * full.count, single.count
                 stop, which = start + count, number % 2
@@ -161,11 +157,11 @@ class StreamedMsm:
                     self._words[start * size : stop * size], bases, label="upload bases"
                 )  # fmt: skip
                 record_infinity_mask(
-                    recording, device, count, full.base_words, bases, marks[which], some[which]
+                    recording, device, count, full.base_words, bases, masks[which], some[which]
                 )  # fmt: skip
                 own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
-                source = Scalars(own, count, count, 0, None, marks[which])
-                yield Part(single, start, source, bases)
+                source = Scalars(own, count, count, 0, None, masks[which])
+                yield BaseBlock(single, start, source, bases)
 
         workspace = Workspace(device, plan.workspace_bytes(device))
-        return record_parts(recording, device, slices(), workspace)
+        return record_blocks(recording, device, blocks(), workspace)

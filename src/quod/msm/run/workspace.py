@@ -10,8 +10,8 @@ from quod.errors import DeviceError
 from quod.frozen import frozen, replace
 from quod.kernel.types import Type, u32, u64
 from quod.msm.buckets import accumulate, merge
-from quod.msm.buckets.units import LENGTHS
-from quod.msm.layout import GpuMsmPlan, Units
+from quod.msm.buckets.chunks import LENGTHS
+from quod.msm.layout import Chunks, GpuMsmPlan
 from quod.msm.reduce import rounds, weighted_sums
 from quod.msm.run.device_plan import SortShape, with_batch
 
@@ -53,7 +53,7 @@ class Arena:
         self.used = 0
         self.peak = 0
 
-    def take(self, count: int, element: Type = u32) -> Buffer:
+    def allocate(self, count: int, element: Type = u32) -> Buffer:
         """The next `count` elements; DeviceError if there is no room for them."""
         nbytes = count * element.bytes
         start, page = self.used, self._page
@@ -73,7 +73,7 @@ class Arena:
         number, place = divmod(start, page)
         return self._memory.pages[number].slice(place, place + nbytes)
 
-    def back_to(self, mark: int) -> None:
+    def rewind(self, mark: int) -> None:
         """Goes back to where `used` was `mark`: what follows lies over what was taken since."""
         self.used = mark
 
@@ -98,10 +98,10 @@ class MsmBuffers:
     first_tile: Buffer
     bucket_starts: Buffer
     bucket_cursors: Buffer
-    chunk_units: Buffer
-    chunk_first: Buffer
+    block_chunks: Buffer
+    block_first: Buffer
     ranks: Buffer
-    units: Units
+    chunks: Chunks
     entries: Buffer
     keys: Buffer
     binned: Buffer
@@ -109,10 +109,10 @@ class MsmBuffers:
     scratch: Buffer
 
     @classmethod
-    def of(cls, device: AnyDevice, plan: GpuMsmPlan, carver: Arena) -> MsmBuffers:
+    def of(cls, device: AnyDevice, plan: GpuMsmPlan, arena: Arena) -> MsmBuffers:
         """Takes what the plan needs."""
         sort = SortShape.of(plan)
-        take = carver.take
+        allocate = arena.allocate
         line_bytes = weighted_sums.line_bytes(plan)
         aligned_lines = -(-line_bytes // _ALIGNMENT) * _ALIGNMENT
         bin_bytes = -(-4 * sort.bins // _ALIGNMENT) * _ALIGNMENT
@@ -121,38 +121,41 @@ class MsmBuffers:
         flag = aligned_lines
         counts = flag + _ALIGNMENT
         lengths = counts + bin_bytes + counter_bytes
-        piece = take(lengths // 4 + LENGTHS)
-        if not piece.nbytes:
-            parts = [piece] * 7
+        head = allocate(lengths // 4 + LENGTHS)
+        if not head.nbytes:
+            sections = [head] * 7
         else:
-            parts = [
-                piece.slice(flag, lengths + 4 * LENGTHS),
-                piece.slice(0, flag + 16),
-                piece.slice(0, line_bytes),
-                piece.slice(flag, flag + 16),
-                piece.slice(counts, counts + 4 * sort.bins),
-                piece.slice(counts + bin_bytes, counts + bin_bytes + 4 * plan.all_buckets)
+            sections = [
+                head.slice(flag, lengths + 4 * LENGTHS),
+                head.slice(0, flag + 16),
+                head.slice(0, line_bytes),
+                head.slice(flag, flag + 16),
+                head.slice(counts, counts + 4 * sort.bins),
+                head.slice(counts + bin_bytes, counts + bin_bytes + 4 * plan.all_buckets)
                 if counter_bytes
-                else piece.slice(counts, counts + 4 * sort.bins),
-                piece.slice(lengths, lengths + 4 * LENGTHS),
+                else head.slice(counts, counts + 4 * sort.bins),
+                head.slice(lengths, lengths + 4 * LENGTHS),
             ]
-        zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts = parts
-        bin_starts, bin_cursors = take(sort.bins + 1), take(sort.bins)
-        first_tile = take(sort.bins + 1)
-        bucket_starts, bucket_cursors = (take(plan.all_buckets) for _ in range(2))
-        chunk_units, chunk_first = (take(sort.chunks) for _ in range(2))
-        ranks = take(LENGTHS)
-        starts, unit_lengths, numbers = (take(plan.unit_room) for _ in range(3))
-        first_unit, count = take(plan.all_buckets + 1), take(1)
-        units = Units(starts, unit_lengths, numbers, first_unit, count)
-        entries = take(plan.entry_room)
-        mark = carver.used
+        zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts = sections
+        bin_starts, bin_cursors = allocate(sort.bins + 1), allocate(sort.bins)
+        first_tile = allocate(sort.bins + 1)
+        bucket_starts, bucket_cursors = (allocate(plan.all_buckets) for _ in range(2))
+        block_chunks, block_first = (allocate(sort.blocks) for _ in range(2))
+        ranks = allocate(LENGTHS)
+        starts, chunk_lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
+        first_chunk, count = allocate(plan.all_buckets + 1), allocate(1)
+        chunks = Chunks(starts, chunk_lengths, numbers, first_chunk, count)
+        entries = allocate(plan.most_entries)
+        mark = arena.used
         # The last tile reads on where it ends.
-        binned_room = 0 if sort.direct else plan.entry_room + plan.sort.tile
+        binned_room = 0 if sort.direct else plan.most_entries + plan.sort.tile
         # Kernels bind keys as words, also where a word has two of them.
-        binned, keys = take(binned_room), take(-(-plan.sort.key_bytes * binned_room // u32.bytes))
-        carver.back_to(mark)
-        sums = take(plan.sum_words * plan.unit_room, u64)
+        binned, keys = (
+            allocate(binned_room),
+            allocate(-(-plan.sort.key_bytes * binned_room // u32.bytes)),
+        )
+        arena.rewind(mark)
+        sums = allocate(plan.sum_words * plan.most_chunks, u64)
         scratch_bytes = max(
             accumulate.scratch_bytes(device, plan),
             merge.scratch_bytes(device, plan),
@@ -160,40 +163,40 @@ class MsmBuffers:
             if plan.processor.shuffles
             else rounds.scratch_bytes(plan),
         )
-        scratch = take(-(-scratch_bytes // u64.bytes), u64)
+        scratch = allocate(-(-scratch_bytes // u64.bytes), u64)
         return cls(
             zeroed, result, lines, too_large, bin_counts, bucket_counts, length_counts, bin_starts,
-            bin_cursors, first_tile, bucket_starts, bucket_cursors, chunk_units, chunk_first, ranks,
-            units, entries, keys, binned, sums, scratch,
+            bin_cursors, first_tile, bucket_starts, bucket_cursors, block_chunks, block_first,
+            ranks, chunks, entries, keys, binned, sums, scratch,
         )  # fmt: skip
 
 
 def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """The size of a workspace for the plan."""
-    counts = plan.part_counts
+    counts = plan.block_counts
     if len(counts) > 1:
-        return parts_bytes(device, [part_of(plan, count) for count in {*counts}])
-    carver = Arena(device)
-    MsmBuffers.of(device, plan, carver)
-    return carver.peak
+        return blocks_bytes(device, [block_of(plan, count) for count in {*counts}])
+    arena = Arena(device)
+    MsmBuffers.of(device, plan, arena)
+    return arena.peak
 
 
-def part_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
+def block_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
     """The plan of a part of so many bases."""
-    return with_batch(replace(plan, part=None), count, plan.batch)
+    return with_batch(replace(plan, base_block=None), count, plan.batch)
 
 
-def take_carried(carver: Arena, plan: GpuMsmPlan) -> Buffer:
-    """Room for the sums of buckets that an MSM in parts carries from one to the next."""
-    return carver.take(plan.sum_words * plan.all_buckets, u64)
+def carried_sums(arena: Arena, plan: GpuMsmPlan) -> Buffer:
+    """Room for the sums of buckets that an MSM in sections carries from one to the next."""
+    return arena.allocate(plan.sum_words * plan.all_buckets, u64)
 
 
-def parts_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
-    """The size of a workspace for an MSM in parts of these plans."""
-    carver, peak = Arena(device), 0
+def blocks_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
+    """The size of a workspace for an MSM in sections of these plans."""
+    arena, peak = Arena(device), 0
     for plan in plans:
-        carver.back_to(0)
-        take_carried(carver, plan)
-        MsmBuffers.of(device, plan, carver)
-        peak = max(peak, carver.peak)
+        arena.rewind(0)
+        carried_sums(arena, plan)
+        MsmBuffers.of(device, plan, arena)
+        peak = max(peak, arena.peak)
     return peak

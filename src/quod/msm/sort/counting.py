@@ -12,7 +12,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.value import U8, U16, U32, U64, Pointer, Value
 from quod.msm.sort.scalars import SCALAR_BYTES, bits_of, is_above
 
-_SCALAR_WORDS = SCALAR_BYTES // 8
+_SCALAR_WORDS_64 = SCALAR_BYTES // 8
 
 
 @kernel
@@ -36,8 +36,8 @@ def digits(
     """
     i = k.global_id()
     with k.if_(i < count):
-        place = i.cast(types.u64) * _SCALAR_WORDS
-        words = list(k.load(scalars, place, _SCALAR_WORDS))
+        place = i.cast(types.u64) * _SCALAR_WORDS_64
+        words = list(k.load(scalars, place, _SCALAR_WORDS_64))
         with k.if_(is_above(k, words, maximum)):
             overflow[0] = 1
         if masked:

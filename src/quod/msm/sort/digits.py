@@ -16,7 +16,7 @@ from quod.kernel.value import Value
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.sort.scalars import SCALAR_BYTES, bits_of, is_above
 
-_SCALAR_WORDS = SCALAR_BYTES // 4
+_SCALAR_WORDS_32 = SCALAR_BYTES // 4
 
 NOT_TOO_LARGE = 0
 """What the word about scalars that are too large holds if there is none."""
@@ -103,8 +103,8 @@ class Digits:
             self._own = readable
         place = source.indices[self._own] if shape.indexed else self._own
         self._position = place + self._vector * source.scalar_stride
-        start = self._position.cast(types.u64) * _SCALAR_WORDS
-        self._words = k.load(source.scalars, start, _SCALAR_WORDS)
+        start = self._position.cast(types.u64) * _SCALAR_WORDS_32
+        self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
 
     def check(self, too_large: Value) -> None:
         """Notes the first scalar that is above the maximum: 2**32 - 1 less its position."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from quod.curve.groups import GROUPS
 from quod.kernel.registry import register
-from quod.msm.buckets import units
+from quod.msm.buckets import chunks
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.run.device_plan import SortShape
 from quod.msm.sort import binning, infinity_mask
@@ -27,15 +27,15 @@ def _register(size: str, plan: GpuMsmPlan, *, masked: bool) -> None:
         bins |= {"low_bits": shape.low_bits, "tuning": plan.sort}
         register(f"msm.gpu.count_buckets[{size}]", binning.count_buckets, **bins)
         register(f"msm.gpu.scatter_buckets[{size}]", binning.scatter_buckets, **bins)
-    chunk = {"chunk_bits": shape.chunk_bits}
+    block = {"block_bits": shape.block_bits}
     register(
-        f"msm.gpu.place_buckets[{size}]", units.place_buckets, start_bits=shape.start_bits, **chunk
+        f"msm.gpu.place_buckets[{size}]", chunks.place_buckets, start_bits=shape.start_bits, **block
     )
     register(
-        f"msm.gpu.scan_units[{size}]", units.scan_units, chunks=shape.chunks,
+        f"msm.gpu.scan_chunks[{size}]", chunks.scan_chunks, blocks=shape.blocks,
         buckets=plan.all_buckets,
     )  # fmt: skip
-    register(f"msm.gpu.make_units[{size}]", units.make_units, **chunk)
+    register(f"msm.gpu.make_chunks[{size}]", chunks.make_chunks, **block)
 
 
 def register_sorting() -> None:

@@ -42,7 +42,7 @@ class Butterflies:
                     rows[low], rows[low + half] = self._butterfly(*pair, level, low & (half - 1))
         return rows
 
-    def settled(self, elements: Sequence[Element]) -> list[Element]:
+    def unify(self, elements: Sequence[Element]) -> list[Element]:
         """The elements with one bound for all, which leaves room to go on."""
         bound = max(min(element.bound, self.limit) for element in elements)
         return self.f.unify(elements, bound)

@@ -9,8 +9,8 @@ from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.ntt.gpu.factors import Transform
 from quod.ntt.gpu.schedule import Tuning
-from quod.ntt.gpu.tables import store_of, table_bytes
-from quod.ntt.gpu.transform import PassShape, Position, Reversed, transform_tiles
+from quod.ntt.gpu.tables import table_bytes, tables_of_pass
+from quod.ntt.gpu.transform import Position, Reversed, TileShape, transform_tiles
 from quod.ntt.ordering import Ordering
 
 
@@ -76,14 +76,14 @@ def record_transform(
     other = device.allocate(data.nbytes, zero=False) if apart else data
     for number, place in enumerate(order):
         log_rows, log_stride = split[place], strides[place]
-        tables = store_of(device).of_pass(device, transform, log_rows, log_stride)
+        tables = tables_of_pass(device, transform, log_rows, log_stride)
         first, last = number == 0, number + 1 == len(order)
         columns = batch << (log_size - log_rows)
         tile = tuning.tile(log_rows)
         groups = -(-columns >> tile.log_columns)
         position: Position = "only" if len(split) == 1 else "upper" if log_stride else "lowest"
         turns = (permuted == "reads" and first) or (permuted == "writes" and last)
-        shape = PassShape(
+        shape = TileShape(
             transform.direction,
             tile,
             position,

@@ -26,11 +26,9 @@ from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.ntt.ordering import bit_reversal
 from quod.ntt.steps import Direction
-from quod.ntt.twiddles import bit_reversal
-
-_RUN = 32
-"""Entries of one multiplication each that follow a power found by squaring."""
+from quod.ntt.twiddles import RUN
 
 
 @frozen
@@ -118,7 +116,7 @@ def fill_progressions(
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
     row, part = k.workgroup_id() // groups_each, k.workgroup_id() % groups_each
-    first = part * (lanes * _RUN) + k.local_id()
+    first = part * (lanes * RUN) + k.local_id()
     ratio = f.carried(f.load(ratios, row))
     state = (f.carried(f.load(starts, row)), ratio)
     with k.range(0, bits, carry=state) as loop:
@@ -128,7 +126,7 @@ def fill_progressions(
         loop.next((f.select(chosen, product, value), f.carried(f.square(power))))
     step = f.square_times(ratio, lanes.bit_length() - 1)
     start = row.cast(types.u64) * columns.cast(types.u64)
-    with k.range(0, _RUN, carry=loop.results[0]) as run:
+    with k.range(0, RUN, carry=loop.results[0]) as run:
         column = first + run.index * lanes
         with k.if_(column < columns):
             f.store(table, start + column.cast(types.u64), run.carried)
@@ -146,7 +144,7 @@ def build_progressions(
     """A row of `columns` factors for each start and ratio."""
     table = device.allocate(len(starts) * columns * modulus.bytes, zero=False)
     compiled = device.compile(fill_progressions, modulus=modulus)
-    groups_each = -(-columns // (device.lanes * _RUN))
+    groups_each = -(-columns // (device.lanes * RUN))
     device.launch(
         compiled, len(starts) * groups_each, table, build_table(device, modulus, starts),
         build_table(device, modulus, ratios), columns, (columns - 1).bit_length(), groups_each,

@@ -63,14 +63,6 @@ class Step:
     threads: tuple[int, ...]
 
 
-def steps_of(log_rows: int, most: int) -> list[tuple[int, int]]:
-    """The (first level, levels) of the steps of a pass, ascending; the uppermost is the short one.
-
-    A short step on top costs the fewest products: all below multiply by twiddles anyway.
-    """
-    return [(first, min(most, log_rows - first)) for first in range(0, log_rows, most)]
-
-
 def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> Step:
     """The step of some levels whose neighbouring instances differ in the `preferred` bits.
 

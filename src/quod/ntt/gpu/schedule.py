@@ -8,8 +8,7 @@ from quod.field.strategies.limb_choice import has_rolled_products
 from quod.frozen import frozen, replace
 from quod.ntt.gpu.exchange import places
 from quod.ntt.gpu.layout import Tile
-
-MOST_LOG_SIZE = 32
+from quod.ntt.schedule import MOST_LOG2_SIZE
 
 
 @frozen
@@ -35,7 +34,7 @@ class Tuning:
             raise ValueError(
                 "an instance has 2, 4, 8 or 16 elements, a tile at most 2^13, and more than that"
             )
-        for log_size in range(self.log_tile + 1, MOST_LOG_SIZE + 1):
+        for log_size in range(self.log_tile + 1, MOST_LOG2_SIZE + 1):
             levels = self.split(log_size)
             if levels[0] > self.log_tile or levels[0] + levels[1] < self.log_tile:
                 raise ValueError(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+import functools
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -18,9 +15,7 @@ from quod.ntt.gpu.factors import (
     powers,
 )
 from quod.ntt.gpu.transform import Inner
-
-_MOST_TABLES = 64
-"""Passes whose tables a device keeps: those used last."""
+from quod.ntt.tables import store_of
 
 _FULL_SHARE = 32
 """A table of every factor of a pass takes at most this part of the memory budget. Beyond it the
@@ -67,85 +62,37 @@ def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride
     return entries * element_bytes
 
 
-class TableStore:
-    """The tables that transforms keep on one device."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._kept: OrderedDict[Hashable, PassTables] = OrderedDict()
-        self._twiddles: dict[Hashable, Buffer] = {}
-
-    def of_pass(
-        self, device: AnyDevice, transform: Transform, log_rows: int, log_stride: int
-    ) -> PassTables:
-        """The tables of a pass, built if they are not there."""
-        key = (transform, log_rows, log_stride)
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._build(device, transform, log_rows, log_stride)
-                while len(self._kept) > _MOST_TABLES:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
-
-    def release(self) -> None:
-        """Gives up everything; recordings keep what they use."""
-        with self._lock:
-            self._kept.clear()
-            self._twiddles.clear()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tables."""
-        with self._lock:
-            buffers = {id(buffer): buffer.nbytes for buffer in self._twiddles.values()}
-            for tables in self._kept.values():
-                for buffer in (tables.outer, tables.inner, tables.inner_high):
-                    buffers[id(buffer)] = buffer.nbytes
-            return sum(buffers.values())
-
-    def _build(
-        self, device: AnyDevice, transform: Transform, log_rows: int, log_stride: int
-    ) -> PassTables:
-        modulus, p = transform.modulus, transform.modulus.value
-        root = transform.root_of_order(log_rows)
-        twiddles = self._known(
-            (modulus, root, log_rows),
-            lambda: build_table(device, modulus, powers(root, 1 << log_rows, p)),
-        )
-        factors = factors_of_pass(transform, log_rows, log_stride)
-        outer = build_table(device, modulus, factors.outer) if factors.outer else twiddles
-        inner = inner_high = twiddles
-        kind: Inner = "none"
-        log_split = 0
-        if log_stride:
-            kind = inner_kind(device, modulus.bytes, log_rows, log_stride)
-            log_split = log_stride if kind == "full" else log_stride // 2
-            low = 1 << log_split
-            inner = build_progressions(device, modulus, factors.starts, factors.ratios, low)
-            if kind == "split":
-                ratios = [pow(ratio, low, p) for ratio in factors.ratios]
-                ones = [1] * len(ratios)
-                high = 1 << (log_stride - log_split)
-                inner_high = build_progressions(device, modulus, ones, ratios, high)
-        elif factors.starts:
-            kind = "rows"
-            inner = build_table(device, modulus, factors.starts)
-        return PassTables(
-            twiddles, outer, inner, inner_high, kind, bool(factors.outer), log_split
-        )  # fmt: skip
-
-    def _known(self, key: Hashable, build: Callable[[], Buffer]) -> Buffer:
-        if key not in self._twiddles:
-            self._twiddles[key] = build()
-        return self._twiddles[key]
+def tables_of_pass(
+    device: AnyDevice, transform: Transform, log_rows: int, log_stride: int
+) -> PassTables:
+    """The tables of a pass, built if they are not kept; recordings keep what they use."""
+    build = functools.partial(_build, device, transform, log_rows, log_stride)
+    return store_of(device).find((transform, log_rows, log_stride), build)
 
 
-_stores: weakref.WeakKeyDictionary[AnyDevice, TableStore] = weakref.WeakKeyDictionary()
-_stores_lock = threading.Lock()
-
-
-def store_of(device: AnyDevice) -> TableStore:
-    """The tables of a device."""
-    with _stores_lock:
-        return _stores.setdefault(device, TableStore())
+def _build(device: AnyDevice, transform: Transform, log_rows: int, log_stride: int) -> PassTables:
+    modulus, p = transform.modulus, transform.modulus.value
+    root = transform.root_of_order(log_rows)
+    twiddles = store_of(device).find(
+        (modulus, root, log_rows),
+        lambda: build_table(device, modulus, powers(root, 1 << log_rows, p)),
+    )
+    factors = factors_of_pass(transform, log_rows, log_stride)
+    outer = build_table(device, modulus, factors.outer) if factors.outer else twiddles
+    inner = inner_high = twiddles
+    kind: Inner = "none"
+    log_split = 0
+    if log_stride:
+        kind = inner_kind(device, modulus.bytes, log_rows, log_stride)
+        log_split = log_stride if kind == "full" else log_stride // 2
+        low = 1 << log_split
+        inner = build_progressions(device, modulus, factors.starts, factors.ratios, low)
+        if kind == "split":
+            ratios = [pow(ratio, low, p) for ratio in factors.ratios]
+            ones = [1] * len(ratios)
+            high = 1 << (log_stride - log_split)
+            inner_high = build_progressions(device, modulus, ones, ratios, high)
+    elif factors.starts:
+        kind = "rows"
+        inner = build_table(device, modulus, factors.starts)
+    return PassTables(twiddles, outer, inner, inner_high, kind, bool(factors.outer), log_split)

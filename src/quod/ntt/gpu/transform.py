@@ -31,10 +31,10 @@ from quod.ntt.gpu.layout import (
     gathered,
     padded,
     spread,
-    steps_of,
 )
+from quod.ntt.ordering import reversed_bits
 from quod.ntt.rows import RowForm, common_form
-from quod.ntt.steps import Direction
+from quod.ntt.steps import Direction, steps_of
 
 Position = Literal["only", "lowest", "upper"]
 """Which pass: the only one of a transform, the one of neighbouring rows, or one above it."""
@@ -48,14 +48,13 @@ the low and the high bits of the column."""
 
 
 @frozen
-class PassShape:
-    """What is fixed in a compiled pass.
+class TileShape:
+    """What is fixed in a compiled pass over tiles.
 
     `root` is the root of unity of the transform of order 2**log_elements, or 2**log_rows if that is
-    less. `whole` says that the
-    columns fill all tiles. `rolled` makes a loop of the steps, which must be equally long: less
-    code, and two more exchanges. `resident` asks for so many workgroups on a multiprocessor at a
-    time (0: as the assembler likes).
+    less. `whole` says that the columns fill all tiles. `rolled` makes a loop of the steps, which
+    must be equally long: less code, and two more exchanges. `resident` asks for so many workgroups
+    on a multiprocessor at a time (0: as the assembler likes).
     """
 
     direction: Direction
@@ -94,7 +93,7 @@ def transform_tiles(
     log_split: U32,
     *,
     modulus: Modulus,
-    shape: PassShape,
+    shape: TileShape,
 ) -> None:
     """One pass of number-theoretic transforms of 2**log_size points, a tile a workgroup.
 
@@ -137,7 +136,7 @@ class _Pass:
     log_stride: Value
     log_split: Value
 
-    def __init__(self, k: Builder, modulus: Modulus, shape: PassShape) -> None:
+    def __init__(self, k: Builder, modulus: Modulus, shape: TileShape) -> None:
         self.k = k
         self.f = prime_field(k, modulus)
         self.shape = shape
@@ -170,7 +169,7 @@ class _Pass:
         elements = self._multiply(steps[0], elements, outer=self.descending)
         elements = self._step(steps[0], elements)
         for before, step in itertools.pairwise(steps):
-            elements = self.butterflies.settled(elements)
+            elements = self.butterflies.unify(elements)
             # These places of shared memory are those that the instance has read itself.
             self._store_shared(before, elements)
             self.k.barrier()
@@ -211,7 +210,9 @@ class _Pass:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
         with self.k.if_(step.first != 0) as branch:
             factors = [
-                self._factor(self.twiddles, step.power(_backwards(number, self.tile.log_elements)))
+                self._factor(
+                    self.twiddles, step.power(reversed_bits(number, self.tile.log_elements))
+                )
                 for number in numbers[1:]
             ]
             products = [x * factor for x, factor in zip(elements[1:], factors, strict=True)]
@@ -282,7 +283,7 @@ class _Pass:
         position = (gathered(self.k, self.local, step.threads, weigh) + own) << unit
         result = elements[:1]
         for digit in range(1, len(elements)):
-            power = position * _backwards(digit, step.levels)
+            power = position * reversed_bits(digit, step.levels)
             result.append(elements[digit] * self._factor(self.twiddles, power))
         return result
 
@@ -396,7 +397,7 @@ class _Pass:
         bits = self.log_size - self.tile.log_size
         middle = self.group & ((self._number(1) << bits) - 1)
         transform = (self.group >> bits).cast(types.u64) << self.log_size.cast(types.u64)
-        return transform, _reversed_bits(middle, bits), middle
+        return transform, _reversed_value(middle, bits), middle
 
     def _offset(self, step: Step, side: _Side, number: int) -> Value:
         """The first word of an element, from the start of the tile's side."""
@@ -450,11 +451,7 @@ class _Pass:
         return [self.shared.load(self._place_of(step, number), form) for number in numbers]
 
 
-def _backwards(number: int, bits: int) -> int:
-    return int(format(number, f"0{bits}b")[::-1], 2)
-
-
-def _reversed_bits(value: Value, bits: Value) -> Value:
+def _reversed_value(value: Value, bits: Value) -> Value:
     """The lowest `bits` bits of a u32 below 2**bits, reversed."""
     for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         value = ((value >> shift) & mask) | ((value & mask) << shift)

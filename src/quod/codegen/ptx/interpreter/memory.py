@@ -139,7 +139,7 @@ class Memory:
         place = self.place(instruction.location)
         for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
             self._aligned(buffer.name, offsets, who, bits // 8, len(values), place)
-            self._note_written(space, number, buffer, instruction.location)
+            self._record_written(space, number, buffer, instruction.location)
             buffer.store(offsets, who, _ELEMENTS[bits], [value[who] for value in values], place)
 
     def atomic(
@@ -151,12 +151,12 @@ class Memory:
         before = np.zeros(len(mask), f"u{bits // 8}")
         place = self.place(instruction.location)
         for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
-            self._note_written(space, number, buffer, instruction.location)
+            self._record_written(space, number, buffer, instruction.location)
             given = [value[who] for value in values]
             before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], given, place)
         return before
 
-    def _note_written(self, space: str, number: int, buffer: Buffer, location: Location) -> None:
+    def _record_written(self, space: str, number: int, buffer: Buffer, location: Location) -> None:
         if space == "global":
             self._written.add(number)
             self._check_constant(number, buffer, location)

@@ -10,13 +10,14 @@ from quod.codegen.int64_pairs.rules import compute
 from quod.errors import KernelError
 from quod.frozen import frozen
 from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder import Builder, tracer_of
 from quod.kernel.ir import Block, Function, Kernel, Op
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
 WORD_BYTES = 4
+WORD_BITS = 32
 
 
 @frozen(eq=False)
@@ -51,7 +52,8 @@ class Lowering:
         self.machine = machine
         self.rules = rules
         self.k = Builder(machine)
-        """Records the new kernel."""
+        """What the new kernel is written to."""
+        self.tracer = tracer_of(self.k)
         self.wide = WideArithmetic(self.k, native=machine.has(Capability.U64))
         self.values: dict[Value, Lowered] = {}
         self.functions: dict[Hashable, Function] = {}
@@ -75,7 +77,7 @@ class Lowering:
         for op in block.ops:
             if op.name == "yield":
                 return self.flat(op.operands)
-            self.k.location = op.location
+            self.tracer.location = op.location
             self._op(op)
         return []
 
@@ -149,7 +151,7 @@ class Lowering:
         """The kernel's own array that a function's parameter is."""
         return self.roots.get(array, array)
 
-    def note_atomic(self, place: Place) -> None:
+    def record_atomic(self, place: Place) -> None:
         """Notes that an array is changed atomically."""
         self.atomic.add(self.root(place.array))
 

@@ -9,24 +9,24 @@ from quod.kernel.ir import Op
 
 
 def _if(lowering: Lowering, op: Op) -> None:
-    k = lowering.k
+    tracer = lowering.tracer
     condition = lowering.value(op.operands[0])
     regions, results = [], []
     for region in op.regions:
-        block = k.open_region(())
+        block = tracer.open_region(())
         flat = lowering.block(region)
         results.append(lowering.lowered(region.yielded))
-        k.close_region(flat, op.location)
+        tracer.close_region(flat, op.location)
         regions.append(block)
     lowering.check_same_arrays(results[0], results[1], op)
-    made = k.record(
+    made = tracer.record(
         "if", (condition,), lowering.types_of(op.results), {}, tuple(regions), op.location
     )
     lowering.bind(op.results, made, results[0])
 
 
 def _for(lowering: Lowering, op: Op) -> None:
-    k = lowering.k
+    tracer = lowering.tracer
     (region,) = op.regions
     index_type = op.operands[0].type
     if index_type in (types.u64, types.i64) and not lowering.wide.native:
@@ -35,13 +35,13 @@ def _for(lowering: Lowering, op: Op) -> None:
     bounds = [lowering.wide.whole(lowering.values[value]) for value in op.operands[:3]]
     initial = lowering.lowered(op.operands[3:])
     flat = lowering.flat(op.operands[3:])
-    block = k.open_region([bounds[0].type, *(value.type for value in flat)])
+    block = tracer.open_region([bounds[0].type, *(value.type for value in flat)])
     lowering.values[region.arguments[0]] = lowering.wide.joined(index_type, [block.arguments[0]])
     lowering.bind(region.arguments[1:], block.arguments[1:], initial)
     following = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    k.close_region(following, op.location)
-    made = k.record(
+    tracer.close_region(following, op.location)
+    made = tracer.record(
         "for", (*bounds, *flat), [value.type for value in flat], {}, (block,), op.location
     )
     lowering.bind(op.results, made, initial)
@@ -49,7 +49,7 @@ def _for(lowering: Lowering, op: Op) -> None:
 
 def _wide_for(lowering: Lowering, op: Op) -> None:
     """A loop whose index has two halves, as a `while`."""
-    k, wide = lowering.k, lowering.wide
+    tracer, wide = lowering.tracer, lowering.wide
     (region,) = op.regions
     type_ = op.operands[0].type
     stop, step = (lowering.values[value] for value in op.operands[1:3])
@@ -57,35 +57,37 @@ def _wide_for(lowering: Lowering, op: Op) -> None:
     assert isinstance(step, Wide)
     initial = lowering.lowered(op.operands[3:])
     first = lowering.flat(op.operands[:1]) + lowering.flat(op.operands[3:])
-    head = k.open_region([value.type for value in first])
+    head = tracer.open_region([value.type for value in first])
     index = wide.joined(type_, head.arguments[:2])
     assert isinstance(index, Wide)
     condition = wide.compare("lt", index, stop)
-    body = k.open_region(())
+    body = tracer.open_region(())
     lowering.values[region.arguments[0]] = index
     lowering.bind(region.arguments[1:], head.arguments[2:], initial)
     following = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    k.close_region([*wide.parts(wide.add(index, step)), *following], op.location)
-    k.close_region((condition,), op.location)
-    made = k.record("while", first, [value.type for value in first], {}, (head, body), op.location)
+    tracer.close_region([*wide.parts(wide.add(index, step)), *following], op.location)
+    tracer.close_region((condition,), op.location)
+    made = tracer.record(
+        "while", first, [value.type for value in first], {}, (head, body), op.location
+    )
     lowering.bind(op.results, made[2:], initial)
 
 
 def _while(lowering: Lowering, op: Op) -> None:
-    k = lowering.k
+    tracer = lowering.tracer
     head, region = op.regions
     initial = lowering.lowered(op.operands)
     flat = lowering.flat(op.operands)
-    new_head = k.open_region([value.type for value in flat])
+    new_head = tracer.open_region([value.type for value in flat])
     lowering.bind(head.arguments, new_head.arguments, initial)
     (condition,) = lowering.block(head)
-    body = k.open_region(())
+    body = tracer.open_region(())
     following = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    k.close_region(following, op.location)
-    k.close_region((condition,), op.location)
-    made = k.record(
+    tracer.close_region(following, op.location)
+    tracer.close_region((condition,), op.location)
+    made = tracer.record(
         "while", flat, [value.type for value in flat], {}, (new_head, body), op.location
     )
     lowering.bind(op.results, made, initial)

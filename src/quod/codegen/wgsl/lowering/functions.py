@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.codegen.wgsl import rules, subgroups
 from quod.codegen.wgsl.lowering.body import Lowered, Lowering, Place, Rule, begins
 from quod.codegen.wgsl.lowering.subgroups import exchanges
 from quod.errors import KernelError
@@ -14,13 +15,15 @@ from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
+_WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()
+"""The ops that WGSL writes as they are traced."""
 
 
 def _call(lowering: Lowering, op: Op) -> None:
     function: Function = op.attributes["function"]
     given = lowering.lowered(op.operands)
     if _is_plain(lowering, function):
-        made = lowering.k.record(
+        made = lowering.tracer.record(
             "call", lowering.flat(op.operands), function.result_types, {"function": function}
         )
         lowering.bind(op.results, made, [None] * len(op.results))
@@ -37,7 +40,7 @@ def _call(lowering: Lowering, op: Op) -> None:
         lowering.functions[key] = _lower_function(lowering, function, given, arrays, op)
     lowered = lowering.functions[key]
     passed = [value for value in op.operands if not begins(lowering.values[value])]
-    made = lowering.k.record(
+    made = lowering.tracer.record(
         "call", (*arrays, *lowering.flat(passed)), lowered.result_types,
         {"function": lowered}, (), op.location,
     )  # fmt: skip
@@ -54,12 +57,12 @@ def _is_plain(lowering: Lowering, function: Function) -> bool:
             values += [value for region in op.regions for value in region.arguments]
             if op.name == "call":
                 plain = plain and _is_plain(lowering, op.attributes["function"])
-            elif op.name not in ("if", "for", "while"):
-                plain = plain and op.name not in lowering.rules and op.name != "mul_hi"
+            elif not op.regions:
+                plain = plain and (op.definition.unwritten or op.name in _WRITTEN)
         plain = plain and all(value.type in _PLAIN_TYPES for value in values)
         lowering.plain[id(function)] = plain
         if plain:
-            lowering.k.functions.append(function)
+            lowering.tracer.functions.append(function)
     return lowering.plain[id(function)]
 
 
@@ -99,7 +102,7 @@ def _lower_function(
     pairs = zip(function.block.arguments, given, strict=True)
     flat_types = lowering.types_of([argument for argument, one in pairs if not begins(one)])
     parameters = [Value(type_, k) for type_ in flat_types]
-    lowered, _ = k.trace_function(
+    lowered, _ = lowering.tracer.trace_function(
         function.name, body, [*arrays, *parameters],
         lambda values: (list(values[: len(arrays)]), list(values[len(arrays) :])),
         function.inline,

@@ -15,7 +15,7 @@ from quod.kernel.passes import eliminate_dead_code
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
 
-_RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
+RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
 """How ops are lowered that do more than compute values from values."""
 
 
@@ -39,9 +39,9 @@ class LoweredKernel:
 
 def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
     """Lowers a traced kernel; KernelError for what WGSL cannot express."""
-    lowering = Lowering(kernel, machine, _RULES)
-    k, source = lowering.k, lowering.source
-    k.location = source.location
+    lowering = Lowering(kernel, machine, RULES)
+    k, tracer, source = lowering.k, lowering.tracer, lowering.source
+    tracer.location = source.location
     arguments: list[Value] = []
     names: list[str] = []
     for name, argument in zip(source.parameters, source.block.arguments, strict=True):
@@ -56,13 +56,13 @@ def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
             arguments += parts
             names += [name] if len(parts) == 1 else [f"{name}_low", f"{name}_high"]
             lowering.values[argument] = lowering.wide.joined(type_, parts)
-    k.block.arguments = tuple(arguments)
+    tracer.block.arguments = tuple(arguments)
     declare_exchange(lowering)
     lowering.block(source.block)
-    k.close_region((), source.location)
+    tracer.close_region((), source.location)
     lowered = Kernel(
-        source.name, tuple(names), k.block, source.workgroup_size, k.functions,
-        source.location, k.shared_bytes, source.subgroup_size, source.resident,
+        source.name, tuple(names), tracer.block, source.workgroup_size, tracer.functions,
+        source.location, tracer.shared_bytes, source.subgroup_size, source.resident,
     )  # fmt: skip
     eliminate_dead_code(lowered)
     return LoweredKernel(lowered, frozenset(lowering.atomic), lowering.roots)

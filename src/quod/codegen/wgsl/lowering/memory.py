@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.codegen.wgsl.lowering.body import WORD_BYTES, Lowered, Lowering, Place, Rule
+from quod.codegen.wgsl.lowering.body import WORD_BITS, WORD_BYTES, Lowered, Lowering, Place, Rule
 from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Op
@@ -19,13 +19,14 @@ def _declared(lowering: Lowering, op: Op) -> None:
     assert isinstance(pointer, PointerType)
     nbytes = pointer.element.bytes * int(op.attributes["count"])
     words = -(-nbytes // WORD_BYTES)
-    if op.name == "table":
+    space = op.definition.declares
+    if space == "constant":
         data = bytes.fromhex(op.attributes["data"]).ljust(words * WORD_BYTES, b"\0")
         array = lowering.k.table(types.u32, np.frombuffer(data, "<u4").tolist())
     else:
-        declare = lowering.k.shared if op.name == "shared" else lowering.k.private
+        declare = lowering.k.shared if space == "shared" else lowering.k.private
         array = declare(types.u32, words)
-        if op.name == "private" and pointer.element.bytes < WORD_BYTES:
+        if space == "private" and pointer.element.bytes < WORD_BYTES:
             # A store of part of a word reads the rest of it.
             with lowering.k.range(0, words) as loop:
                 array[loop.index] = 0
@@ -79,9 +80,16 @@ def _narrow(lowering: Lowering, place: Place, at: Value) -> tuple[Value, Value, 
 
 
 def _narrow_load(lowering: Lowering, place: Place, at: Value) -> Value:
+    k, element = lowering.k, place.element
     word, shift, mask = _narrow(lowering, place, at)
-    value = (lowering.k.load(place.array, word)[0] >> shift) & mask
-    return value != 0 if place.element is types.bool_ else value
+    loaded = k.load(place.array, word)[0]
+    if element.kind == "signed":
+        # To the top of the word, and down again with the sign.
+        return k.bitcast(loaded << (WORD_BITS - element.bits - shift), types.i32) >> (
+            WORD_BITS - element.bits
+        )
+    value = (loaded >> shift) & mask
+    return value != 0 if element is types.bool_ else value
 
 
 def _store(lowering: Lowering, op: Op) -> None:
@@ -90,12 +98,11 @@ def _store(lowering: Lowering, op: Op) -> None:
     given = lowering.lowered(op.operands[2:])
     if place.unit < WORD_BYTES:
         if not types.is_private(place.array.type):
-            lowering.note_atomic(place)
+            lowering.record_atomic(place)
         for i, value in enumerate(given):
             assert isinstance(value, Value)
             word, shift, mask = _narrow(lowering, place, first + i)
-            if value.type is types.bool_:
-                value = value.cast(types.u32)
+            value = value.cast(types.u32)
             before = k.load(place.array, word)[0]
             old = (before >> shift) & mask
             change = ((value & mask) - old) << shift
@@ -113,10 +120,10 @@ def _atomic(lowering: Lowering, op: Op) -> None:
     place = lowering.place(op.operands[0])
     if place.element is not types.u32:
         raise KernelError(f"{op.location}: WGSL has no atomic operations on {place.element}")
-    lowering.note_atomic(place)
+    lowering.record_atomic(place)
     at = _units(lowering, place, op.operands[1])
     values = [lowering.value(value) for value in op.operands[2:]]
-    made = lowering.k.record(op.name, (place.array, at, *values), [types.u32])
+    made = lowering.tracer.record(op.name, (place.array, at, *values), [types.u32])
     lowering.values[op.results[0]] = made[0]
 
 

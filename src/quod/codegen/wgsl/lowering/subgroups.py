@@ -18,9 +18,9 @@ def declare_exchange(lowering: Lowering) -> None:
     if not lowering.machine.has(Capability.SLOW_SUBGROUPS):
         return
     blocks = (lowering.source.block, *(function.block for function in lowering.source.functions))
-    used = {op.name for block in blocks for op in walk(block)}
+    used = {op.name for block in blocks for op in walk(block)} & set(SUBGROUP)
     size = lowering.source.workgroup_size
-    if used & {"shuffle", *COMBINING}:
+    if used - {"ballot"}:
         lowering.exchange = lowering.k.shared(types.u32, size)
     if "ballot" in used:
         lowering.votes = lowering.k.shared(types.u32, -(-size // lowering.source.subgroup_size))

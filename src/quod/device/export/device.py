@@ -21,11 +21,11 @@ from quod.device.memory import byte_count, check_reach
 from quod.device.recording import Memory
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import Kernel, Op, walk
-from quod.kernel.ops import TOGETHER
+from quod.kernel.value import Value
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.device.protocol import Device
+    from quod.device.protocol import RecordingDevice
 
 DEFAULT_RESIDENT_LANES = 1 << 15
 """Instances that most GPUs are filled by; browsers do not say which one they have."""
@@ -33,13 +33,13 @@ DEFAULT_RESIDENT_LANES = 1 << 15
 DEFAULT_MEMORY_BUDGET = 1 << 30
 
 
-class PlanningDevice(EmulatedDevice):
+class ExportDevice(EmulatedDevice):
     """Records for portable WGSL, with elements held as `limbs` says (see `kernel.Machine`).
 
     Plans count on `resident_lanes` and `memory_budget`, the rest is as in `EmulatedDevice`.
     """
 
-    kind = "planning"
+    kind = "export"
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PlanningDevice(EmulatedDevice):
             executor="wgsl", resident_lanes=resident_lanes, memory_budget=memory_budget,
             target=WgslTarget(limbs=limbs),
         )  # fmt: skip
-        self.name = "planning"
+        self.name = "export"
         self._processor = processor or CpuDevice()
         self._definitions: dict[EmulatedKernel, KernelDefinition] = {}
         self._constants: set[int] = set()
@@ -75,7 +75,7 @@ class PlanningDevice(EmulatedDevice):
         check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
         buffer = self.memory.allocate(nbytes, zero=True)
         if zero:
-            self._note(buffer)
+            self._remember(buffer)
         return buffer
 
     def is_constant(self, buffer: Buffer) -> bool:
@@ -89,7 +89,7 @@ class PlanningDevice(EmulatedDevice):
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """A copy of host data, which makes a constant of the memory that it goes to."""
         buffer = super().upload(array, into=into)
-        self._note(buffer)
+        self._remember(buffer)
         return buffer
 
     def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
@@ -108,44 +108,49 @@ class PlanningDevice(EmulatedDevice):
             check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
             given.append(Buffer.wrap(self.bytes_of(argument)))
             if index in kernel.stored:
-                self._note(argument)
+                self._remember(argument)
         processor.launch(compiled, groups, *given)
 
     def wrote(self, target: Memory) -> None:
         """A copy or a fill has been run: its target has data."""
         if isinstance(target, Buffer) and target.space is self.space:
-            self._note(target)
+            self._remember(target)
 
-    def _note(self, buffer: Buffer) -> None:
+    def _remember(self, buffer: Buffer) -> None:
         if buffer.nbytes:
             self._constants.add(whole(buffer).address)
 
 
 def counts_instances(kernel: Kernel) -> bool:
     """Whether a kernel asks for nothing of workgroups but the number of an instance in the grid."""
-    users: dict[str, list[Op]] = {"local_id": [], "workgroup_id": [], "scaled": []}
-    kinds: dict[int, str] = {}
-    for block in (kernel.block, *(function.block for function in kernel.functions)):
-        for op in walk(block):
-            if op.name in (*TOGETHER, "num_workgroups", "shared"):
-                return False
-            for operand in op.operands:
-                if id(operand) in kinds:
-                    users[kinds[id(operand)]].append(op)
-            if op.name in users:
-                kinds[id(op.results[0])] = op.name
-            elif op.name == "mul" and any(
-                kinds.get(id(operand)) == "workgroup_id" for operand in op.operands
-            ):
-                kinds[id(op.results[0])] = "scaled"
-    sums = users["local_id"]
+    blocks = (kernel.block, *(function.block for function in kernel.functions))
+    ops = [op for block in blocks for op in walk(block)]
+    if any(
+        op.definition.together or op.definition.declares == "shared" or op.name == "num_workgroups"
+        for op in ops
+    ):
+        return False
+    users: dict[Value, list[Op]] = {}
+    for op in ops:
+        for operand in op.operands:
+            users.setdefault(operand, []).append(op)
+
+    def using(sources: list[Op]) -> list[Op]:
+        return [user for source in sources for user in users.get(source.results[0], [])]
+
+    sums = using([op for op in ops if op.name == "local_id"])
+    products = using([op for op in ops if op.name == "workgroup_id"])
     return (
         len(sums) <= 1
+        and all(op.name == "mul" and _by(op, kernel.workgroup_size) for op in products)
         and all(op.name == "add" for op in sums)
-        and sums == users["scaled"]
-        and all(kinds.get(id(op.results[0])) == "scaled" for op in users["workgroup_id"])
+        and sums == using(products)
     )
 
 
+def _by(op: Op, factor: int) -> bool:
+    return any(operand.constant == factor for operand in op.operands)
+
+
 if TYPE_CHECKING:
-    _: Device[EmulatedKernel] = PlanningDevice()
+    _: RecordingDevice = ExportDevice()

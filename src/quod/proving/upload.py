@@ -1,15 +1,15 @@
-"""A witness on its way to a GPU: copied to page-locked memory by several threads, and sent on."""
+"""Data on its way to a GPU: copied to page-locked memory by several threads, and sent on."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
 from quod.device import host
+from quod.device.background import Background
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
@@ -19,38 +19,42 @@ from quod.field.array import Words
 _CHUNK = 8 << 20
 # What a thread copies at a time: no less than is worth waking one up for, and so little that all
 # end at about the same time.
-_LEAST_PIECE, _MOST_PIECE = 1 << 18, 4 << 20
-_PIECES_A_THREAD = 4
+_LEAST_BLOCK, _MOST_BLOCK = 1 << 18, 4 << 20
+_BLOCKS_PER_THREAD = 4
+
+# How long threads wait for the next proof: waking one is faster than starting it.
+LINGER_SECONDS = 0.05
 
 # Threads that memory keeps busy.
 _MOST_THREADS = 8
 
 
 class Copiers:
-    """Threads that wait for witnesses to copy."""
+    """Threads that copy data."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(host.usable_threads(), _MOST_THREADS)
-        self._pool = ThreadPoolExecutor(max(1, self.threads - 1), "quod-witness")
+        self._others = Background("quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS)
 
     def run(self, work: Callable[[], None], threads: int, own: Callable[[], None]) -> None:
         """Has up to `threads` threads do `work`, of which the caller's does `own` instead."""
-        others = [self._pool.submit(work) for _ in range(threads - 1)]
+        others = [self._others.begin(work) for _ in range(threads - 1)]
         try:
             own()
         finally:
             # One that has not woken up yet is not waited for.
-            begun = [other for other in others if not other.cancel()]
-            wait(begun)
+            begun = [other for other in others if not other.drop()]
+            for other in begun:
+                other.wait()
         for other in begun:
             other.result()
 
     def close(self) -> None:
-        self._pool.shutdown()
+        self._others.close()
 
 
-class WitnessBuffer:
-    """Room for a witness of `nbytes` on a GPU, and the page-locked memory before it.
+class UploadBuffer:
+    """Memory for `nbytes` on a GPU, and the page-locked memory before it.
 
     Where all work is done in the order of its submission there is none: the device copies.
     """
@@ -61,37 +65,37 @@ class WitnessBuffer:
         if device.single_queue:
             return
         self._pinned = device.pinned(nbytes)
-        share = nbytes // (_PIECES_A_THREAD * copiers.threads)
-        self._piece = min(max(share, _LEAST_PIECE), _MOST_PIECE)
-        self._pieces_a_chunk = -(-_CHUNK // self._piece)
-        chunk = self._piece * self._pieces_a_chunk
+        share = nbytes // (_BLOCKS_PER_THREAD * copiers.threads)
+        self._block = min(max(share, _LEAST_BLOCK), _MOST_BLOCK)
+        self._blocks_per_chunk = -(-_CHUNK // self._block)
+        chunk = self._block * self._blocks_per_chunk
         self._uploads = [
             self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
         ]
 
-    def fill(self, witness: Words) -> None:
-        """Puts the witness into `buffer`; what is submitted from then on finds it there."""
+    def fill(self, words: Words) -> None:
+        """Puts words into `buffer`; what is submitted from then on finds them there."""
         if self._device.single_queue:
-            self._device.upload(witness, into=self.buffer)
+            self._device.upload(words, into=self.buffer)
             return
-        source = np.ascontiguousarray(witness).reshape(-1).view(np.uint8)
-        size = self._piece
-        pieces = deque(range(-(-len(source) // size)))
+        source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
+        size = self._block
+        blocks = deque(range(-(-len(source) // size)))
         copied = [0] * len(self._uploads)
-        wanted = [self._pieces_a_chunk] * len(self._uploads)
-        wanted[-1] = len(pieces) - sum(wanted[:-1])
+        wanted = [self._blocks_per_chunk] * len(self._uploads)
+        wanted[-1] = len(blocks) - sum(wanted[:-1])
         changing = threading.Lock()
 
         def copy_one() -> bool:
-            """Copies the next piece, if there is one left."""
+            """Copies the next block, if there is one left."""
             try:
-                piece = pieces.popleft()
+                block = blocks.popleft()
             except IndexError:
                 return False
-            place = slice(piece * size, (piece + 1) * size)
+            place = slice(block * size, (block + 1) * size)
             self._pinned[place] = source[place]
             with changing:
-                copied[piece // self._pieces_a_chunk] += 1
+                copied[block // self._blocks_per_chunk] += 1
             return True
 
         def copy() -> None:
@@ -103,20 +107,20 @@ class WitnessBuffer:
         def send() -> None:
             while len(sent) < len(wanted) and copied[len(sent)] == wanted[len(sent)]:
                 upload = self._uploads[len(sent)]
-                sent.append(self._device.stream("witness").replay(upload).submit())
+                sent.append(self._device.stream("upload").replay(upload).submit())
 
         def copy_and_send() -> None:
             while copy_one():
                 send()
 
         try:
-            self._copiers.run(copy, min(self._copiers.threads, len(pieces)), copy_and_send)
+            self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_send)
             send()
         finally:
             for stream in sent:
                 stream.wait()
 
     def _upload(self, start: int, stop: int) -> Recording:
-        stream = self._device.stream("witness").record()
-        stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="witness")
+        stream = self._device.stream("upload").record()
+        stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="upload")
         return stream.finish().recording

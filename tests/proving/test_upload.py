@@ -1,4 +1,4 @@
-"""Witnesses that are copied to a GPU in pieces and chunks."""
+"""Data that is copied to a GPU in blocks and chunks."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from quod.device.protocol import AnyDevice
-from quod.groth16.gpu import witness
-from quod.groth16.gpu.witness import Copiers, WitnessBuffer
+from quod.proving import upload
+from quod.proving.upload import Copiers, UploadBuffer
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_LEAST_PIECE", 64)
-    monkeypatch.setattr(witness, "_MOST_PIECE", 96)
-    monkeypatch.setattr(witness, "_CHUNK", 160)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload, "_LEAST_BLOCK", 64)
+    monkeypatch.setattr(upload, "_MOST_BLOCK", 96)
+    monkeypatch.setattr(upload, "_CHUNK", 160)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("values", [1, 2, 5, 12, 13, 40, 101])
 def test_every_value_arrives(gpu_device: AnyDevice, values: int, threads: int) -> None:
     copiers = Copiers(threads)
-    room = WitnessBuffer(gpu_device, 32 * values, copiers)
+    room = UploadBuffer(gpu_device, 32 * values, copiers)
     rng = np.random.default_rng(values)
     for _ in range(3):
         given = rng.integers(0, 1 << 32, (values, 8), np.uint32)

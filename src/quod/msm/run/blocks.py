@@ -1,6 +1,6 @@
-"""An MSM in parts: the sums of its buckets are carried from one part to the next.
+"""An MSM in blocks: the sums of its buckets are carried from one block to the next.
 
-So the scalars, or the bases, of a part can be uploaded while the part before is worked on, and
+So the scalars, or the bases, of a block can be uploaded while the block before is worked on, and
 bases need not lie together.
 """
 
@@ -20,16 +20,16 @@ from quod.msm.run.recorded import (
     Span,
     record_buckets,
     record_lines,
-    record_marked,
+    record_unwritten,
 )
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, take_carried
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, carried_sums
 
 
 @frozen
-class Part:
+class BaseBlock:
     """Some scalars of an MSM and the bases that their entries count.
 
-    `start` is the number of the first. The plans of all parts have the same windows.
+    `start` is the number of the first. The plans of all blocks have the same windows.
     """
 
     plan: GpuMsmPlan
@@ -38,30 +38,30 @@ class Part:
     bases: Buffer
 
 
-def record_parts(
-    recording: RecordingStream, device: AnyDevice, parts: Iterable[Part], workspace: Workspace
+def record_blocks(
+    recording: RecordingStream, device: AnyDevice, blocks: Iterable[BaseBlock], workspace: Workspace
 ) -> RecordedMsm:
-    """Records an MSM; `parts` record what brings their data as they are asked for.
+    """Records an MSM; `blocks` record what brings their data as they are asked for.
 
-    The workspace is of `parts_bytes`.
+    The workspace is of `blocks_bytes`.
     """
     spans: list[Span] = []
 
-    def note(part: Part, arrays: MsmBuffers) -> None:
+    def download(block: BaseBlock, arrays: MsmBuffers) -> None:
         word = device.pinned(16)
         recording.download(arrays.too_large, word, label="digits")
-        spans.append(Span(word, part.start, part.scalars.stride))
+        spans.append(Span(word, block.start, block.scalars.stride))
 
-    whole, lines = _record(recording, device, parts, workspace, None, note)
+    whole, lines = _record(recording, device, blocks, workspace, None, download)
     host = device.pinned(lines.nbytes)
     recording.download(lines, host, label="reduce")
     return RecordedMsm(device, whole, host, spans)
 
 
-def record_parts_to_lines(
+def record_blocks_to_lines(
     recording: RecordingStream,
     device: AnyDevice,
-    parts: Iterable[Part],
+    blocks: Iterable[BaseBlock],
     workspace: Workspace,
     flag: Buffer,
 ) -> Buffer:
@@ -69,34 +69,34 @@ def record_parts_to_lines(
 
     `flag` must be zero before, and its first word says afterwards whether a scalar was too large.
     """
-    return _record(recording, device, parts, workspace, flag, lambda part, arrays: None)[1]
+    return _record(recording, device, blocks, workspace, flag, lambda block, arrays: None)[1]
 
 
 def _record(
     recording: RecordingStream,
     device: AnyDevice,
-    parts: Iterable[Part],
+    blocks: Iterable[BaseBlock],
     workspace: Workspace,
     flag: Buffer | None,
-    note: Callable[[Part, MsmBuffers], None],
+    after: Callable[[BaseBlock, MsmBuffers], None],
 ) -> tuple[GpuMsmPlan, Buffer]:
-    """The plan of the whole MSM, and its lines; `note` is called behind the sums of each part."""
-    carver, count = Arena(device, workspace), 0
-    for part in parts:
-        own = part.plan
-        carver.back_to(0)
-        carried = take_carried(carver, own)
-        arrays = MsmBuffers.of(device, own, carver)
+    """The plan of the whole MSM, and its lines; `after` is called behind the sums of each block."""
+    arena, count = Arena(device, workspace), 0
+    for block in blocks:
+        own = block.plan
+        arena.rewind(0)
+        carried = carried_sums(arena, own)
+        arrays = MsmBuffers.of(device, own, arena)
         if flag is not None:
             arrays = replace(arrays, too_large=flag)
-        record_buckets(recording, device, own, part.scalars, part.bases, arrays)
+        record_buckets(recording, device, own, block.scalars, block.bases, arrays)
         merge.record_carry(
-            recording, device, own, arrays.units, arrays.sums, carried, begins=not count
+            recording, device, own, arrays.chunks, arrays.sums, carried, begins=not count
         )  # fmt: skip
-        note(part, arrays)
+        after(block, arrays)
         count += own.count
     whole = replace(own, count=count)
     if flag is None:
-        record_marked(recording, arrays.lines)
+        record_unwritten(recording, arrays.lines)
     record_lines(recording, device, whole, None, carried, arrays.lines, arrays.scratch)
     return whole, arrays.lines

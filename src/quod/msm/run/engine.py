@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.sums import PRODUCTS_OF_BASE, addition_cost
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
@@ -23,10 +23,8 @@ from quod.msm.run.device_plan import fits, plan_gpu_msm, with_batch
 from quod.msm.run.recorded import RecordedMsm
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
-from quod.msm.run.workspace import Workspace, parts_bytes
+from quod.msm.run.workspace import Workspace, blocks_bytes
 from quod.msm.sort.scalars import SCALAR_BYTES
-
-Array = np.ndarray[Any, Any]
 
 # Shapes of MSMs that bases keep recordings, and so memory, for.
 _KEPT = 2
@@ -34,8 +32,8 @@ _KEPT = 2
 # So many scalars can be sorted at once, in the windows of some width.
 _SURELY_SORTED = 1 << 26
 
-# Scalars from which on their upload takes longer than carrying bucket sums over two parts does.
-_IN_PARTS = 1 << 21
+# Scalars from which on their upload takes longer than carrying bucket sums over two blocks does.
+_IN_BLOCKS = 1 << 21
 
 # 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
 # and 8.5 T of them a second in accumulation, less a tenth for sorting.
@@ -46,7 +44,7 @@ _UPLOAD_COST = 4400
 _SHARE = 2
 
 
-def first_part(plan: GpuMsmPlan) -> int:
+def first_block(plan: GpuMsmPlan) -> int:
     """How many scalars to upload first, so that the others are there when those are worked off.
 
     Nothing hides the upload of the first.
@@ -70,7 +68,7 @@ class Session:
         self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_BYTES // 4)
         self._device = device
         recording = device.stream("msm").record()
-        self._pending = record(recording, self.scalars)
+        self._recorded = record(recording, self.scalars)
         self._recording: Recording = recording.finish().recording
         self._lock = threading.Lock()
 
@@ -79,13 +77,13 @@ class Session:
         with self._lock:
             if scalars.ctypes.data != self.scalars.ctypes.data:
                 np.copyto(self.scalars, scalars)
-            self._pending.expect()
+            self._recorded.expect()
             stream = self._device.stream("msm").replay(self._recording)
             stream.submit(timeline).wait()
-            return self._pending.finish()
+            return self._recorded.finish()
 
 
-class GpuBases:
+class GpuEngine:
     """Bases of a device with memory of its own, for scalars in host memory.
 
     They stay on the device if they fit half of its memory budget and an MSM over all of them can be
@@ -108,7 +106,7 @@ class GpuBases:
         self.resident: ResidentMsm | None = None
         self.streamed: StreamedMsm | None = None
         if streamed:
-            self._stream_plan(self._count, options)
+            self._check(self._count, self._stream_plan(self._count, options).peak_bytes(device))
             self.streamed = StreamedMsm(device, group, points)
         else:
             self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
@@ -130,11 +128,9 @@ class GpuBases:
 
     @property
     def nbytes(self) -> int:
-        """Device memory of the bases and their multiples."""
         return 0 if self.resident is None else self.resident.nbytes
 
     def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
-        """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
         vectors, count = scalars.shape[:2]
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         batch = self.batch(count, vectors, options)
@@ -143,6 +139,19 @@ class GpuBases:
             session = self.session(count, len(own), options)
             results[start : start + len(own)] = session.run(own, timeline)
         return results
+
+    def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
+        memory: Array = self.session(count, 1, options).scalars[0]
+        return memory
+
+    def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        if self.resident is None:
+            return self._stream_plan(count, options).peak_bytes(self.device)
+        plan = self.resident.plan(count, vectors, options)
+        scalar_bytes, blocks = SCALAR_BYTES * plan.batch * count, self._blocks(self.resident, plan)
+        if blocks:
+            return scalar_bytes + blocks_bytes(self.device, blocks)
+        return scalar_bytes + self.resident.workspace_bytes(plan)
 
     def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
         """How many of so many vectors of `count` scalars are worked on together."""
@@ -176,57 +185,47 @@ class GpuBases:
         return self._new_session(count, vectors, options)
 
     def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
-        device = self.device
-        if self.streamed is not None:
-            return self._streamed_session(self.streamed, count, options)
-        assert self.resident is not None
-        resident = self.resident
-        plan = resident.plan(count, vectors, options)
+        device, resident = self.device, self.resident
+        self._check(count, self.peak_bytes(count, vectors, options))
         scalar_bytes = SCALAR_BYTES * vectors * count
-        if vectors == 1 and count >= _IN_PARTS and len(resident.parts) == 1:
-            return self._session_in_parts(resident, plan)
-        self._check(count, resident.workspace_bytes(plan) + scalar_bytes)
 
-        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
-            room = device.allocate(scalar_bytes, zero=False)
+        def uploaded(recording: RecordingStream, scalars: Array) -> Buffer:
+            memory = device.allocate(scalar_bytes, zero=False)
+            recording.upload(scalars, memory, label="upload scalars")
+            return memory
+
+        if self.streamed is not None:
+            streamed, stream_plan = self.streamed, self._stream_plan(count, options)
+
+            def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
+                return streamed.record(recording, uploaded(recording, scalars), stream_plan)
+
+            return Session(device, 1, count, record)
+        assert resident is not None
+        plan = resident.plan(count, vectors, options)
+        blocks = self._blocks(resident, plan)
+
+        def record_resident(recording: RecordingStream, scalars: Array) -> RecordedMsm:
+            if blocks:
+                memory = device.allocate(scalar_bytes, zero=False)
+                workspace = Workspace(device, blocks_bytes(device, blocks))
+                return resident.record_in_blocks(recording, scalars[0], blocks, memory, workspace)
+            memory = uploaded(recording, scalars)
             workspace = Workspace(device, resident.workspace_bytes(plan))
-            recording.upload(scalars, room, label="upload scalars")
-            return resident.record(recording, room, workspace=workspace, plan=plan)
+            return resident.record(recording, memory, workspace=workspace, plan=plan)
 
-        return Session(device, vectors, count, record)
+        return Session(device, vectors, count, record_resident)
 
-    def _session_in_parts(self, resident: ResidentMsm, plan: GpuMsmPlan) -> Session:
-        device, count = self.device, plan.count
-        first = first_part(plan)
-        plans = [with_batch(plan, part, 1) for part in (first, count - first)]
-        scalar_bytes, work_bytes = SCALAR_BYTES * count, parts_bytes(device, plans)
-        self._check(count, work_bytes + scalar_bytes)
+    def _blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
+        """The plans of the blocks in which scalars are uploaded, or none if they are at once."""
+        if plan.batch > 1 or plan.count < _IN_BLOCKS or len(resident.blocks) > 1:
+            return []
+        first = first_block(plan)
+        return [with_batch(plan, block, 1) for block in (first, plan.count - first)]
 
-        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
-            room = device.allocate(scalar_bytes, zero=False)
-            workspace = Workspace(device, work_bytes)
-            return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
-
-        return Session(device, 1, count, record)
-
-    def _streamed_session(
-        self, streamed: StreamedMsm, count: int, options: MsmOptions | None
-    ) -> Session:
-        device = self.device
-        plan = self._stream_plan(count, options or self.options)
-
-        def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
-            room = device.allocate(SCALAR_BYTES * count, zero=False)
-            recording.upload(scalars, room, label="upload scalars")
-            return streamed.record(recording, room, plan)
-
-        return Session(device, 1, count, record)
-
-    def _stream_plan(self, count: int, options: MsmOptions) -> StreamPlan:
+    def _stream_plan(self, count: int, options: MsmOptions | None) -> StreamPlan:
         budget = self.device.memory_budget // _SHARE
-        plan = plan_streamed(self.device, self.group, count, options, budget)
-        self._check(count, plan.peak_bytes(self.device))
-        return plan
+        return plan_streamed(self.device, self.group, count, options or self.options, budget)
 
     def _check(self, count: int, needed: int) -> None:
         """DeviceError if an MSM needs more memory than is left beside the bases."""

@@ -1,0 +1,1 @@
+"""Recordings for a device that is somewhere else, such as in a browser."""

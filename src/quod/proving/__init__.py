@@ -1,0 +1,1 @@
+"""What provers have in common, whatever they prove: nothing here knows a proof system."""

@@ -1,0 +1,94 @@
+"""What other threads give."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+from quod.device import outcome as outcome_module
+from quod.device.outcome import Dropped, Outcome
+
+
+def test_all_who_wait_have_the_result() -> None:
+    outcome: Outcome[int] = Outcome()
+    found: list[int] = []
+    waiting = [threading.Thread(target=lambda: found.append(outcome.result())) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    assert not outcome.done()
+    assert not outcome.wait(0.01)
+    with pytest.raises(TimeoutError):
+        outcome.result(0.01)
+    outcome.set(7)
+    for thread in waiting:
+        thread.join(10)
+    assert found == [7] * 3
+    assert outcome.done()
+    assert Outcome.of(8).result(0) == 8
+
+
+def test_an_error_is_raised_each_time_and_keeps_nothing_alive() -> None:
+    outcome: Outcome[int] = Outcome()
+    outcome.fail(ZeroDivisionError("by nothing"))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="by nothing"):
+            outcome.result()
+    gone = weakref.ref(outcome)
+    gc.disable()
+    try:
+        del outcome
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_what_is_begun_is_not_dropped_and_what_is_dropped_is_not_begun() -> None:
+    begun: Outcome[int] = Outcome()
+    assert begun.begin()
+    assert not begun.drop()
+    begun.set(1)
+    assert (begun.result(0), begun.drop()) == (1, False)
+    dropped: Outcome[int] = Outcome()
+    assert dropped.drop()
+    assert not dropped.begin()
+    assert not dropped.drop()
+    with pytest.raises(Dropped):
+        dropped.result()
+
+
+def test_actions_follow_the_end() -> None:
+    outcome: Outcome[None] = Outcome()
+    seen: list[str] = []
+    outcome.then(lambda: seen.append("first"))
+    assert seen == []
+    outcome.set(None)
+    outcome.then(lambda: seen.append("second"))
+    assert seen == ["first", "second"]
+
+
+def test_a_task_that_nobody_does() -> None:
+    nobody: Outcome[None] = Outcome(lambda: True)
+    assert nobody.lost()
+    with pytest.raises(MemoryError):
+        nobody.result()
+    nobody.set(None)
+    assert not nobody.lost()
+    nobody.result()
+
+
+def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C may come between what a wait takes and what it gives back."""
+    monkeypatch.setattr(outcome_module, "_LOOK_SECONDS", 0.01)
+    outcome = Outcome.of(3)
+    outcome._undone.acquire()
+    found: list[int] = []
+    waiting = threading.Thread(target=lambda: found.append(outcome.result()), daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert found == [3]
+    assert outcome.wait(0.01)

@@ -1,0 +1,102 @@
+"""Sums that a key's thread never began, or was lost with: nobody waits for them for ever."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from quod.device import outcome
+from quod.device.background import Background
+from quod.device.outcome import Outcome
+from quod.device.timeline import NullTimeline
+from quod.errors import DeviceError
+from quod.groth16.gpu.key import GpuSums, _Slot
+from quod.proving.context import ProofContext
+from quod.proving.slots import Slots
+
+
+class Key:
+    """As much of a key as sums take."""
+
+    def __init__(self) -> None:
+        self.slots: Slots[Slot] = Slots(Slot, 1)
+        self._runner = Background("test-gpu", 1)
+
+    def sums(self) -> GpuSums:
+        timeline = NullTimeline()
+        with timeline.stage("sums") as parent:
+            context = ProofContext(timeline, parent)
+        key: Any = self
+        slot: Any = self.slots.acquire()
+        return GpuSums(key, slot, {}, context)
+
+
+class Slot:
+    """`go` lets a run go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        self.begun.set()
+        self.go.wait(10)
+        first.set(None)
+
+
+def early_error(sums: GpuSums) -> list[BaseException]:
+    """What asking for the early sums raises, within ten seconds."""
+    found: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            sums.early()
+        except BaseException as error:
+            found.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(10)
+    return found
+
+
+def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
+    key, other = Key(), Slot()
+    running = key._runner.begin(lambda: Slot.run(other, Outcome(), None))  # type: ignore[arg-type]
+    assert other.begun.wait(10)
+    sums = key.sums()
+    closing = threading.Thread(target=key._runner.close)
+    closing.start()
+    found = early_error(sums)
+    assert [type(error).__bases__ for error in found] == [(DeviceError,)]
+    sums.close()
+    other.go.set()
+    closing.join(10)
+    running.result(10)
+    # The slot is there for the next proof.
+    assert key.slots._free
+
+
+def test_sums_that_cannot_be_prepared() -> None:
+    class Full(_Slot):
+        def __init__(self) -> None:
+            self.early: Any = self
+
+        def expect(self) -> None:
+            raise MemoryError
+
+    key = Key()
+    key.slots._free = [Full()]  # type: ignore[list-item]
+    found = early_error(key.sums())
+    assert [type(error) for error in found] == [MemoryError]
+
+
+def test_a_thread_that_was_lost_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(Background, "_work", lambda self: None)
+    key = Key()
+    sums = key.sums()
+    assert [type(error) for error in early_error(sums)] == [MemoryError]
+    sums.close()
+    assert key.slots._free

@@ -1,0 +1,69 @@
+"""What `k` offers whoever writes a kernel: the language, and nothing of how it is recorded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from quod.kernel import Builder, Machine
+from quod.kernel.op_definition import OpDefinition
+from quod.kernel.ops import OPS
+from tests.conftest import REPOSITORY
+
+K = Builder(Machine("any", 4, frozenset(), subgroup_size=4))
+PUBLIC = {name for name in dir(K) if not name.startswith("_")}
+PAGE = (REPOSITORY / "docs" / "language.md").read_text()
+
+METHODS = {
+    "const": "constant", "convert": "cast", "pointer_cast": "cast", "if": "if_", "for": "range",
+    "while": "while_", "assert": "assert_", "min": "minimum", "max": "maximum",
+    "subgroup_min": "subgroup_minimum", "subgroup_max": "subgroup_maximum",
+}  # fmt: skip
+"""The methods that record an op of another name."""
+
+OTHERS = {
+    "all_lanes", "any_lane", "emit", "emit_many", "exp", "global_id", "lane_id", "log", "log2",
+    "machine", "operand", "resident_workgroups", "subgroup_id", "subgroup_size", "tanh",
+    "workgroup_size",
+}  # fmt: skip
+"""What is no op of the table, but made of some, or asks."""
+
+
+def method_of(row: OpDefinition) -> str:
+    return METHODS.get(row.name, row.name)
+
+
+def test_every_public_name_is_an_op_or_is_listed() -> None:
+    of_ops = {method_of(row) for row in OPS.values()} & PUBLIC
+    assert of_ops.isdisjoint(OTHERS)
+    assert of_ops | OTHERS == PUBLIC
+    assert set(METHODS.values()) <= PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(name for name, row in OPS.items() if not row.pure))
+def test_what_does_more_than_compute_has_a_method(name: str) -> None:
+    row = OPS[name]
+    if name == "yield":
+        assert row.unwritten  # regions end with it by themselves
+    elif row.effect == "carry":
+        assert not row.special  # k.emit_many records it
+    else:
+        assert method_of(row) in PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(name for name, row in OPS.items() if row.special))
+def test_what_cannot_be_emitted_has_a_method(name: str) -> None:
+    assert name == "yield" or method_of(OPS[name]) in PUBLIC
+
+
+def test_the_guide_lists_what_k_has() -> None:
+    table = PAGE.partition("## All that `k` has\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"`k\.(\w+)`", "\n".join(re.findall(r"^\|.*\|$", table, re.MULTILINE)))
+    assert len(listed) == len(set(listed))
+    assert set(listed) == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC - {"machine"}))
+def test_every_public_name_says_what_it_does(name: str) -> None:
+    assert (getattr(Builder, name).__doc__ or "").split()

@@ -1,0 +1,66 @@
+"""Names that are not there: a typed error that says which there are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from quod.curve import CURVES, EDWARDS, GROUPS, WEIERSTRASS
+from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.weierstrass import Curve
+from quod.errors import InputError
+from quod.field import NAMED
+from quod.names import nearest
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "message"),
+    [
+        (NAMED, "bn128.fr", r"quod\.field\.NAMED has no 'bn128\.fr'; did you mean 'bn254\.fr'\?"),
+        (NAMED, "?", r"has no '\?'; there are bn254\.fq, .*curve25519\.fq"),
+        (NAMED, "", "has no ''; there are bn254"),
+        (NAMED, 7, r"a field has a name \(str\) in quod\.field\.NAMED, not int"),
+        (GROUPS, "secp256k1", r"is a group itself: quod\.curve\.WEIERSTRASS\['secp256k1'\]"),
+        (GROUPS, "jubjub", r"is a group itself: quod\.curve\.EDWARDS\['jubjub'\]"),
+        (GROUPS, "bn254", r"the curve has two, bn254\.g1 and bn254\.g2"),
+        (GROUPS, "bn254.g3", r"did you mean 'bn254\.g[12]'\?"),
+        (CURVES, "secp256k1", r"has no 'secp256k1'; quod\.curve\.WEIERSTRASS has it"),
+        (CURVES, "bn128", r"quod\.curve\.CURVES has no 'bn128'; did you mean 'bn254'\?"),
+        (EDWARDS, None, r"a curve has a name \(str\) in quod\.curve\.EDWARDS, not NoneType"),
+        (WEIERSTRASS, "secp256r1", r"did you mean 'secp256k1'\?"),
+    ],
+)  # fmt: skip
+def test_names_that_are_not_there(table: Any, name: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        table[name]
+    assert name not in table
+    assert table.get(name) is None
+    assert table.get(name, "other") == "other"
+
+
+def test_tables_are_dictionaries() -> None:
+    assert CURVES.get("bn254") is CURVES["bn254"]
+    assert NAMED.get("m31") is NAMED["m31"]
+    for other in (copy.copy(NAMED), pickle.loads(pickle.dumps(NAMED))):
+        assert type(other) is dict
+        assert other == NAMED
+
+
+def test_the_nearest_name() -> None:
+    assert nearest("ad", ["and", "add", "adder"]) == "add"
+    assert nearest("mull", ["mul", "sub"]) == "mul"
+    assert nearest("", ["mul"]) is None
+    assert nearest("xyz", ["mul"]) is None
+
+
+def test_fields_of_a_curve_are_named_with_it() -> None:
+    wrong: Any = 5
+    good = WEIERSTRASS["secp256k1"]
+    with pytest.raises(InputError, match="fr of mine must be of the type Modulus"):
+        Curve(name="mine", fq=good.fq, fr=wrong, a=0, b=7, generator=good.generator)
+    baby = EDWARDS["baby_jubjub"]
+    with pytest.raises(InputError, match="fq of mine must be of the type Modulus"):
+        EdwardsCurve("mine", wrong, baby.fr, baby.a, baby.d, baby.generator, 8)

@@ -1,0 +1,182 @@
+"""How far functions of f32 are from exact results, measured over all numbers that there are.
+
+    python -m tools.float_errors                                 every function, on the processor
+    python -m tools.float_errors --device cuda --function exp2   one of them on a GPU
+    python -m tools.float_errors --every 257                     each 257th number: of all ranges
+
+Exact are the functions of f64, whose own errors are below 2**-28 units of the last place (ULP) of
+an f32. Errors are counted in ULP of the exact result. In WGSL, which may take subnormal numbers for
+zero, those of normal operands and results count. Prints a table; the exit code is 1 if an error is
+above the one that the op table or `quod.kernel.float_functions` states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.frozen import frozen
+from quod.kernel import F32, U32, Builder, Pointer, Value, f32, kernel
+from quod.kernel.float_functions import FUNCTIONS
+from quod.kernel.ops import OPS
+
+Array = np.ndarray[Any, Any]
+
+EXACT: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
+    "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt, "div": lambda a: 1 / a,
+}  # fmt: skip
+"""Each function by the name of its op or method; of `div` the quotients of 1."""
+
+NORMAL = np.float32(np.finfo(np.float32).tiny)
+"""The least normal number."""
+
+_ALL = 1 << 32
+_AT_ONCE = 1 << 20
+
+
+@frozen
+class Worst:
+    """The greatest error of some results, in ULP, and the operand of the first that has it."""
+
+    error: float
+    operand: float
+
+
+@frozen
+class Row:
+    """What was measured of one function."""
+
+    function: str
+    target: str
+    operands: int
+    stated: float
+    worst: Worst
+
+    @property
+    def is_within(self) -> bool:
+        return self.worst.error <= self.stated
+
+
+def ulps(found: Array, exact: Array) -> Array:
+    """How far results are from exact ones, in units of the last place of those."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)
+        away = np.abs(found.astype(np.float64) - exact) / unit
+        # Beyond the range infinity is right, and the greatest number half a unit from it.
+        edge = np.isinf(rounded) | np.isinf(found)
+        away = np.where(edge, np.where(rounded == found, 0, np.inf), away)
+    some, both = np.isnan(exact) | np.isnan(found), np.isnan(exact) & np.isnan(found)
+    return np.where(some, np.where(both, 0, np.inf), away)
+
+
+def worst_of(name: str, target: str, x: Array, found: Array) -> Worst:
+    """The worst of a function's results on a target."""
+    with np.errstate(all="ignore"):
+        exact = EXACT[name](x.astype(np.float64))
+        away = ulps(found, exact)
+        if target == "wgsl":
+            away[(np.abs(exact) < NORMAL) | (np.abs(x) < NORMAL)] = 0
+    at = int(np.argmax(away))
+    return Worst(float(away[at]), float(x[at]))
+
+
+def stated(name: str, target: str) -> float:
+    """The greatest error that is stated of a function on a target."""
+    row, made = OPS.get(name), FUNCTIONS.get(name)
+    if row is not None and (target in row.ulps or made is None):
+        return row.ulps.get(target, 0.5)
+    assert made is not None
+    return made.ulps_in_wgsl if target == "wgsl" else made.ulps
+
+
+def apply(k: Builder, name: str, x: Value) -> Value:
+    """The function of a value."""
+    result: Value = 1.0 / x if name == "div" else getattr(k, name)(x)
+    return result
+
+
+@kernel
+def results(k: Builder, first: U32, every: U32, out: Pointer[F32], *, name: str) -> None:
+    """out[i] = the function of the number whose bits are first + i * every."""
+    i = k.global_id()
+    out[i] = apply(k, name, k.bitcast(first + i * every, f32))
+
+
+def chunks(device: AnyDevice, name: str, every: int) -> Iterator[tuple[Array, Array]]:
+    """The operands, each `every`th number, and what the device makes of them, some at a time."""
+    compiled = device.compile(results, name=name)
+    count = -(-min(_AT_ONCE, -(-_ALL // every)) // compiled.lanes) * compiled.lanes
+    memory = device.allocate(4 * count)
+    steps = np.arange(count, dtype=np.uint64) * np.uint64(every)
+    for first in range(0, _ALL, count * every):
+        device.launch(compiled, count // compiled.lanes, first, every % _ALL, memory)
+        found = np.empty(count, np.float32)
+        device.download(memory, found)
+        yield (steps + np.uint64(first)).astype(np.uint32).view(np.float32), found
+
+
+def measure(device: AnyDevice, name: str, every: int, threads: int) -> Row:
+    """The error of one function on a device; NumPy computes exact results on several threads."""
+    target = device.machine(device.lanes).target
+    worst, operands = Worst(0.0, 0.0), 0
+    waiting: deque[Future[Worst]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for x, found in chunks(device, name, every):
+            operands += len(x)
+            waiting.append(pool.submit(worst_of, name, target, x, found))
+            while len(waiting) > 2 * threads:
+                worst = _worse(worst, waiting.popleft().result())
+        for future in waiting:
+            worst = _worse(worst, future.result())
+    return Row(name, target, min(operands, _ALL), stated(name, target), worst)
+
+
+def _worse(a: Worst, b: Worst) -> Worst:
+    return b if b.error > a.error else a
+
+
+def text_of(row: Row) -> str:
+    """A line of the table."""
+    note = "" if row.is_within else "  ABOVE WHAT IS STATED"
+    return (
+        f"{row.function:8} {row.target:6} {row.operands:>13,} {row.stated:>7g} "
+        f"{row.worst.error:>9.4f}  {row.worst.operand!r}{note}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints; 1 if an error is above the stated one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu", help="as `quod devices` lists them")
+    parser.add_argument("--function", choices=EXACT, action="append", help="by default all")
+    parser.add_argument(
+        "--every", type=int, default=1, help="distance of the numbers that are taken"
+    )
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args(arguments)
+    if not 1 <= given.every <= 1 << 20 or given.threads < 1:
+        parser.error("--every is from 1 to 1048576, and --threads from 1 on")
+    device = open_device(given.device)
+    print(f"{'function':8} {'target':6} {'operands':>13} {'stated':>7} {'measured':>9}  at")
+    ok = True
+    for name in given.function or EXACT:
+        row = measure(device, name, given.every, given.threads)
+        print(text_of(row), flush=True)
+        ok = ok and row.is_within
+    device.close()
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
