@@ -1,0 +1,50 @@
+"""The sumcheck protocol: what a sum over all corners of a cube is, shown at one point.
+
+`SumOfProducts` is the polynomial, `prove` sums it over tables and proves it on any device, `verify`
+reduces a `Statement` to values of the tables at one point, which remain to be checked.
+`SumcheckPlan` records batches of sumchecks over tables in device memory. The names below load on
+first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.sumcheck.plan import Inputs as Inputs
+    from quod.sumcheck.plan import SumcheckPlan as SumcheckPlan
+    from quod.sumcheck.polynomial import SumOfProducts as SumOfProducts
+    from quod.sumcheck.prover import SumcheckProof as SumcheckProof
+    from quod.sumcheck.prover import prove as prove
+    from quod.sumcheck.shape import Shape as Shape
+    from quod.sumcheck.verifier import Reduced as Reduced
+    from quod.sumcheck.verifier import Statement as Statement
+    from quod.sumcheck.verifier import verify as verify
+
+__all__ = [
+    "Inputs",
+    "Reduced",
+    "Shape",
+    "Statement",
+    "SumOfProducts",
+    "SumcheckPlan",
+    "SumcheckProof",
+    "prove",
+    "verify",
+]
+
+_HOME = {
+    "Inputs": "quod.sumcheck.plan",
+    "Reduced": "quod.sumcheck.verifier",
+    "Shape": "quod.sumcheck.shape",
+    "Statement": "quod.sumcheck.verifier",
+    "SumOfProducts": "quod.sumcheck.polynomial",
+    "SumcheckPlan": "quod.sumcheck.plan",
+    "SumcheckProof": "quod.sumcheck.prover",
+    "prove": "quod.sumcheck.prover",
+    "verify": "quod.sumcheck.verifier",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

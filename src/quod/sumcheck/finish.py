@@ -1,0 +1,174 @@
+"""The end of a round: a message from the values, its absorption, and the next challenge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+from quod.sumcheck.interpolation import coefficient_rows
+from quod.sumcheck.memory import Progress, Proof, Weights
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import evaluated
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.chain import Chain, Words, challenge, message_words
+from quod.transcript.labels import Label
+
+_AT_ONCE = 4
+"""Parts that an instance loads at a time."""
+
+
+class RoundEnd:
+    """What the prover does with a round's values, inside kernels; made at a kernel's top."""
+
+    def __init__(self, k: Builder, f: Any, shape: Shape) -> None:
+        self._f, self._shape = f, shape
+        self.chain = Chain(k)
+
+    def coefficients(
+        self, values: Sequence[Any], claim: Any, weights: Weights, round_number: Value
+    ) -> list[Any]:
+        """Those of the polynomial beside eq's linear factor, from that of 1 upwards.
+
+        `values` are those at `evaluated`, the first of them at 1 instead of 0 where the round's
+        coordinate is 0.
+        """
+        f, shape = self._f, self._shape
+        first, *others = values
+        if shape.has_point:
+            weight, inverse = weights.coordinate(round_number), weights.inverse(round_number)
+            at_one = f.is_zero(weight)
+            other = f.carried((claim - (1 - weight) * first) * inverse)
+            first, claim = f.carried(first), f.carried(claim)
+            zero, one = f.select(at_one, claim, first), f.select(at_one, first, other)
+        else:
+            zero, one = first, claim - first
+        return self.all_coefficients([f.carried(value) for value in (zero, one, *others)])
+
+    def first_of_two(
+        self, grid: Sequence[Sequence[Any]], weights: Weights, round_number: Value
+    ) -> list[Any]:
+        """Those of the first of two rounds; grid[a][b] is the value at places a and b.
+
+        The other variable is summed over 0 and 1, which eq weights.
+        """
+        f = self._f
+        if not self._shape.has_point:
+            return self.all_coefficients([f.carried(row[0] + row[1]) for row in grid])
+        weight = weights.coordinate(round_number + 1)
+        sums = [f.carried(row[0] + weight * (row[1] - row[0])) for row in grid]
+        return self.all_coefficients(sums)
+
+    def second_of_two(self, grid: Sequence[Sequence[Any]], challenge: Any) -> list[Any]:
+        """Those of the second of two rounds, after the challenge of the first."""
+        columns = [self.all_coefficients(column) for column in zip(*grid, strict=True)]
+        return self.all_coefficients([self.at(column, challenge) for column in columns])
+
+    def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
+        """Those of a polynomial with such values at all `places`."""
+        rows = coefficient_rows(self._f.modulus, self._shape.degree)
+        return [self._combined(row, values) for row in rows]
+
+    def _combined(self, row: Sequence[int], values: Sequence[Any]) -> Any:
+        parts = [value * weight for weight, value in zip(row, values, strict=True) if weight]
+        total = parts[0]
+        for part in parts[1:]:
+            total = self._f.carried(total + part)
+        return self._f.carried(total)
+
+    def message(self, coefficients: Sequence[Any]) -> Words:
+        """The message of a round: all coefficients but the first, which the claim gives."""
+        words: list[Value] = []
+        for coefficient in coefficients[1:]:
+            words += message_words(self._f, coefficient)
+        return tuple(words)
+
+    def absorbed(self, state: Words, message: Words) -> tuple[Words, Any]:
+        """The state after a message, and the challenge that it gives."""
+        state = self.chain.absorbed(state, Label.ROUND, message)
+        return state, self._f.carried(challenge(self._f, self._shape.field, state))
+
+    def at(self, coefficients: Sequence[Any], place: Any) -> Any:
+        """The polynomial's value, which is the next claim."""
+        *rest, total = coefficients
+        for coefficient in reversed(rest):
+            total = self._f.carried(total * place + coefficient)
+        return total
+
+
+@kernel
+def finish_rounds(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    round_number: U32,
+    partial: Pointer[U32],
+    equality: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    *,
+    shape: Shape,
+    depth: int,
+    groups_each: int,
+) -> None:
+    """The messages and challenges of `depth` rounds after one pass, a workgroup a sumcheck.
+
+    `partial` as in `quod.sumcheck.rounds`, the other memory as in `quod.sumcheck.memory`.
+    """
+    f = field_arithmetic(k, shape.field, inlined=True)
+    values = len(evaluated(shape.degree, depth))
+    sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
+    sumcheck, local = k.workgroup_id(), k.local_id()
+    totals = sums.totals(_added(f, partial, sumcheck * values, values, groups_each))
+    # Every instance computes all of it, and one stores.
+    own = Progress(f, progress, batch, sumcheck, log_size)
+    weights = Weights(f, equality, sumcheck, log_size)
+    if depth == 1:
+        coefficients = end.coefficients(totals, own.claim(), weights, round_number)
+    else:
+        width = shape.degree + 1
+        grid = [totals[at : at + width] for at in range(0, values, width)]
+        coefficients = end.first_of_two(grid, weights, round_number)
+    message = end.message(coefficients)
+    state, found = end.absorbed(own.state(end.chain), message)
+    sent = [(message, found)]
+    if depth == 2:
+        coefficients = end.second_of_two(grid, found)
+        message = end.message(coefficients)
+        state, found = end.absorbed(state, message)
+        sent.append((message, found))
+    claim = end.at(coefficients, found)
+    k.barrier()
+    with k.if_(local == 0):
+        out = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
+        for ahead, (message, found) in enumerate(sent):
+            out.set_message(round_number + ahead, message)
+            own.set_challenge(round_number + ahead, found)
+        own.set_state(end.chain, state)
+        own.set_claim(claim)
+
+
+def _added(f: Any, partial: Value, first: Value, values: int, groups_each: int) -> list[Any]:
+    """The parts that an instance adds up, of each value."""
+    k = f.k
+    totals = [f.carried(f.zero())] * values
+    starts = [(first + value) * groups_each for value in range(values)]
+    for at in range(0, groups_each, k.workgroup_size * _AT_ONCE):
+        # All loads before the first sum, which would wait for each.
+        parts = [
+            [_part(f, partial, start, k.local_id() + place, groups_each) for start in starts]
+            for place in range(at, min(at + k.workgroup_size * _AT_ONCE, groups_each),
+                               k.workgroup_size)
+        ]  # fmt: skip
+        for row in parts:
+            totals = [f.carried(a + b) for a, b in zip(totals, row, strict=True)]
+    return totals
+
+
+def _part(f: Any, partial: Value, start: Value, place: Value, count: int) -> Any:
+    """A part of a sum, 0 for those beyond the last one."""
+    k = f.k
+    element = f.load(partial, start + k.minimum(place, count - 1))
+    return f.select(place < count, f.carried(element), f.carried(f.zero()))

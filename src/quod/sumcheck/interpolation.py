@@ -1,0 +1,80 @@
+"""Where a round's polynomial is evaluated, and its coefficients from its values there.
+
+Infinity stands for the leading coefficient; beside it places with small numbers are the cheapest,
+as a multilinear polynomial there is a sum or two of its values at 0 and 1.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+
+INFINITY = None
+
+Place = int | None
+
+_PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
+
+
+def places(degree: int) -> tuple[Place, ...]:
+    """Where a polynomial of a degree is evaluated; the claim gives one of the first two."""
+    return _PLACES[: degree + 1]
+
+
+def check_degree(modulus: Modulus, degree: int) -> None:
+    """InputError if a field has too few elements to tell polynomials of a degree apart."""
+    finite = [place for place in places(degree) if place is not INFINITY]
+    if len({place % modulus.value for place in finite}) < len(finite):
+        raise InputError(
+            f"{modulus.name} has too few elements for products of {degree} factors; take a larger "
+            "field"
+        )
+
+
+def at_place(low: Any, high: Any, place: Place) -> Any:
+    """The value at a place of the linear polynomial with these values at 0 and 1."""
+    if place is INFINITY:
+        return high - low
+    if place in (0, 1):
+        return high if place else low
+    # Two terms above zero where that is possible: no negation.
+    return _times(high, place) - _times(low, place - 1) if place > 0 else (
+        _times(low, 1 - place) - _times(high, -place)
+    )  # fmt: skip
+
+
+def _times(value: Any, factor: int) -> Any:
+    return value if factor == 1 else value * factor
+
+
+@functools.cache
+def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ...]:
+    """row[i]: the weights of the values at `places` whose sum is coefficient i, near zero mod p."""
+    p = modulus.value
+    rows = []
+    for place in places(degree):
+        if place is INFINITY:
+            powers = [int(i == degree) for i in range(degree + 1)]
+        else:
+            powers = [pow(place, i, p) for i in range(degree + 1)]
+        rows.append(powers)
+    return tuple(tuple(map(modulus.centred, row)) for row in _inverse(rows, p))
+
+
+def _inverse(matrix: list[list[int]], p: int) -> list[list[int]]:
+    """The inverse modulo p, by elimination."""
+    size = len(matrix)
+    rows = [row + [int(i == j) for j in range(size)] for i, row in enumerate(matrix)]
+    for column in range(size):
+        pivot = next(i for i in range(column, size) if rows[i][column] % p)
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        scale = pow(rows[column][column], -1, p)
+        rows[column] = [entry * scale % p for entry in rows[column]]
+        for i in range(size):
+            if i != column and rows[i][column]:
+                factor = rows[i][column]
+                rows[i] = [(a - factor * b) % p for a, b in zip(rows[i], rows[column], strict=True)]
+    return [row[size:] for row in rows]

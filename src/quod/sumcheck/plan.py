@@ -1,0 +1,327 @@
+"""The rounds of a batch of sumchecks as launches, from tables in device memory to their values."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from quod.device.buffer import Buffer
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.stream import RecordingStream
+from quod.errors import InputError
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
+from quod.sumcheck.finish import finish_rounds
+from quod.sumcheck.interpolation import check_degree
+from quod.sumcheck.memory import Progress, Proof
+from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import evaluated
+from quod.sumcheck.tail import finish_sumcheck
+from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.elements import challenge_bits
+from quod.validation import instance, whole_number, whole_number_or_none
+
+_MOST_LOG_CAPACITY = 12
+_LANES = 128
+_TAIL_LANES = 128
+_SHARE = 1.0
+_SHARE_OF_LONG = 0.25
+_UNROLLED_INPUTS = 2
+_GROUPS_A_THREAD = 8
+_LANES_OF_SHORT = 8
+
+
+@frozen(eq=False)
+class Inputs:
+    """The tables of a batch in device memory.
+
+    `base` has those of the prime field, `extended` the others: table after table, in each those of
+    all sumchecks. None for none.
+    """
+
+    base: Buffer | None
+    extended: Buffer | None
+
+
+@frozen
+class Pass:
+    """A pass over large tables: for `depth` rounds from `first` on, after `folds` challenges."""
+
+    first: int
+    depth: int
+    folds: int
+
+
+_WHOLE = Pass(0, 1, 0)
+
+
+class SumcheckPlan:
+    """Sumchecks of one shape, `batch` of them side by side, on one device.
+
+    `record` adds their launches to a recording, which reads and writes the buffers of the plan.
+    `progress` holds claims and the states of transcripts, before and after; `proof` the messages.
+    """
+
+    def __init__(
+        self, device: DeviceChoice, shape: Shape, log2_size: int, *, batch: int = 1,
+        log_capacity: int | None = None, depth: int | None = None,
+    ) -> None:  # fmt: skip
+        """`log_capacity` bounds the entries of a table that the last rounds begin with, and `depth`
+        is how many rounds a pass over larger ones is for, 1 or 2; as is fastest if they are None.
+        """
+        device = resolve_device(device)
+        instance("the shape", shape, Shape, "make one of a field and a polynomial")
+        self.device, self.shape = device, shape
+        self.log2_size = whole_number("the variables", log2_size, 1, MOST_VARIABLES)
+        self.batch = whole_number("the batch", batch, 1, 1 << 16)
+        check_degree(shape.field.modulus, shape.degree)
+        challenge_bits(shape.field)
+        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)
+        self._depth = whole_number_or_none("depth", depth, 1, 2)
+        self._most = min(log_capacity or _MOST_LOG_CAPACITY, self._fitting)
+        if self._most < 1:
+            raise InputError(
+                f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
+                f"of {device.name}; take fewer tables"
+            )
+        self.rounds_before = max(0, self.log2_size - self._most)
+        """Rounds on tables in the memory of the device; those behind are in one workgroup's."""
+
+    # --- sizes
+
+    @property
+    def field(self) -> FieldSpec:
+        """The field of challenges."""
+        return self.shape.field
+
+    @property
+    def _element_bytes(self) -> int:
+        return 4 * self.field.words
+
+    @cached_property
+    def _lanes(self) -> int:
+        """Instances of the workgroups, a power of two."""
+        if not self.device.host_memory:
+            return _LANES
+        if self.field.modulus.bits <= 64:
+            return _LANES_OF_SHORT  # any processor has vectors of words
+        lanes = min(_LANES, self.device.lanes)
+        return 1 << (lanes.bit_length() - 1)
+
+    @cached_property
+    def _fitting(self) -> int:
+        """The logarithm of how many entries of each table shared memory holds."""
+        machine = self.device.machine(self._tail_lanes)
+        sums = WorkgroupSums.elements(machine, self.shape.degree)
+        entries = machine.shared_bytes_limit // self._element_bytes - sums
+        entries //= self.shape.tables
+        return max(0, entries).bit_length() - 1
+
+    @property
+    def _tail_lanes(self) -> int:
+        """Instances of the workgroups of which each computes a round's message."""
+        return min(_TAIL_LANES, self._lanes)
+
+    @property
+    def _finish_lanes(self) -> int:
+        """Those of the workgroups that end a pass: a hash, which vectors do not make faster."""
+        is_short = self.device.host_memory and self.field.modulus.bits <= 64
+        return 1 if is_short else self._tail_lanes
+
+    @cached_property
+    def _most_groups(self) -> int:
+        """Workgroups a sumcheck on the largest tables, a power of two."""
+        if self.device.host_memory:
+            wanted = _GROUPS_A_THREAD * self.device.threads  # type: ignore[attr-defined]
+        else:
+            # What they add up at the end costs as much as many products of long elements.
+            share = _SHARE_OF_LONG if self.field.modulus.bits > 64 else _SHARE
+            wanted = int(self.device.resident_lanes * share) // self._lanes
+        wanted = max(1, wanted // self.batch)
+        return int(1 << (wanted.bit_length() - 1))
+
+    @cached_property
+    def passes(self) -> list[Pass]:
+        """The passes over tables in the memory of the device."""
+        found: list[Pass] = []
+        at = 0
+        while at < self.rounds_before:
+            own = min(self._depth_from(at), self.rounds_before - at)
+            found.append(Pass(at, own, found[-1].depth if found else 0))
+            at += own
+        return found
+
+    def _depth_from(self, number: int) -> int:
+        """How many rounds a pass is for: two where elements of the prime field are read."""
+        if self._depth is not None:
+            return self._depth
+        pays = number == 0 and self.shape.in_base > 0 and self.shape.degree == 2
+        return 2 if pays and not self.device.host_memory else 1
+
+    def groups_each(self, step: Pass) -> int:
+        """Workgroups a sumcheck in a pass: no more than have an entry for each instance.
+
+        All entries of an instance have the same lower variables, or in blocks the same upper ones.
+        """
+        entries, lower = 1 << (self.log2_size - step.first - step.depth), 1 << self.log_low
+        if self._in_blocks:
+            blocks = entries // lower if self.shape.has_point else 1
+            return max(1, blocks, min(self._most_groups, entries // self._lanes))
+        wanted = max(self._most_groups * self._lanes, lower)
+        return max(1, min(wanted, entries) // self._lanes)
+
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether a workgroup's entries are neighbours, which is what a processor's cache wants."""
+        return self.device.host_memory
+
+    @property
+    def sum_groups(self) -> int:
+        """Workgroups a sumcheck that add up the polynomial itself."""
+        return self.groups_each(_WHOLE)
+
+    @property
+    def _log_folded(self) -> int:
+        """The logarithm of the entries of a table after the first fold."""
+        return self.log2_size - (self.passes[0].depth if self.passes else 0)
+
+    @cached_property
+    def log_low(self) -> int:
+        """Variables of the lower pyramid: about half of them, and all of the last rounds."""
+        wanted = max(self.log2_size // 2, min(self._most, self.log2_size) - 1)
+        return min(self.log2_size - 1, wanted)
+
+    @property
+    def equality_bytes(self) -> int:
+        """Bytes of what is made of the points."""
+        if not self.shape.has_point:
+            return self._element_bytes
+        entries = 2 * self.log2_size + pyramid_entries(self.log2_size, self.log_low)
+        return self.batch * entries * self._element_bytes
+
+    @property
+    def progress_bytes(self) -> int:
+        """Bytes of claims, challenges and states of transcripts."""
+        return 4 * Progress.words(self.field, self.batch, self.log2_size)
+
+    @property
+    def proof_bytes(self) -> int:
+        """Bytes of messages and values."""
+        shape = self.shape
+        return 4 * Proof.words(self.field, self.batch, self.log2_size, shape.degree, shape.tables)
+
+    @property
+    def folded_bytes(self) -> int:
+        """Bytes of the tables after the first fold."""
+        if len(self.passes) < 2:
+            return self._element_bytes
+        return (self.shape.tables * self.batch << self._log_folded) * self._element_bytes
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of what workgroups add up."""
+        parts = [
+            self.groups_each(step) * len(evaluated(self.shape.degree, step.depth))
+            for step in self.passes
+        ]
+        return self.batch * max([self.sum_groups, *parts]) * self._element_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of device memory beside the inputs."""
+        return (
+            self.equality_bytes + self.progress_bytes + self.proof_bytes + self.folded_bytes
+            + self.partial_bytes
+        )  # fmt: skip
+
+    # --- launches
+
+    def _compiled(self, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
+        return self.device.compile(definition, lanes=lanes or self._lanes, **static)
+
+    def record_point(self, recording: RecordingStream, points: Buffer, equality: Buffer) -> None:
+        """Makes the tables of eq of `batch` points of log2_size elements each."""
+        count = self.batch * self.log2_size
+        entries = self.batch * pyramid_entries(self.log2_size, self.log_low)
+        lanes = self._lanes
+        recording.launch(
+            self._compiled(invert_points, field=self.field), -(-count // lanes),
+            count, points, equality,
+        )  # fmt: skip
+        recording.launch(
+            self._compiled(equality_pyramids, field=self.field), -(-entries // lanes),
+            entries, self.log2_size, self.log_low, 2 * count, points, equality,
+        )  # fmt: skip
+
+    def record_sum(
+        self, recording: RecordingStream, inputs: Inputs, equality: Buffer, partial: Buffer
+    ) -> None:
+        """Adds up the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
+        base, extended = self._reached(inputs, equality)
+        recording.launch(
+            self._compiled(sum_inputs, shape=self.shape, in_blocks=self._in_blocks),
+            self.batch * self.sum_groups,
+            self.batch, self.log2_size, self.log_low, self.sum_groups, base, extended,
+            equality, partial,
+        )  # fmt: skip
+
+    def record(
+        self, recording: RecordingStream, inputs: Inputs, *, equality: Buffer, progress: Buffer,
+        proof: Buffer, folded: Buffer, partial: Buffer,
+    ) -> None:  # fmt: skip
+        """All rounds. The inputs stay as they are."""
+        base, extended = self._reached(inputs, equality)
+        shape, n, batch = self.shape, self.log2_size, self.batch
+        sizes = (batch, n, self.log_low)
+        for step in self.passes:
+            number, depth, groups = step.first, step.depth, self.groups_each(step)
+            static: dict[str, Any] = {
+                "shape": shape,
+                "depth": depth,
+                "unrolled": self._unrolled(step),
+                "in_blocks": self._in_blocks,
+            }
+            if number == 0:
+                recording.launch(
+                    self._compiled(evaluate_inputs, **static), batch * groups,
+                    *sizes, groups, base, extended, equality, partial,
+                )  # fmt: skip
+            else:
+                recording.launch(
+                    self._compiled(
+                        fold_and_evaluate, **static, folds=step.folds,
+                        from_inputs=step.folds == number,
+                    ),
+                    batch * groups, *sizes, self._log_folded, groups, number, base, extended,
+                    folded, progress, equality, partial,
+                )  # fmt: skip
+            recording.launch(
+                self._compiled(
+                    finish_rounds, lanes=self._finish_lanes, shape=shape, depth=depth,
+                    groups_each=groups,
+                ),
+                batch, batch, n, number, partial, equality, progress, proof,
+            )  # fmt: skip
+        recording.launch(
+            self._compiled(
+                finish_sumcheck, lanes=self._tail_lanes, shape=shape,
+                log_capacity=min(self._most, n),
+                source="inputs" if len(self.passes) < 2 else "folded",
+                folds=self.passes[-1].depth if self.passes else 0,
+            ),
+            batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
+            progress, proof,
+        )  # fmt: skip
+
+    def _unrolled(self, step: Pass) -> int:
+        """How many entries an instance takes at a time in a pass."""
+        entries = 1 << (self.log2_size - step.first - step.depth)
+        most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
+        return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
+
+    def _reached(self, inputs: Inputs, other: Buffer) -> tuple[Buffer, Buffer]:
+        """The inputs, anything for those that there are none of."""
+        return inputs.base or other, inputs.extended or other

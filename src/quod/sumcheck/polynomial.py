@@ -1,0 +1,93 @@
+"""The polynomial whose sum is shown: a sum of products of multilinear polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import shown, whole_number
+
+MOST_DEGREE = 6
+MOST_TABLES = 16
+MOST_TERMS = 64
+MOST_BITS = 1024
+
+MAKE_ONE = "make one, as SumOfProducts.product(2)"
+
+Term = tuple[int, tuple[int, ...]]
+"""A coefficient and the tables whose product it multiplies; a table may stand twice."""
+
+
+@frozen
+class SumOfProducts:
+    """``SumOfProducts(((1, (0, 1)), (-3, (2,))))`` is f0*f1 - 3*f2.
+
+    `terms` are coefficients, integers of up to 1024 bits taken modulo p, each with the tables of
+    its product, from none to six. Every table from 0 to the last one stands somewhere. InputError
+    for anything else.
+    """
+
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        given: object = self.terms
+        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+            raise InputError(
+                "a sum of products is a tuple of terms, each a coefficient and a tuple of tables, "
+                "as in ((1, (0, 1)), (-3, (2,)))"
+            )
+        if len(given) > MOST_TERMS:
+            raise InputError(f"a sum of products has at most {MOST_TERMS} terms, not {len(given)}")
+        terms = tuple(_checked(place, term) for place, term in enumerate(given))
+        used = sorted({table for _, tables in terms for table in tables})
+        if not used or used != list(range(used[-1] + 1)):
+            raise InputError(
+                f"the terms are of tables {used}; number those that there are from 0 on, each of "
+                "them in a term"
+            )
+        self.__dict__.update(terms=terms)
+
+    @classmethod
+    def product(cls, count: int) -> Self:
+        """f0 * f1 * ..., of 1 to 6 factors."""
+        return cls(((1, tuple(range(whole_number("the factors", count, 1, MOST_DEGREE)))),))
+
+    @property
+    def degree(self) -> int:
+        """The most factors of a term: the degree in each variable."""
+        return max(len(tables) for _, tables in self.terms)
+
+    @property
+    def tables(self) -> int:
+        """How many multilinear polynomials it is of."""
+        return 1 + max(table for _, tables in self.terms for table in tables)
+
+    def __str__(self) -> str:
+        return " + ".join(
+            "*".join([str(coefficient), *(f"f{table}" for table in tables)])
+            for coefficient, tables in self.terms
+        )
+
+
+def _checked(place: int, term: object) -> Term:
+    """A term as it is kept: its tables in order."""
+    if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 2:
+        raise InputError(f"term {place} is no pair of a coefficient and a tuple of tables")
+    coefficient, tables = term
+    if type(coefficient) is not int or coefficient.bit_length() > MOST_BITS:
+        raise InputError(
+            f"the coefficient of term {place} is an int of at most {MOST_BITS} bits, not "
+            f"{shown(coefficient)}"
+        )
+    if not isinstance(tables, Sequence) or isinstance(tables, (str, bytes, bytearray, memoryview)):
+        raise InputError(f"the tables of term {place} are a tuple of int")
+    if len(tables) > MOST_DEGREE:
+        raise InputError(f"term {place} has {len(tables)} factors; there are at most {MOST_DEGREE}")
+    tables = tuple(tables)
+    if any(type(table) is not int for table in tables):
+        raise InputError(f"the tables of term {place} are a tuple of int")
+    if any(not 0 <= table < MOST_TABLES for table in tables):
+        raise InputError(f"the tables of term {place} are numbered from 0 to {MOST_TABLES - 1}")
+    return coefficient, tuple(sorted(tables))

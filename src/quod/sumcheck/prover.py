@@ -1,0 +1,119 @@
+"""Proves a sum over tables of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.timeline import Timeline, or_null
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import Words, check_canonical, check_field
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
+from quod.sumcheck.run import SumcheckRun
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.verifier import Reduced, Statement, verify
+from quod.transcript.elements import Plain, check_elements, encode
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, plain_array
+
+
+@frozen
+class SumcheckProof:
+    """A proof of a statement, and what it leaves to check."""
+
+    statement: Statement
+    data: bytes
+    reduced: Reduced
+
+
+def prove(
+    device: DeviceChoice,
+    field: FieldSpec,
+    polynomial: SumOfProducts,
+    tables: Sequence[Words],
+    *,
+    point: Sequence[Plain] | None = None,
+    transcript: Transcript | None = None,
+    timeline: Timeline | None = None,
+) -> SumcheckProof:
+    """Proves what the sum over the cube of a polynomial of multilinear tables is.
+
+    `field` is that of the challenges; a table is an array of shape (2**n, words) of its elements or
+    of those of the prime field under it, in the form of memory (`quod.field.from_integers`), entry
+    j being the value at the corner of which variable 0 is the highest bit of j. With a `point` of n
+    elements the sum is weighted by eq of it. `transcript` is what went before, and absorbs the
+    statement and the proof. InputError for arguments that do not belong together.
+
+    The proof is checked before it is given away.
+    """
+    device = resolve_device(device)
+    or_null(timeline)
+    check_field(field)
+    if transcript is not None:
+        instance("the transcript", transcript, Transcript, "make one")
+    instance("the polynomial", polynomial, SumOfProducts, MAKE_ONE)
+    arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
+    order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
+    renamed = {table: place for place, table in enumerate(order)}
+    reordered = SumOfProducts(
+        tuple((c, tuple(renamed[t] for t in factors)) for c, factors in polynomial.terms)
+    )
+    if point is not None:
+        point = check_elements(field, "the point", point)
+        if len(point) != log2_size:
+            raise InputError(
+                f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
+                f"{len(point)}"
+            )
+    shape = Shape(field, reordered, len(in_base), point is not None)
+    run = SumcheckRun(device, shape, log2_size)
+    for place, table in enumerate(order):
+        run.set_table(place, np.ascontiguousarray(arrays[table]))
+    if point is not None:
+        run.set_point(point)
+    claim = run.sum()
+    statement = Statement(field, polynomial, log2_size, claim, point)
+    transcript = Transcript() if transcript is None else transcript
+    start = transcript.copy()
+    statement.absorb(start)
+    found = run.prove(claim, start.state, timeline)
+    values = [found.values[renamed[table]] for table in range(polynomial.tables)]
+    data = found.messages + encode(field, values)
+    try:
+        reduced = verify(statement, data, transcript=transcript)
+    except (VerificationError, InputError) as error:
+        raise DeviceError(
+            f"{device.name} made a proof that does not verify ({error}); its memory or its driver "
+            "may be faulty"
+        ) from None
+    return SumcheckProof(statement, data, reduced)
+
+
+def _checked_tables(
+    field: FieldSpec, polynomial: SumOfProducts, tables: object
+) -> tuple[list[Words], list[int], int]:
+    """The tables, which of them are in the prime field, and the logarithm of their entries."""
+    if not isinstance(tables, Sequence) or len(tables) != polynomial.tables:
+        raise InputError(f"the polynomial is of {polynomial.tables} tables; give a list of them")
+    arrays, in_base, sizes = [], [], set()
+    for number, given in enumerate(tables):
+        array = plain_array(f"table {number}", given)
+        widths = (field.modulus.words, field.words)
+        if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] not in widths:
+            raise InputError(
+                f"table {number} is uint32 of shape (entries, {field.words}), or (entries, "
+                f"{field.modulus.words}) of the prime field, not {array.dtype} of {array.shape}"
+            )
+        check_canonical(field.modulus, array.reshape(-1, field.modulus.words))
+        if array.shape[1] < field.words:
+            in_base.append(number)
+        sizes.add(len(array))
+        arrays.append(array)
+    size = sizes.pop()
+    if sizes or size < 2 or size & (size - 1):
+        raise InputError("the tables have 2, 4, 8 ... entries, all of them as many")
+    return arrays, in_base, size.bit_length() - 1

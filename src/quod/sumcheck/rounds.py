@@ -1,0 +1,244 @@
+"""The rounds on large tables, one pass over memory for each one or two of them.
+
+A pass folds the tables by the challenges of the rounds before it, and evaluates what it has folded,
+in registers, for the rounds ahead. Variable 0, the highest bit of an entry's index, is bound first,
+so that neighbours in memory stay neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+from quod.sumcheck.equality import Equality
+from quod.sumcheck.memory import Progress, Weights
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
+from quod.sumcheck.tables import Folded, Inputs, fold_all
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+
+@kernel
+def evaluate_inputs(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    groups_each: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    equality: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    shape: Shape,
+    depth: int,
+    unrolled: int,
+    in_blocks: bool,
+) -> None:
+    """The parts of the first `depth` rounds' values, of `groups_each` workgroups a sumcheck.
+
+    `unrolled` entries are taken at a time, and so many times all instances divide them. `in_blocks`
+    says that those of a workgroup are neighbours, at most 2**log_low; else all workgroups go over
+    the entries side by side.
+    partial[(sumcheck * values + value) * groups_each + workgroup]; of each sumcheck `log_size`
+    variables, `base` and `extended` as in `Inputs`.
+    """
+    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace.begin(k.constant(0, log_size.type), depth)
+    tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
+    count = trace.count
+
+    def corners(table: int, index: Value) -> list[Any]:
+        return [tables.load(table, index + count * corner) for corner in range(1 << depth)]
+
+    trace.run(corners, unrolled)
+
+
+@kernel
+def fold_and_evaluate(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    log_folded: U32,
+    groups_each: U32,
+    round_number: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    folded: Pointer[U32],
+    progress: Pointer[U32],
+    equality: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    shape: Shape,
+    from_inputs: bool,
+    folds: int,
+    depth: int,
+    unrolled: int,
+    in_blocks: bool,
+) -> None:
+    """Folds by the challenges of the `folds` rounds before; gives parts of the values from there.
+
+    Folded tables replace those before in `folded`, in places of 2**log_folded entries; those before
+    the first fold are the inputs. The rest as in `evaluate_inputs`.
+    """
+    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace.begin(round_number, depth)
+    mixed, f = trace.mixed, trace.mixed.extended
+    after = Folded(mixed, folded, batch, trace.sumcheck, log_folded)
+    before = (
+        Inputs(mixed, shape, base, extended, batch, trace.sumcheck, log_size)
+        if from_inputs
+        else after
+    )
+    own = Progress(f, progress, batch, trace.sumcheck, log_size)
+    challenges = [own.challenge(round_number - folds + number) for number in range(folds)]
+    count = trace.count
+
+    def corners(table: int, index: Value) -> list[Any]:
+        found = []
+        for corner in range(1 << depth):
+            pieces = [
+                before.load(table, index + count * (corner + (piece << depth)))
+                for piece in range(1 << folds)
+            ]
+            found.append(fold_all(mixed, pieces, challenges))
+        for corner, element in enumerate(found):
+            after.store(table, index + count * corner, element)
+        return found
+
+    trace.run(corners, unrolled)
+
+
+@kernel
+def sum_inputs(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    groups_each: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    equality: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    shape: Shape,
+    in_blocks: bool,
+) -> None:
+    """The parts of the whole sums; as `evaluate_inputs`, with one value a sumcheck."""
+    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace.begin(k.constant(0, log_size.type), 1, values=1)
+    tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
+    trace.run_whole(tables)
+
+
+class _Pass:
+    """What the kernels share, while one is traced."""
+
+    rest: Value
+    count: Value
+
+    def __init__(
+        self, k: Builder, shape: Shape, batch: Value, log_size: Value, log_low: Value,
+        groups_each: Value, equality: Value, partial: Value, in_blocks: bool,
+    ) -> None:  # fmt: skip
+        self.k, self.shape, self._in_blocks = k, shape, in_blocks
+        self.mixed = MixedField(k, shape.field)
+        self._log_size = log_size
+        self._groups_each, self._partial = groups_each, partial
+        self.sumcheck = k.workgroup_id() // groups_each
+        self._group = k.workgroup_id() % groups_each
+        f = self.mixed.extended
+        self._weights = Weights(f, equality, self.sumcheck, log_size)
+        self._eq = Equality(f, equality, batch, self.sumcheck, log_size, log_low)
+
+    def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
+        """Says which rounds are ahead, and how many `values` the pass adds up.
+
+        `rest` is how many variables are behind them, and `count` how many corners those have.
+        """
+        self._round, self._depth = round_number, depth
+        self.rest = self._log_size - depth - round_number
+        self.count = self.k.constant(1, self.rest.type) << self.rest
+        self._values = len(evaluated(self.shape.degree, depth)) if values is None else values
+        self._sums = WorkgroupSums(self.k, self.mixed.extended, self._values)
+
+    def run(self, corners: Callable[[int, Value], list[Any]], unrolled: int) -> None:
+        """Adds up the summands of all entries; `corners` gives those of a table for one index."""
+        shape, at_one = self.shape, None
+        if shape.has_point and self._depth == 1:
+            at_one = self.mixed.extended.is_zero(self._weights.coordinate(self._round))
+
+        def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
+            items = [
+                Summand([corners(table, at) for table in range(shape.tables)], weight)
+                for at, weight in indices
+            ]
+            return summands(self.mixed, shape.polynomial, items, self._depth, at_one)
+
+        self._add_up(unrolled, parts)
+
+    def run_whole(self, tables: Inputs) -> None:
+        """Adds up the polynomial itself."""
+        mixed, shape, half = self.mixed, self.shape, self.count
+        weight = self._weights.coordinate(self._round) if shape.has_point else None
+
+        def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
+            ((index, upper),) = indices
+            low, high = (
+                polynomial_value(
+                    mixed,
+                    shape.polynomial,
+                    [tables.load(table, index + half * side) for table in range(shape.tables)],
+                )
+                for side in range(2)
+            )
+            if weight is None:
+                return [mixed.add(low, high)]
+            both = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
+            return [mixed.multiply(upper, both)]
+
+        self._add_up(1, parts)
+
+    def _add_up(
+        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]]
+    ) -> None:
+        """The sums of `parts` over indices below the count, weighted by eq of what is behind.
+
+        `parts` gets `unrolled` indices at a time, which the count allows, each with one factor of
+        its weight; the other one is the same for all of an instance: the upper one in blocks, else
+        the lower one.
+        """
+        k, f, mixed = self.k, self.mixed.extended, self.mixed
+        eq = self._eq if self.shape.has_point else None
+        own, end, stride = self._own_indices()
+        start = tuple(f.carried(f.zero()) for _ in range(self._values))
+        with k.range(own, end, stride * unrolled, carry=start) as loop:
+            indices = [loop.index + stride * step for step in range(unrolled)]
+            inner = None if eq is None else eq.low if self._in_blocks else eq.high
+            weights = [None if inner is None else inner(self.rest, index) for index in indices]
+            found = parts(list(zip(indices, weights, strict=True)))
+            pairs = zip(loop.carried, found, strict=True)
+            loop.next(tuple(f.carried(mixed.add(total, part)) for total, part in pairs))
+        totals = list(loop.results)
+        if eq is not None:
+            outer = eq.high(self.rest, end - 1) if self._in_blocks else eq.low(self.rest, own)
+            totals = [total * outer for total in totals]
+        totals = self._sums.totals(totals)
+        with k.if_(k.local_id() == 0):
+            for value, total in enumerate(totals):
+                place = (self.sumcheck * self._values + value) * self._groups_each + self._group
+                f.store(self._partial, place, total)
+
+    def _own_indices(self) -> tuple[Value, Value, Any]:
+        """The first index of an instance, where they end, and the distance between two."""
+        k = self.k
+        if self._in_blocks:
+            block = self.count // self._groups_each
+            first = self._group * block
+            return first + k.local_id(), first + block, k.workgroup_size
+        own = self._group * k.workgroup_size + k.local_id()
+        return own, self.count, self._groups_each * k.workgroup_size

@@ -1,0 +1,139 @@
+"""One sumcheck over tables in device memory, the host waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.device.written import UNWRITTEN, not_written
+from quod.field.array import Words, canonical, from_integers, to_integers
+from quod.field.moduli import Modulus
+from quod.field.plain_extension import add
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.shape import Shape
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.elements import Plain
+
+
+@frozen(eq=False)
+class Rounds:
+    """What a sumcheck sent, and where it ended: `state` is that of which the last challenge is."""
+
+    messages: bytes
+    challenges: list[Plain]
+    values: list[Plain]
+    state: bytes
+
+
+class SumcheckRun:
+    """One sumcheck of a shape, with memory for its tables."""
+
+    def __init__(self, device: AnyDevice, shape: Shape, log2_size: int) -> None:
+        self._device, self._plan = device, SumcheckPlan(device, shape, log2_size)
+        plan, field = self._plan, shape.field
+        sizes = (
+            shape.in_base * field.modulus.bytes << log2_size,
+            (shape.tables - shape.in_base) * 4 * field.words << log2_size,
+        )
+        device.check_budget("a sumcheck", plan.peak_bytes + sum(sizes))
+        self._base, self._extended = (device.allocate(size) if size else None for size in sizes)
+        self._equality = device.allocate(plan.equality_bytes)
+        # What no kernel writes is no element.
+        self._partial = device.upload(np.full(plan.partial_bytes // 4, UNWRITTEN, np.uint32))
+        self._point: Buffer | None = None
+
+    @property
+    def _inputs(self) -> Inputs:
+        return Inputs(self._base, self._extended)
+
+    def table(self, number: int) -> Buffer:
+        """The memory of a table."""
+        shape = self._plan.shape
+        of_base = number < shape.in_base
+        memory = self._base if of_base else self._extended
+        size = 4 * (shape.field.modulus.words if of_base else shape.field.words)
+        size <<= self._plan.log2_size
+        place = number if of_base else number - shape.in_base
+        assert memory is not None
+        return memory.slice(place * size, (place + 1) * size)
+
+    def set_table(self, number: int, values: Words | Buffer) -> None:
+        """Copies the entries of a table, from the host or the device."""
+        target = self.table(number)
+        if not isinstance(values, Buffer):
+            self._device.upload(values, into=target)
+            return
+        recording = self._device.stream("table").record()
+        recording.copy(values, target)
+        recording.finish().submit().wait()
+
+    def set_point(self, point: Sequence[Plain]) -> None:
+        """The point whose eq weights the sum."""
+        self._point = self._device.upload(elements_to_words(self._plan.field, point))
+
+    def sum(self) -> Plain:
+        """What the sum is."""
+        plan, field = self._plan, self._plan.field
+        recording = self._device.stream("sum").record()
+        if self._point is not None:
+            plan.record_point(recording, self._point, self._equality)
+        plan.record_sum(recording, self._inputs, self._equality, self._partial)
+        recording.finish().submit().wait()
+        parts = np.empty((plan.sum_groups, field.words), np.uint32)
+        self._device.download(self._partial.slice(0, parts.nbytes), parts)
+        self._check_made("the parts of a sum", parts)
+        total: Plain = (0,) * field.degree
+        for part in words_to_elements(field, parts):
+            total = add(field, total, part)
+        return total
+
+    def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
+        """All rounds, from a claim and the state of a transcript."""
+        plan, field, device = self._plan, self._plan.field, self._device
+        progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+        progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
+        progress[-STATE_WORDS:] = np.frombuffer(state, "<u4")
+        proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
+        sent, kept = device.upload(proof), device.upload(progress)
+        recording = device.stream("sumcheck").record()
+        plan.record(
+            recording, self._inputs, equality=self._equality, progress=kept, proof=sent,
+            folded=device.allocate(plan.folded_bytes), partial=self._partial,
+        )  # fmt: skip
+        recording.finish().submit(timeline).wait()
+        device.download(sent, proof)
+        device.download(kept, progress)
+        self._check_made("a sumcheck", proof)
+        values = plan.shape.tables * field.words
+        return Rounds(
+            proof[:-values].astype("<u4").tobytes(),
+            words_to_elements(field, progress[field.words : -STATE_WORDS]),
+            words_to_elements(field, proof[-values:]),
+            progress[-STATE_WORDS:].astype("<u4").tobytes(),
+        )
+
+    def _check_made(self, what: str, words: Words) -> None:
+        """DeviceError unless these are elements."""
+        modulus = self._plan.field.modulus
+        if not canonical(modulus, words.reshape(-1, modulus.words)).all():
+            raise not_written(self._device, what)
+
+
+def elements_to_words(field: FieldSpec, elements: Sequence[Plain]) -> Words:
+    """Elements in the form of memory."""
+    if isinstance(field, Modulus):
+        return from_integers(field, [c for (c,) in elements])
+    return from_integers(field, list(elements))
+
+
+def words_to_elements(field: FieldSpec, words: Words) -> list[Plain]:
+    """Elements from the form of memory."""
+    if isinstance(field, Modulus):
+        return [(integer,) for integer in to_integers(field, words)]
+    return to_integers(field, words)

@@ -1,0 +1,77 @@
+"""Where the tables of a sumcheck lie in memory, as the kernels load them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.kernel import types
+from quod.kernel.value import Value
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.shape import Shape
+
+# Tables are arrays one after the other, in each those of all sumchecks of a batch.
+
+
+class Inputs:
+    """The tables as they are given: those of the prime field in `base`, the rest in `extended`."""
+
+    def __init__(
+        self, mixed: MixedField, shape: Shape, base: Value, extended: Value, batch: Value,
+        number: Value, log_size: Value,
+    ) -> None:  # fmt: skip
+        """Of sumcheck `number` of a batch, 2**log_size entries each."""
+        self._mixed, self._in_base = mixed, shape.in_base
+        self._base, self._extended = base, extended
+        self._batch, self._number, self._log_size = batch, number, log_size
+
+    def load(self, table: int, index: Value) -> Any:
+        """An entry."""
+        in_base = table < self._in_base
+        own = table if in_base else table - self._in_base
+        start = (own * self._batch + self._number).cast(types.u64) << self._log_size.cast(types.u64)
+        if in_base:
+            return self._mixed.base.load(self._base, start + index.cast(types.u64))
+        return self._mixed.extended.load(self._extended, start + index.cast(types.u64))
+
+
+class Folded:
+    """The tables after a fold, all of them in the field of challenges."""
+
+    def __init__(
+        self, mixed: MixedField, memory: Value, batch: Value, number: Value, log_size: Value
+    ) -> None:
+        """Of sumcheck `number` of a batch, in places of 2**log_size entries."""
+        self._f, self._memory = mixed.extended, memory
+        self._batch, self._number, self._log_size = batch, number, log_size
+
+    def _place(self, table: int, index: Value) -> Value:
+        start = (table * self._batch + self._number).cast(types.u64) << self._log_size.cast(
+            types.u64
+        )
+        return start + index.cast(types.u64)
+
+    def load(self, table: int, index: Value) -> Any:
+        """An entry."""
+        return self._f.load(self._memory, self._place(table, index))
+
+    def store(self, table: int, index: Value, element: Any) -> None:
+        """Makes it an entry."""
+        self._f.store(self._memory, self._place(table, index), element)
+
+
+def fold(mixed: MixedField, low: Any, high: Any, challenge: Any) -> Any:
+    """low + challenge * (high - low), in the field of challenges."""
+    return mixed.add(mixed.multiply(challenge, high - low), low)
+
+
+def fold_all(mixed: MixedField, pieces: list[Any], challenges: Sequence[Any]) -> Any:
+    """Entries at all corners of some variables folded by a challenge each, the first one's bit the
+    highest."""
+    for challenge in challenges:
+        half = len(pieces) // 2
+        pieces = [
+            mixed.extended.carried(fold(mixed, low, high, challenge))
+            for low, high in zip(pieces[:half], pieces[half:], strict=True)
+        ]
+    return pieces[0]

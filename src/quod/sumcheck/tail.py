@@ -1,0 +1,115 @@
+"""The last rounds of a sumcheck in one workgroup, its tables in shared memory.
+
+Each round waits for the hash of the one before, and not for the host or another launch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+from quod.sumcheck.equality import Equality
+from quod.sumcheck.finish import RoundEnd
+from quod.sumcheck.memory import Progress, Proof, Weights
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+Source = Literal["inputs", "folded"]
+
+
+@kernel
+def finish_sumcheck(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    log_folded: U32,
+    rounds_before: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    folded: Pointer[U32],
+    equality: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    *,
+    shape: Shape,
+    log_capacity: int,
+    source: Source,
+    folds: int,
+) -> None:
+    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+
+    At least one round is left, on at most 2**log_capacity entries. The tables are the inputs or
+    `folded`, and the challenges of the `folds` rounds before are still to fold them.
+    The other memory as in `quod.sumcheck.memory`.
+    """
+    mixed = MixedField(k, shape.field)
+    f = mixed.extended
+    sums, end = WorkgroupSums(k, f, shape.degree), RoundEnd(k, f, shape)
+    capacity = 1 << log_capacity
+    shared = k.shared(f.word_type, shape.tables * capacity * f.word_count)
+    sumcheck, local, lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
+    one = k.constant(1, log_size.type)
+    own = Progress(f, progress, batch, sumcheck, log_size)
+    sent = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
+    weights = Weights(f, equality, sumcheck, log_size)
+    eq = Equality(f, equality, batch, sumcheck, log_size, log_low)
+
+    def place(table: int, index: Value) -> Value:
+        return index + table * capacity
+
+    size = one << (log_size - rounds_before)
+    tables = (
+        Inputs(mixed, shape, base, extended, batch, sumcheck, log_size)
+        if source == "inputs"
+        else Folded(mixed, folded, batch, sumcheck, log_folded)
+    )
+    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+    with k.range(local, size, lanes) as loop:
+        for table in range(shape.tables):
+            pieces = [tables.load(table, loop.index + size * part) for part in range(1 << folds)]
+            entry = mixed.embedded(fold_all(mixed, pieces, before))
+            f.store(shared, place(table, loop.index), entry)
+    k.barrier()
+
+    with k.range(rounds_before, log_size, carry=(own.state(end.chain), own.claim())) as rounds:
+        state, claim = rounds.carried
+        rest = log_size - 1 - rounds.index
+        half = one << rest
+        at_one = f.is_zero(weights.coordinate(rounds.index)) if shape.has_point else None
+        start = tuple(f.carried(f.zero()) for _ in evaluated(shape.degree, 1))
+        with k.range(local, half, lanes, carry=start) as loop:
+            corners = [
+                [f.load(shared, place(table, loop.index + half * side)) for side in range(2)]
+                for table in range(shape.tables)
+            ]
+            weight = eq.low(rest, loop.index) if shape.has_point else None
+            parts = summands(mixed, shape.polynomial, [Summand(corners, weight)], 1, at_one)
+            loop.next(tuple(f.carried(total + part) for total, part in zip(loop.carried, parts)))
+        totals = sums.totals(list(loop.results))
+        # Every instance computes all of it, and one stores.
+        coefficients = end.coefficients(totals, claim, weights, rounds.index)
+        message = end.message(coefficients)
+        state, challenge = end.absorbed(state, message)
+        claim = f.carried(end.at(coefficients, challenge))
+        with k.if_(local == 0):
+            sent.set_message(rounds.index, message)
+            own.set_challenge(rounds.index, challenge)
+        with k.range(local, half, lanes) as loop:
+            for table in range(shape.tables):
+                low, high = (
+                    f.load(shared, place(table, loop.index + half * side)) for side in range(2)
+                )
+                f.store(shared, place(table, loop.index), fold(mixed, low, high, challenge))
+        k.barrier()
+        rounds.next((state, claim))
+    state, claim = rounds.results
+    with k.if_(local == 0):
+        own.set_state(end.chain, state)
+        own.set_claim(claim)
+        for table in range(shape.tables):
+            sent.set_value(table, f.load(shared, table * capacity))

@@ -1,0 +1,143 @@
+"""The verifier of a sumcheck: what is left to check at one point of the tables.
+
+Lund, Fortnow, Karloff and Nisan, "Algebraic methods for interactive proof systems", 1992. The
+protocol is written out in docs/sumcheck.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import InputError, VerificationError
+from quod.field.array import check_field
+from quod.field.plain_extension import add, product, subtract
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
+from quod.transcript.elements import Plain, check_elements, describe
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader, checked
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, whole_number
+
+PROTOCOL = b"quod sumcheck 1 sha3-256"
+
+MOST_VARIABLES = 30
+
+
+@frozen
+class Statement:
+    """`claim` is the sum over the cube of `variables` dimensions of eq(point, x) * polynomial(x).
+
+    Without a point the sum is of the polynomial alone. Elements are tuples of coefficients over the
+    prime field, of a prime field itself tuples of one; the polynomial is of multilinear polynomials
+    of which the verifier knows none.
+    """
+
+    field: FieldSpec
+    polynomial: SumOfProducts
+    variables: int
+    claim: Plain
+    point: tuple[Plain, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_field(self.field)
+        instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
+        variables = whole_number("the variables", self.variables, 1, MOST_VARIABLES)
+        self.__dict__.update(variables=variables)
+        (claim,) = check_elements(self.field, "the claim", [self.claim])
+        self.__dict__.update(claim=claim)
+        if self.point is not None:
+            self.__dict__.update(point=check_elements(self.field, "the point", self.point))
+            if len(self.point) != self.variables:
+                raise InputError(
+                    f"a point of {self.variables} variables has as many coordinates, not "
+                    f"{len(self.point)}"
+                )
+
+    def absorb(self, transcript: Transcript) -> None:
+        """Makes all challenges depend on what is shown."""
+        checked(transcript)
+        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.absorb(Label.FIELD, describe(self.field))
+        form = "eq" if self.point is not None else "plain"
+        parameters = f"{self.variables} {form} {self.polynomial}"
+        transcript.absorb(Label.PARAMETERS, parameters.encode())
+        if self.point is not None:
+            transcript.absorb_elements(Label.POINT, self.field, self.point)
+        transcript.absorb_elements(Label.CLAIM, self.field, [self.claim])
+
+
+@frozen
+class Reduced:
+    """What a sumcheck leaves: `values` are those of the tables at `point`, if the claim is true."""
+
+    point: tuple[Plain, ...]
+    values: tuple[Plain, ...]
+
+
+def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
+    """Reduces a claim to the tables' values at one point, which the caller checks.
+
+    VerificationError for a proof that does not show the claim, InputError for one that is none.
+    `transcript` has what was before; it absorbs the statement and the proof.
+    """
+    instance("the statement", statement, Statement, "make one of what is to be shown")
+    transcript = Transcript() if transcript is None else transcript
+    reader = ProofReader(proof, transcript)
+    statement.absorb(transcript)
+    field, polynomial = statement.field, statement.polynomial
+    claim, point = read_rounds(
+        reader, field, degree=polynomial.degree, variables=statement.variables,
+        claim=statement.claim, point=statement.point,
+    )  # fmt: skip
+    values = reader.elements(Label.VALUES, field, polynomial.tables)
+    reader.end()
+    if evaluate(field, polynomial, values) != claim:
+        raise VerificationError(
+            "the sum is not what the proof claims: the values of its tables do not agree with its "
+            "rounds"
+        )
+    return Reduced(tuple(point), tuple(values))
+
+
+def read_rounds(
+    reader: ProofReader, field: FieldSpec, *, degree: int, variables: int, claim: Plain,
+    point: Sequence[Plain] | None = None,
+) -> tuple[Plain, list[Plain]]:  # fmt: skip
+    """The claim that all rounds leave, and the point of their challenges."""
+    challenges = []
+    half = ((field.modulus.value + 1) // 2, *([0] * (field.degree - 1)))
+    for number in range(variables):
+        coefficients = reader.elements(Label.ROUND, field, degree)
+        others = coefficients[0]
+        for coefficient in coefficients[1:]:
+            others = add(field, others, coefficient)
+        # The values at 0 and 1, weighted, are the claim; that gives the coefficient left out.
+        if point is None:
+            first = product(field, half, subtract(field, claim, others))
+        else:
+            first = subtract(field, claim, product(field, point[number], others))
+        challenge = reader.transcript.challenge(field)
+        claim = horner(field, [first, *coefficients], challenge)
+        challenges.append(challenge)
+    return claim, challenges
+
+
+def horner(field: FieldSpec, coefficients: Sequence[Plain], place: Plain) -> Plain:
+    """A polynomial's value."""
+    *rest, total = coefficients
+    for coefficient in reversed(rest):
+        total = add(field, product(field, total, place), coefficient)
+    return total
+
+
+def evaluate(field: FieldSpec, polynomial: SumOfProducts, values: Sequence[Plain]) -> Plain:
+    """The polynomial of values of its tables."""
+    total: Plain = (0,) * field.degree
+    for coefficient, tables in polynomial.terms:
+        part: Plain = (coefficient % field.modulus.value, *([0] * (field.degree - 1)))
+        for table in tables:
+            part = product(field, part, values[table])
+        total = add(field, total, part)
+    return total

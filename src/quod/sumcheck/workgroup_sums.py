@@ -1,0 +1,100 @@
+"""Sums of field elements over a workgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability, Machine
+
+
+class WorkgroupSums:
+    """Shared memory in which a workgroup adds up elements of all its instances.
+
+    Made at the top of a kernel, for workgroups of a power of two. A barrier must stand between two
+    uses.
+    """
+
+    def __init__(self, k: Builder, f: Any, values: int) -> None:
+        """`values` is how many sums are made at a time."""
+        self._k, self._f = k, f
+        self._each = _stored(k.machine)
+        self._shared = k.shared(f.word_type, values * self._each * f.word_count)
+
+    @staticmethod
+    def elements(machine: Machine, values: int) -> int:
+        """Elements of shared memory that it takes."""
+        return values * _stored(machine)
+
+    def totals(self, elements: Sequence[Any]) -> list[Any]:
+        """The sums, in every instance; all of the workgroup come here."""
+        elements = self._f.carried_many(elements)
+        if _has_shuffles(self._k.machine):
+            return self._by_subgroups(elements)
+        return self._by_halves(elements)
+
+    def _by_subgroups(self, elements: Sequence[Any]) -> list[Any]:
+        """Over each subgroup by shuffles, then over the subgroups."""
+        k, f = self._k, self._f
+        distance = k.subgroup_size // 2
+        while distance:
+            others = [self._from_lane(element, distance) for element in elements]
+            elements = f.carried_many([a + b for a, b in zip(elements, others, strict=True)])
+            distance //= 2
+        if self._each == 1:
+            return list(elements)
+        with k.if_(k.lane_id() == 0):
+            for value, element in enumerate(elements):
+                f.store(self._shared, k.subgroup_id() + value * self._each, element)
+        k.barrier()
+        return [self._added(value, self._each) for value in range(len(elements))]
+
+    def _from_lane(self, element: Any, distance: int) -> Any:
+        """The element of the instance so far away, in both directions."""
+        k = self._k
+        limbs, _, rebuild = element.flatten()
+        lane = k.lane_id() ^ distance
+        return rebuild([k.shuffle(limb, lane) for limb in limbs])
+
+    def _by_halves(self, elements: Sequence[Any]) -> list[Any]:
+        """The upper half to the lower one, over and over."""
+        k, f = self._k, self._f
+        local, count = k.local_id(), k.workgroup_size
+        for value, element in enumerate(elements):
+            f.store(self._shared, local + value * count, element)
+        k.barrier()
+        half = count // 2
+        while half:
+            with k.if_(local < half):
+                for value in range(len(elements)):
+                    place = local + value * count
+                    f.store(
+                        self._shared, place,
+                        f.load(self._shared, place) + f.load(self._shared, place + half),
+                    )  # fmt: skip
+            k.barrier()
+            half //= 2
+        return [self._added(value, 1) for value in range(len(elements))]
+
+    def _added(self, value: int, count: int) -> Any:
+        """The sum of what stands first of a value."""
+        f, total = self._f, None
+        for place in range(count):
+            part = f.load(self._shared, value * self._each + place)
+            total = part if total is None else f.carried(total + part)
+        return f.carried(total)
+
+
+def _has_shuffles(machine: Machine) -> bool:
+    if machine.workgroup_size == 1 or not machine.has(Capability.SUBGROUPS):
+        return False
+    fits = machine.workgroup_size % machine.subgroup_size == 0
+    return fits and not machine.has(Capability.SLOW_SUBGROUPS)
+
+
+def _stored(machine: Machine) -> int:
+    """Elements of a value in shared memory."""
+    if _has_shuffles(machine):
+        return machine.workgroup_size // machine.subgroup_size
+    return machine.workgroup_size

@@ -1,0 +1,122 @@
+"""The transcript inside kernels: the same states and challenges as `quod.transcript.transcript`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.arithmetic import FieldArithmetic
+from quod.field.spec import FieldSpec
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+from quod.transcript.elements import challenge_bits
+from quod.transcript.keccak import Permutation
+from quod.transcript.labels import Label
+from quod.transcript.transcript import header
+
+STATE_WORDS = 8
+"""32-bit words of a state."""
+
+_RATE_WORDS = 34
+"""32-bit words that SHA3-256 absorbs at a time."""
+
+Words = tuple[Value, ...]
+"""Values of type u32."""
+
+
+class Chain:
+    """Absorbs messages in one kernel, made at its top.
+
+    All instances of a workgroup come, each with a state of its own or, where `is_shared`, all with
+    one and the same.
+    """
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._permutation = Permutation(k)
+        self.is_shared = self._permutation.is_shared
+
+    def load(self, memory: Value, place: Value) -> Words:
+        """The state in memory from a place on, counted in 32-bit words."""
+        return self._k.load(memory.cast(types.u32), place, STATE_WORDS)
+
+    def store(self, memory: Value, place: Value, state: Words) -> None:
+        """Stores a state."""
+        self._k.store(memory.cast(types.u32), place, *state)
+
+    def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
+        """The state after a message of 32-bit words."""
+        k = self._k
+        start = int.from_bytes(header(label, 4 * len(message)), "little")
+        words = [*state, k.constant(start, types.u32), *message, k.constant(0x06, types.u32)]
+        words += [k.constant(0, types.u32)] * (-len(words) % _RATE_WORDS)
+        words[-1] = words[-1] | 0x80000000
+        zero = k.constant(0, types.u64)
+        sponge = [zero] * 25
+        blocks = range(0, len(words), _RATE_WORDS)
+        for at in blocks:
+            block = words[at : at + _RATE_WORDS]
+            for place in range(_RATE_WORDS // 2):
+                low, high = block[2 * place], block[2 * place + 1]
+                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
+            sponge = self._permutation(sponge, 4 if at == blocks[-1] else 25)
+        halves = [half for word in sponge[:4] for half in (word, word >> 32)]
+        return tuple(half.cast(types.u32) for half in halves)
+
+
+def message_words(f: FieldArithmetic[Any], element: Any) -> Words:
+    """An element as a message has it: its canonical integers, not in Montgomery form."""
+    radix = f.modulus.montgomery_radix
+    if radix != 1:
+        element = element * pow(radix, -1, f.modulus.value)
+    words = f.to_words(element)
+    if f.word_type is types.u32:
+        return words
+    return tuple(half.cast(types.u32) for word in words for half in (word, word >> 32))
+
+
+def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:
+    """The element of a field that a state stands for."""
+    each = challenge_bits(field) // 32
+    coefficients = [
+        _reduced(f, state[at : at + each]) for at in range(0, each * field.degree, each)
+    ]
+    return f.made(*coefficients) if field.degree > 1 else coefficients[0]  # type: ignore[attr-defined]
+
+
+def _reduced(f: Any, words: Words) -> Any:
+    """The integer of 32-bit words modulo p: pieces below p, each times its power of two."""
+    base = getattr(f, "base", f)
+    modulus = base.modulus
+    piece = modulus.bits - 1
+    total, pairs = 32 * len(words), []
+    for start in range(0, total, piece):
+        packed = _packed(base, words, start, min(start + piece, total))
+        # Read as an element it is that many times too small.
+        weight = (modulus.montgomery_radix << start) % modulus.value
+        pairs.append((base.from_words(packed), base.constant(weight)))
+    return base.sum_of_products(pairs)
+
+
+def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
+    """The bits of an integer from `start` on, below `stop`, as words of an element in memory."""
+    pieces = [
+        _bits(words, at, min(at + 32, stop)) if at < stop else words[0] & 0
+        for at in range(start, start + 32 * base.modulus.words, 32)
+    ]
+    if base.word_type is types.u32:
+        return tuple(pieces)
+    return tuple(
+        low.cast(types.u64) | (high.cast(types.u64) << 32)
+        for low, high in zip(pieces[::2], pieces[1::2], strict=True)
+    )
+
+
+def _bits(words: Words, start: int, stop: int) -> Value:
+    """At most 32 bits of an integer."""
+    place, shift = divmod(start, 32)
+    word = words[place] >> shift if shift else words[place]
+    if shift and place + 1 < len(words):
+        word = word | (words[place + 1] << (32 - shift))
+    return word if stop - start == 32 else word & ((1 << (stop - start)) - 1)

@@ -1,0 +1,118 @@
+"""Field elements as the bytes of messages, and challenges from digests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.validation import shown
+
+DIGEST_BYTES = 32
+
+_NO_LISTS = (str, bytes, bytearray, memoryview)
+
+Plain = tuple[int, ...]
+"""An element of any field: its coefficients over the prime field, each from 0 to p - 1."""
+
+
+def element_bytes(field: FieldSpec) -> int:
+    """Bytes of an element in a message: as many as it has in memory."""
+    return field.degree * field.modulus.bytes
+
+
+def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain, ...]:
+    """Elements of a field as nothing changes them any more; InputError for what are none."""
+    check_field(field)
+    if not isinstance(elements, Sequence) or isinstance(elements, _NO_LISTS):
+        raise InputError(f"{what} is a tuple of elements of {field.name}")
+    checked = tuple(tuple(each) if isinstance(each, tuple) else each for each in elements)
+    for element in checked:
+        if (
+            not isinstance(element, tuple)
+            or len(element) != field.degree
+            or any(type(c) is not int or not 0 <= c < field.modulus.value for c in element)
+        ):
+            raise InputError(
+                f"{what} is of elements of {field.name}: tuples of {field.degree} int below its "
+                f"prime, not {shown(element)}"
+            )
+    return checked
+
+
+def encode(field: FieldSpec, elements: Sequence[Plain]) -> bytes:
+    """Elements as bytes: each coefficient a little-endian integer below p."""
+    size = field.modulus.bytes
+    return b"".join(c.to_bytes(size, "little") for element in elements for c in element)
+
+
+def decode(field: FieldSpec, data: bytes, *, offset: int = 0) -> list[Plain]:
+    """The elements that bytes are, which begin at an offset of their file.
+
+    InputError for a coefficient that is not below p.
+    """
+    modulus, size, degree = field.modulus, field.modulus.bytes, field.degree
+    if len(data) % (size * degree):
+        raise InputError(
+            f"{len(data)} bytes are no whole number of elements of {field.name}, which have "
+            f"{size * degree}"
+        )
+    coefficients = [
+        int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)
+    ]
+    for place, coefficient in enumerate(coefficients):
+        if coefficient >= modulus.value:
+            raise InputError(
+                f"coefficient {place % degree} of element {place // degree} is not below the "
+                f"modulus of {field.name}",
+                offset=offset + place * size,
+            )
+    return list(zip(*[iter(coefficients)] * degree, strict=True))
+
+
+def challenge_bits(field: FieldSpec) -> int:
+    """Bits of a digest that make one coefficient: as many whole 64-bit words as all can have."""
+    words = DIGEST_BYTES // 8 // field.degree
+    if words == 0 or 64 * words < field.modulus.bits:
+        raise InputError(
+            f"a challenge is a digest of {8 * DIGEST_BYTES} bits, too few for an element of "
+            f"{field.name}; take a field of at most four coefficients and 256 bits"
+        )
+    return 64 * words
+
+
+def challenge_of(field: FieldSpec, digest: bytes) -> Plain:
+    """The element that a digest stands for.
+
+    Coefficient i is the little-endian integer of its own run of `challenge_bits` bits, taken
+    modulo p.
+    """
+    size = challenge_bits(field) // 8
+    return tuple(
+        int.from_bytes(digest[at : at + size], "little") % field.modulus.value
+        for at in range(0, size * field.degree, size)
+    )
+
+
+def most_likely(field: FieldSpec) -> Fraction:
+    """How likely the likeliest challenge is: above 1/|F| by what does not divide evenly."""
+    count = 1 << challenge_bits(field)
+    modulus: Modulus = field.modulus
+    return Fraction(-(-count // modulus.value), count) ** field.degree
+
+
+def describe(field: FieldSpec) -> bytes:
+    """A field as a message: its prime, and the polynomial of each extension over it."""
+    return _described(field).encode()
+
+
+def _described(field: FieldSpec) -> str:
+    if isinstance(field, Modulus):
+        return str(field.value)
+    p = field.modulus.value
+    coefficients = [c if isinstance(c, tuple) else (c,) for c in field.polynomial]
+    texts = [".".join(str(part % p) for part in c) for c in coefficients]
+    return f"{_described(field.base)}[{','.join(texts)}]"

@@ -1,0 +1,105 @@
+"""Proofs as bytes whose every byte is absorbed: to read or to write a message is to absorb it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.spec import FieldSpec
+from quod.transcript.elements import Plain, check_elements, decode, element_bytes, encode
+from quod.transcript.labels import Label, check_label
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, shown_kind, whole_number
+
+
+def checked(transcript: Transcript) -> Transcript:
+    """The transcript; InputError for what is none."""
+    return instance("the transcript", transcript, Transcript, "make one: Transcript()")
+
+
+class ProofWriter:
+    """Collects the messages of a prover; `transcript` absorbs each."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = checked(transcript)
+        self._parts: list[bytes] = []
+
+    def elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
+        """A message of elements of a field."""
+        check_label(label)
+        check_field(field)
+        message = encode(field, check_elements(field, "the message", elements))
+        self.transcript.absorb(label, message)
+        self._parts.append(message)
+
+    def digested(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
+        """Elements of which a digest is absorbed, as there may be too many for a message."""
+        check_label(label)
+        check_elements(field, "the message", elements)
+        data = encode(field, elements)
+        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self._parts.append(data)
+
+    def absorbed(self, message: bytes, state: bytes) -> None:
+        """Messages that a device has absorbed, and the state whose challenge it drew last."""
+        self.transcript.resume(state)
+        self._parts.append(message)
+
+    def getvalue(self) -> bytes:
+        """All messages, one after the other."""
+        return b"".join(self._parts)
+
+
+class ProofReader:
+    """Gives the messages of a proof; `transcript` absorbs each, as its prover's did."""
+
+    def __init__(self, proof: bytes, transcript: Transcript) -> None:
+        given: object = proof
+        if type(given) is not bytes:
+            raise InputError(f"a proof is bytes, not {shown_kind(given)}")
+        self.transcript = checked(transcript)
+        self._proof = proof
+        self.offset = 0
+        """Where the next message begins."""
+
+    def elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
+        """A message of so many elements; InputError if the proof ends before, or one is none."""
+        check_label(label)
+        check_field(field)
+        message = self._next(field, whole_number("the elements", count, 0))
+        elements = decode(field, message, offset=self.offset)
+        self.transcript.absorb(label, message)
+        self.offset += len(message)
+        return elements
+
+    def _next(self, field: FieldSpec, count: int) -> bytes:
+        """The bytes of so many elements."""
+        size = count * element_bytes(field)
+        data = self._proof[self.offset : self.offset + size]
+        if len(data) < size:
+            raise InputError(
+                f"the proof ends at byte {len(self._proof)}, within {count} elements of "
+                f"{field.name}, which take {size} bytes",
+                offset=self.offset,
+            )
+        return data
+
+    def digested(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
+        """So many elements, of which a digest is absorbed; InputError as for a message of them."""
+        check_label(label)
+        check_field(field)
+        data = self._next(field, whole_number("the elements", count, 0))
+        elements = decode(field, data, offset=self.offset)
+        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self.offset += len(data)
+        return elements
+
+    def end(self) -> None:
+        """InputError if there is more."""
+        if self.offset != len(self._proof):
+            raise InputError(
+                f"the proof ends here, and {len(self._proof) - self.offset} bytes follow",
+                offset=self.offset,
+            )

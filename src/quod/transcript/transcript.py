@@ -1,0 +1,94 @@
+"""The transcript of an interactive proof, from which a hash makes the verifier's challenges.
+
+Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of SHA3-256 (FIPS 202): after a
+message it is the digest of the state before, a header of four bytes and the message. The header is
+the length of the message, three bytes little-endian, and its label, so that no two different
+sequences of messages are hashed alike. A challenge is what the state stands for in a field
+(`quod.transcript.elements`). `quod.transcript.chain` is the same inside kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Self
+
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.spec import FieldSpec
+from quod.transcript.elements import (
+    DIGEST_BYTES,
+    Plain,
+    challenge_bits,
+    challenge_of,
+    check_elements,
+    encode,
+)
+from quod.transcript.labels import Label, check_label
+from quod.validation import flag, shown_kind, whole_number
+
+MOST_BYTES = (1 << 24) - 1
+"""The longest message. What is longer is absorbed as a digest of it."""
+
+START = bytes(DIGEST_BYTES)
+"""The state before the first message."""
+
+
+def header(label: Label, length: int) -> bytes:
+    """The four bytes before a message; InputError for one that is too long."""
+    if length > MOST_BYTES:
+        raise InputError(f"a message has at most {MOST_BYTES} bytes, not {length}; take its digest")
+    return length.to_bytes(3, "little") + bytes([label])
+
+
+class Transcript:
+    """Absorbs messages and gives challenges; `state` is the digest of all messages so far."""
+
+    def __init__(self, state: bytes = START, *, drawn: bool = False) -> None:
+        """`drawn` says that a challenge was made of this state already."""
+        given: object = state
+        if type(given) is not bytes or len(given) != DIGEST_BYTES:
+            raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
+        self.state = state
+        self._drawn = flag("drawn", drawn)
+
+    def copy(self) -> Self:
+        """Another transcript that goes on from here."""
+        return type(self)(self.state, drawn=self._drawn)
+
+    def resume(self, state: bytes) -> None:
+        """Goes on from a state whose challenge was drawn elsewhere."""
+        self.state, self._drawn = type(self)(state).state, True
+
+    def absorb(self, label: Label, message: bytes) -> None:
+        """Makes all later challenges depend on a message."""
+        check_label(label)
+        given: object = message
+        if type(given) is not bytes:
+            raise InputError(f"a message is bytes, not {shown_kind(given)}")
+        self.state = hashlib.sha3_256(self.state + header(label, len(message)) + message).digest()
+        self._drawn = False
+
+    def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
+        """Absorbs elements of a field as one message."""
+        self.absorb(label, encode(field, check_elements(field, "the message", elements)))
+
+    def challenge(self, field: FieldSpec) -> Plain:
+        """An element of a field that all messages so far decide.
+
+        A second one, without a message between, comes after an empty message ``NEXT``.
+        """
+        check_field(field)
+        challenge_bits(field)
+        if self.state == START:
+            raise InputError("a challenge is made of messages; this transcript has absorbed none")
+        if self._drawn:
+            self.absorb(Label.NEXT, b"")
+        self._drawn = True
+        return challenge_of(field, self.state)
+
+    def challenges(self, field: FieldSpec, count: int) -> list[Plain]:
+        """Several challenges."""
+        check_field(field)
+        count = whole_number("the challenges", count, 0, 1 << 24)
+        return [self.challenge(field) for _ in range(count)]

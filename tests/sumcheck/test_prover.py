@@ -1,0 +1,381 @@
+"""Sumchecks on every device, against a model on plain integers, message by message."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
+from quod.field.array import Words, from_integers, random_elements, to_integers
+from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts, prove, verify
+from quod.sumcheck.plan import Inputs
+from quod.sumcheck.shape import Shape
+from quod.transcript import Label, ProofWriter, Transcript
+from quod.transcript.elements import Plain, encode
+from tests.reference import sumcheck as reference
+
+TOY = Modulus("toy.17", 17)
+FIELDS: dict[str, FieldSpec] = {
+    **{name: NAMED[name] for name in ("bn254.fr", "goldilocks")},
+    **{name: EXTENSIONS[name] for name in ("m31.4", "m31.3", "goldilocks.2", "koala_bear.4")},
+    "toy.17": TOY,
+    "toy.31.2": Extension("toy.31.2", Modulus("toy.31", 31), (-3, 0, 1)),
+}
+"""Those of the issue, and two so small that every challenge occurs."""
+
+FORMS = {
+    "product": SumOfProducts.product(2),
+    "one": SumOfProducts.product(1),
+    "six": SumOfProducts.product(6),
+    "mixed": SumOfProducts(((1, (0, 1)), (-3, (2,)), (5, (2, 2, 0)), (7, ()))),
+}
+
+
+def drawn(field: FieldSpec, count: int, seed: int) -> list[Plain]:
+    """Elements, hostile ones among them."""
+    generator, p = random.Random(seed), field.modulus.value
+    some = [tuple(generator.randrange(p) for _ in range(field.degree)) for _ in range(count)]
+    hostile = [(0,) * field.degree, (p - 1,) * field.degree]
+    return [generator.choice(hostile) if generator.random() < 0.2 else e for e in some]
+
+
+def words(field: FieldSpec, elements: list[Plain]) -> Words:
+    if isinstance(field, Modulus):
+        return from_integers(field, [c for (c,) in elements])
+    return from_integers(field, elements)
+
+
+def tables_of(
+    field: FieldSpec, polynomial: SumOfProducts, log2_size: int, *, mixed: bool
+) -> tuple[list[Words], list[list[Plain]]]:
+    """Tables as they are given and as the model takes them; every other one in the prime field."""
+    arrays, plain = [], []
+    for table in range(polynomial.tables):
+        own: FieldSpec = field.modulus if mixed and table % 2 else field
+        elements = drawn(own, 1 << log2_size, 10 * log2_size + table)
+        arrays.append(words(own, elements))
+        plain.append([(*e, *([0] * (field.degree - len(e)))) for e in elements])
+    return arrays, plain
+
+
+def expected(
+    statement: Statement, tables: list[list[Plain]]
+) -> tuple[bytes, tuple[Plain, ...], tuple[Plain, ...]]:
+    """The model's proof, its point and its values."""
+    field, transcript = statement.field, Transcript()
+    statement.absorb(transcript)
+
+    def challenge(message: list[Plain]) -> Plain:
+        transcript.absorb_elements(Label.ROUND, field, message)
+        return transcript.challenge(field)
+
+    messages, point, values = reference.prove(
+        field, statement.polynomial.terms, tables, statement.point, challenge
+    )
+    data = b"".join(encode(field, message) for message in [*messages, values])
+    return data, tuple(point), tuple(values)
+
+
+CASES = [
+    *((name, "product", 6, True, True) for name in FIELDS),
+    *((name, "mixed", 5, False, True) for name in FIELDS),
+    ("m31.4", "product", 1, False, False), ("m31.4", "six", 3, True, True),
+    ("bn254.fr", "one", 3, True, False), ("bn254.fr", "mixed", 4, True, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "form", "log2_size", "weighted", "mixed"), CASES)
+def test_agrees_with_the_model(
+    device: AnyDevice, name: str, form: str, log2_size: int, weighted: bool, mixed: bool
+) -> None:
+    field, polynomial = FIELDS[name], FORMS[form]
+    arrays, plain = tables_of(field, polynomial, log2_size, mixed=mixed)
+    point = drawn(field, log2_size, 5) if weighted else None
+    proof = prove(device, field, polynomial, arrays, point=point)
+    claim = reference.whole_sum(field, polynomial.terms, plain, point)
+    assert proof.statement.claim == claim
+    data, challenges, values = expected(proof.statement, plain)
+    assert proof.data == data
+    assert proof.reduced.point == challenges
+    assert proof.reduced.values == values
+    assert values == tuple(reference.multilinear(field, table, challenges) for table in plain)
+    assert verify(proof.statement, proof.data) == proof.reduced
+
+
+@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2", "toy.17"])
+def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice, name: str) -> None:
+    """On an interpreter, too."""
+    test_agrees_with_the_model(gpu_device, name, "product", 3, True, True)
+
+
+@pytest.mark.parametrize("name", ["bn254.fr", "m31.4"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("log2_size", "log_capacity"), [(7, 1), (7, 3), (3, 1)])
+def test_rounds_on_large_tables_are_those_of_small_ones(
+    device: AnyDevice, name: str, weighted: bool, log2_size: int, log_capacity: int
+) -> None:
+    """Each way through the kernels gives the bytes that the last one alone gives."""
+    field, batch = FIELDS[name], 3
+    in_base = 1 if field.degree > 1 else 0
+    shape = Shape(field, SumOfProducts(((1, (0, 1)), (2, (2,)))), in_base, weighted)
+    base = random_elements(field.modulus, max(1, in_base * batch << log2_size), seed=1)
+    extended = random_elements(field, (3 - in_base) * batch << log2_size, seed=2)
+    points = random_elements(field, batch * log2_size, seed=4)
+    points[1] = 0
+    claims = _claims(shape, batch, base, extended, points)
+    run = functools.partial(_batch, device, shape, log2_size, batch, base, extended, points, claims)
+    wanted = run(log2_size, 1)
+    for depth in (1, 2):
+        assert np.array_equal(run(log_capacity, depth), wanted)
+
+
+def _claims(shape: Shape, batch: int, base: Words, extended: Words, points: Words) -> Words:
+    """The sums of a batch, by the model."""
+    field, in_base = shape.field, shape.in_base
+    of_base = plain(field.modulus, base) if in_base else []
+    entries = [(*e, *([0] * (field.degree - 1))) for e in of_base] + plain(field, extended)
+    size = len(entries) // (3 * batch)
+    each = len(points) // batch
+    coordinates, sums = plain(field, points), []
+    for number in range(batch):
+        tables = [entries[at * size :][:size] for at in range(number, 3 * batch, batch)]
+        point = coordinates[number * each :][:each] if shape.has_point else None
+        sums.append(reference.whole_sum(field, shape.polynomial.terms, tables, point))
+    return words(field, sums)
+
+
+def plain(field: FieldSpec, array: Words) -> list[Plain]:
+    found: Any = to_integers(field, array)
+    return [e if isinstance(e, tuple) else (e,) for e in found]
+
+
+def _batch(
+    device: AnyDevice, shape: Shape, log2_size: int, batch: int, base: Words, extended: Words,
+    points: Words, claims: Words, log_capacity: int, depth: int,
+) -> Words:  # fmt: skip
+    """What a batch sends, each sumcheck with a transcript and a claim of its own."""
+    plan = SumcheckPlan(
+        device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth
+    )
+    assert plan.rounds_before == max(0, log2_size - log_capacity)
+    field = shape.field
+    progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+    progress[: batch * field.words] = claims.reshape(-1)
+    progress[-8 * batch :] = np.arange(8 * batch)
+    proof = device.allocate(plan.proof_bytes)
+    equality, partial = (
+        device.allocate(size) for size in (plan.equality_bytes, plan.partial_bytes)
+    )
+    recording = device.stream().record()
+    if shape.has_point:
+        plan.record_point(recording, device.upload(points), equality)
+    plan.record(
+        recording, Inputs(device.upload(base), device.upload(extended)), equality=equality,
+        progress=device.upload(progress), proof=proof,
+        folded=device.allocate(plan.folded_bytes), partial=partial,
+    )  # fmt: skip
+    recording.finish().submit().wait()
+    sent = np.empty(plan.proof_bytes // 4, np.uint32)
+    device.download(proof, sent)
+    return sent
+
+
+def proof_of(field: FieldSpec) -> tuple[Statement, bytes]:
+    arrays, _ = tables_of(field, FORMS["mixed"], 3, mixed=True)
+    device = open_device("cpu")
+    proof = prove(device, field, FORMS["mixed"], arrays, point=drawn(field, 3, 5))
+    return proof.statement, proof.data
+
+
+@pytest.mark.parametrize("name", ["bn254.fr", "m31.4", "goldilocks.2"])
+def test_mutated_proofs_are_refused(name: str) -> None:
+    """Each byte, each end, and another encoding of the same elements."""
+    field = FIELDS[name]
+    statement, data = proof_of(field)
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << place % 8
+        with pytest.raises((VerificationError, InputError)):
+            verify(statement, bytes(changed))
+    for wrong in (data[:-1], data + b"\0", b"", data[4:], data * 2):
+        with pytest.raises(InputError):
+            verify(statement, wrong)
+    size = field.modulus.bytes
+    for place in range(0, len(data), size):
+        again = int.from_bytes(data[place : place + size], "little") + field.modulus.value
+        if again < 1 << 8 * size:
+            other = data[:place] + again.to_bytes(size, "little") + data[place + size :]
+            with pytest.raises(InputError, match="not below the modulus"):
+                verify(statement, other)
+
+
+def test_every_part_of_a_statement_changes_the_first_challenge() -> None:
+    field = EXTENSIONS["m31.4"]
+    claim, other, point = (1, 2, 3, 4), (1, 2, 3, 5), ((1, 1, 1, 1), (2, 0, 0, 0))
+    product = SumOfProducts.product(2)
+    statements = [
+        Statement(field, product, 2, claim), Statement(field, product, 2, other),
+        Statement(field, product, 2, claim, point),
+        Statement(field, product, 2, claim, point[::-1]),
+        Statement(field, product, 3, claim), Statement(field, SumOfProducts.product(3), 2, claim),
+        Statement(field, SumOfProducts(((2, (0, 1)),)), 2, claim),
+        Statement(EXTENSIONS["koala_bear.4"], product, 2, claim),
+    ]  # fmt: skip
+    found = set()
+    for statement in statements:
+        transcript = Transcript()
+        statement.absorb(transcript)
+        found.add(transcript.challenge(field))
+    assert len(found) == len(statements)
+
+
+def test_another_statement_is_refused() -> None:
+    field = FIELDS["m31.4"]
+    statement, data = proof_of(field)
+    assert statement.point is not None
+    for wrong in (
+        Statement(field, statement.polynomial, 3, (1, 2, 3, 4), statement.point),
+        Statement(field, statement.polynomial, 3, statement.claim, statement.point[::-1]),
+        Statement(field, statement.polynomial, 3, statement.claim),
+        Statement(field, SumOfProducts(((1, (0, 1)), (-3, (2,)), (5, (2, 2, 0)))), 3,
+                  statement.claim, statement.point),
+    ):  # fmt: skip
+        with pytest.raises(VerificationError):
+            verify(wrong, data)
+    with pytest.raises(VerificationError):
+        before = Transcript()
+        before.absorb(Label.COMMITMENT, b"other")
+        verify(statement, data, transcript=before)
+
+
+def test_false_claims_pass_on_toy_fields_as_often_as_theory_says() -> None:
+    """A false claim survives a round unless its challenge is 0, where the prover's error vanishes:
+    each round 1/p."""
+    log2_size, batch = 2, 3000
+    shape = Shape(TOY, SumOfProducts.product(2), 0, False)
+    device = open_device("cpu")
+    plan = SumcheckPlan(device, shape, log2_size, batch=batch)
+    tables = random_elements(TOY, 2 * batch << log2_size, seed=1)
+    parts = tables.reshape(2, batch, 1 << log2_size)
+    integers = parts.astype(np.uint64) * pow(TOY.montgomery_radix, -1, 17) % 17
+    sums = (integers[0] * integers[1]).sum(axis=1) % 17
+    claims = [int(total + 1) % 17 for total in sums]
+    progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+    progress[:batch] = from_integers(TOY, claims).reshape(-1)
+    progress[-8 * batch :: 8] = np.arange(batch)
+    sent = device.allocate(plan.proof_bytes)
+    recording = device.stream().record()
+    plan.record(
+        recording, Inputs(None, device.upload(tables)),
+        equality=device.allocate(plan.equality_bytes), progress=device.upload(progress),
+        proof=sent, folded=device.allocate(plan.folded_bytes),
+        partial=device.allocate(plan.partial_bytes),
+    )  # fmt: skip
+    recording.finish().submit().wait()
+    proof = np.empty(plan.proof_bytes // 4, np.uint32)
+    device.download(sent, proof)
+    messages = proof[: batch * 2 * log2_size].reshape(batch, log2_size, 2).tolist()
+    values = proof[batch * 2 * log2_size :].reshape(2, batch)
+    plain = values.astype(np.uint64) * pow(TOY.montgomery_radix, -1, 17) % 17
+    accepted = 0
+    for number in range(batch):
+        transcript, claim = Transcript(number.to_bytes(4, "little") + bytes(28)), claims[number]
+        for first, second in messages[number]:
+            transcript.absorb_elements(Label.ROUND, TOY, [(first,), (second,)])
+            (r,) = transcript.challenge(TOY)
+            zero = (claim - first - second) * 9 % 17
+            claim = (zero + first * r + second * r * r) % 17
+        accepted += claim == int(plain[0, number] * plain[1, number]) % 17
+    rate = 1 - (1 - 1 / 17) ** log2_size
+    assert abs(accepted / batch - rate) < 5 * (rate / batch) ** 0.5
+
+
+class _Idle:
+    """A device whose streams report success and do nothing."""
+
+    def __init__(self, device: AnyDevice) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def wait(self) -> None:
+        """At once."""
+
+    def stream(self, name: str = "stream") -> Any:
+        stream = self._device.stream(name)
+        stream._device = self
+        return stream
+
+
+def test_a_device_that_does_nothing_is_noticed() -> None:
+    device: Any = _Idle(open_device("cpu"))
+    tables = [random_elements(TOY, 4, seed=1)]
+    with pytest.raises(DeviceError, match="has not computed"):
+        prove(device, TOY, SumOfProducts.product(1), tables)
+
+
+def test_what_a_statement_was_made_of_may_change_later() -> None:
+    class Turning(list[Plain]):
+        """Another point each time it is looked at."""
+
+        def __iter__(self) -> Iterator[Plain]:
+            self[0] = (self[0][0] + 1 if type(self[0][0]) is int else 0,)
+            yield self[0]
+            self[0] = ("no element",)  # type: ignore[assignment]
+
+    field, product = FIELDS["bn254.fr"], SumOfProducts.product(1)
+    point: Any = Turning([(1,)])
+    statement = Statement(field, product, 1, (0,), point)
+    assert statement.point == ((2,),)
+    writer = ProofWriter(Transcript())
+    writer.elements(Label.ROUND, field, Turning([(1,)]))
+    assert writer.getvalue() == (2).to_bytes(32, "little")
+    wrong: Any = "transcript"
+    with pytest.raises(InputError, match="Transcript"):
+        statement.absorb(wrong)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    device, field = open_device("cpu"), EXTENSIONS["m31.4"]
+    good = [random_elements(field, 4, seed=1), random_elements(field.modulus, 4, seed=2)]
+    product: Any = SumOfProducts.product(2)
+    wrong: Any
+    for wrong in (
+        good[:1], [good[0], good[1][:2]], [good[0], good[1][:3]], [good[0], None], "text", None,
+        [good[0], good[1].astype(np.int64)], [good[0][:1], good[1][:1]],
+        [good[0], np.full((4, 1), 0xFFFFFFFF, np.uint32)], [good[0], good[1].reshape(-1)],
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            prove(device, field, product, wrong)
+    for wrong in ([(0, 0, 0, 0)], "ab", [(0,), (1,)], [(0, 0, 0, 1 << 31)] * 2, [1, 2]):
+        with pytest.raises(InputError):
+            prove(device, field, product, good, point=wrong)
+    for wrong in ("f0*f1", None):
+        with pytest.raises(InputError):
+            prove(device, field, wrong, good)
+    five = Modulus("toy.5", 5)
+    with pytest.raises(InputError, match="too few elements"):
+        prove(device, five, SumOfProducts.product(6), [random_elements(five, 4, seed=1)] * 6)
+    for wrong in (
+        (), ((1, (0, 2)),), ((1.5, (0,)),), ((1, (0,) * 7),), ((1, ("0",)),), "text", ((1,),),
+        ((1, (-1,)),), ((1, ()),), ((True, (0,)),), ((1, (0,)),) * 65,
+        # As a decimal number it would be longer than Python writes; or take minutes to look at.
+        ((1 << 1024, (0,)),), ((-(10**5000), (0,)),), ((1, range(1 << 62)),), ((1, b"\0"),),
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            SumOfProducts(wrong)
+    for wrong in (0, 7, 2.0, None, True):
+        with pytest.raises(InputError):
+            SumOfProducts.product(wrong)
