@@ -32,11 +32,11 @@ from quod.msm.fixed_base import multiply_generator
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.processor import Processor, SortTuning
 from quod.msm.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.run.record import Scalars, record_units
+from quod.msm.run.engine import Session, first_block
+from quod.msm.run.record import Scalars, record_chunks
 from quod.msm.run.recorded import RecordedMsm
 from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.sessions import Session, first_part
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, parts_bytes, workspace_bytes
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, blocks_bytes, workspace_bytes
 from quod.msm.sort.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
@@ -92,7 +92,7 @@ def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
     arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
     recording = _ByKernel(device, "sort")
     recording.fill(arrays.zeroed)
-    record_units(recording, device, plan, Scalars(words, plan.count, plan.count), arrays)
+    record_chunks(recording, device, plan, Scalars(words, plan.count, plan.count), arrays)
     finished = recording.finish().recording
     walls = []
     for _ in range(_REPEATS):
@@ -124,7 +124,7 @@ def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
 
 def first_parts(plan: GpuMsmPlan) -> Iterator[int]:
     """First parts worth timing: none, the default, and some about it."""
-    count, default = plan.count, first_part(plan)
+    count, default = plan.count, first_block(plan)
     yield 0
     yield default
     for share in (5, 8, 12, 16):
@@ -144,8 +144,8 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
 
     def in_parts(recording: RecordingStream, scalars: Array) -> RecordedMsm:
         plans = [with_batch(plan, part, 1) for part in (first, count - first)]
-        workspace = Workspace(device, parts_bytes(device, plans))
-        return resident.record_in_parts(recording, scalars[0], plans, room, workspace)
+        workspace = Workspace(device, blocks_bytes(device, plans))
+        return resident.record_in_blocks(recording, scalars[0], plans, room, workspace)
 
     return Session(device, 1, count, in_parts if first else whole)
 

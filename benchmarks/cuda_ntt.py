@@ -21,7 +21,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import NAMED
 from quod.ntt.gpu.schedule import Tuning
-from quod.ntt.gpu.transform import PassShape
+from quod.ntt.gpu.transform import TileShape
 
 _REPEATS = 7
 
@@ -55,7 +55,7 @@ def products(tuning: Tuning, log2_size: int) -> float:
     total = 0.0
     for number, log_rows in enumerate(split):
         inner = "full" if number else "none"
-        shape = PassShape("descending", tuning.tile(log_rows), "upper", 1, inner)  # type: ignore[arg-type]
+        shape = TileShape("descending", tuning.tile(log_rows), "upper", 1, inner)  # type: ignore[arg-type]
         total += shape.products
     return total * (1 << log2_size)
 

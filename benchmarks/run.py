@@ -38,6 +38,7 @@ from quod.cli.bench.harness import command_line
 from quod.cli.bench.peers import find_snarkjs
 from quod.cli.bench.report import shown_parameters
 from quod.cli.bench.results import State, load_results, machine, state_of
+from quod.cli.bench.zorch import find_zorch
 from quod.device.backends import backend
 from quod.device.webgpu.names import is_webgpu_name
 
@@ -99,7 +100,10 @@ def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[
 
 def without_absent_peers(arguments: list[str]) -> list[str] | None:
     """The arguments for this machine; None if there is nothing to measure without the peer."""
-    for name, program in (("snarkjs", find_snarkjs()), ("rapidsnark", shutil.which("rapidsnark"))):
+    for name, program in (
+        ("snarkjs", find_snarkjs()), ("rapidsnark", shutil.which("rapidsnark")),
+        ("pyzorch", find_zorch()),
+    ):  # fmt: skip
         if name in arguments and program is None:
             say(f"left out, for {name} is not there: quod bench {' '.join(arguments)}")
             return None

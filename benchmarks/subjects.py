@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from quod.curve.named import EDWARDS, WEIERSTRASS
+
 Commands = dict[str, list[list[str]]]
+
+OTHER_CURVES = (*WEIERSTRASS, *EDWARDS)
+"""Those without a pairing, of which one size each is measured."""
 
 EXAMPLE = "examples/membership"
 
@@ -19,11 +24,22 @@ CPU: Commands = {
         ["--curve", "bls12_381", "--log2", "16", "--scalars", "giant"],
         ["--curve", "bls12_381", "--group", "g2", "--log2", "14", "--log2", "16"],
         ["--curve", "bn254", "--log2", "14", "--log2", "16"],
+        *(["--curve", curve, "--log2", "14"] for curve in OTHER_CURVES),
     ],
     "ntt": [
         ["--curve", "bn254", "--log2", "14", "--log2", "16", "--log2", "18", "--log2", "20"],
         ["--curve", "bls12_381", "--log2", "16", "--log2", "20"],
         ["--field", "goldilocks", "--log2", "16", "--log2", "20"],
+    ],
+    "sumcheck": [
+        *(
+            ["--field", field, "--log2", "14", "--log2", "18"]
+            for field in ("m31.4", "goldilocks.2", "bn254.fr")
+        ),
+        *(
+            ["--field", field, "--log2", "10", "--log2", "14", "--against", "pyzorch"]
+            for field in ("goldilocks", "bn254.fr")
+        ),
     ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
@@ -44,6 +60,7 @@ CUDA: Commands = {
         ["--curve", "bls12_381", "--group", "g2", "--log2", "16", "--log2", "20"],
         ["--curve", "bn254", "--log2", "20", "--log2", "24"],
         ["--curve", "bls12_377", "--log2", "20", "--log2", "22"],
+        *(["--curve", curve, "--log2", "20"] for curve in OTHER_CURVES),
     ],
     "ntt": [
         ["--curve", "bls12_381", *(f"--log2={size}" for size in (20, 22, 24))],
@@ -51,6 +68,13 @@ CUDA: Commands = {
         ["--curve", "bn254", "--log2", "20", "--log2", "24"],
         ["--field", "goldilocks", "--log2", "20", "--log2", "24"],
         ["--field", "baby_bear", "--log2", "20", "--log2", "24"],
+    ],
+    "sumcheck": [
+        ["--field", "bn254.fr", "--log2", "18", "--log2", "22"],
+        ["--field", "bn254.fr", "--log2", "22", "--batch", "8"],
+        ["--field", "bn254.fr", "--log2", "22", "--eq"],
+        *(["--field", field, "--log2", "24"] for field in ("m31.3", "m31.4", "goldilocks.2")),
+        ["--field", "m31.4", "--log2", "24", "--in-base", "1"],
     ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
     "groth16": [
@@ -81,6 +105,7 @@ WEBGPU: Commands = {
         ["--curve", "bn254", "--log2", "16", *_QUICK],
     ],
     "ntt": [["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK]],
+    "sumcheck": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "groth16": [
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
         ["--curve", "bn254", "--constraints", "100000", *_QUICK],

@@ -15,7 +15,7 @@ import numpy as np
 
 from quod.curve.group import Group
 from quod.device.buffer import Buffer
-from quod.device.planning import PlanningDevice
+from quod.device.export.device import ExportDevice
 from quod.device.recording import Recording
 from quod.field.kernels import field_to_montgomery
 from quod.frozen import replace
@@ -37,7 +37,7 @@ def msm_graph(
     The outputs are ``point``, affine in Montgomery form, and ``flag``, whose first word is 0 unless
     a scalar was too large.
     """
-    device = PlanningDevice(limbs=limbs, resident_lanes=resident_lanes)
+    device = ExportDevice(limbs=limbs, resident_lanes=resident_lanes)
     if kind == "given":
         # Multiples would have to be made in each run.
         options = replace(options, precompute_factor=1)
@@ -47,7 +47,7 @@ def msm_graph(
     inputs, stages = {"scalars": scalars}, []
     if kind == "given":
         inputs["points"] = device.allocate(points.nbytes, zero=False)
-        (bases,) = resident.parts
+        (bases,) = resident.blocks
         stages.append(_conversion(device, group, inputs["points"], bases.memory))
     recording = device.stream("msm").record()
     workspace = Workspace(device, resident.workspace_bytes())
@@ -57,7 +57,7 @@ def msm_graph(
     return graph_files(device, stages, inputs=inputs, outputs=outputs), resident
 
 
-def _conversion(device: PlanningDevice, group: Group, points: Buffer, bases: Buffer) -> Stage:
+def _conversion(device: ExportDevice, group: Group, points: Buffer, bases: Buffer) -> Stage:
     """Coordinates to Montgomery form, into the place of the bases."""
     count = points.nbytes // (8 * group.coordinate_words)
     kernel = device.compile(field_to_montgomery, spec=group.coordinates)

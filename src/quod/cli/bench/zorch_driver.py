@@ -1,0 +1,72 @@
+"""Product sumchecks by zorch (pyzorch), one compiled program each; run by `zorch.py`.
+
+In an interpreter that has pyzorch, which need not have Quod. Arguments: the name of a zk_dtypes
+field, the logarithm of the size, and a file of two tables, in the form of that field's memory. It
+says "ready" after a run that compiles; for each line that it reads it proves once and says how many
+seconds that took.
+"""
+
+import sys
+from time import perf_counter
+from typing import Any
+
+import frx
+import frx.numpy as fnp
+import numpy as np
+import zk_dtypes
+from zorch.challenge import ChallengePolicy
+from zorch.prove import fold_rounds
+from zorch.sha256_field_transcript import Sha256FieldTranscript
+from zorch.sumcheck.prover import CompressedProductRound, initial_claim
+from zorch.testkit.transcript import cheap_transcript
+
+
+def transcript(dtype: Any) -> Any:
+    """SHA-256 over Goldilocks.
+
+    Over BN254 its challenges are not reduced and its claims become wrong, so that a sponge of its
+    tests stands there, a few products: no hash is in its time.
+    """
+    if dtype.itemsize == 8:
+        return Sha256FieldTranscript.new(b"sumcheck", dtype)
+    return cheap_transcript(dtype)
+
+
+def main() -> None:
+    name, log2_size, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    dtype = np.dtype(getattr(zk_dtypes, name))
+    with open(path, "rb") as file:
+        tables = np.frombuffer(file.read(), dtype).reshape(2, 1 << log2_size)
+    given = fnp.asarray(tables)
+    claim = fnp.sum(given[0] * given[1])
+
+    def prove(tables: frx.Array, claim: frx.Array, start: Any) -> object:
+        state = initial_claim(tables, claim, log2_size)
+        one_round = CompressedProductRound(ChallengePolicy(dtype))
+        left, _, messages = fold_rounds(one_round, state, start, log2_size)
+        return fnp.stack(messages), left.state, left.claim.value
+
+    compiled = frx.jit(prove)
+
+    def run() -> Any:
+        start = transcript(dtype)
+        frx.block_until_ready(start)
+        begin = perf_counter()
+        results = frx.block_until_ready(compiled(given, claim, start))
+        seconds.append(perf_counter() - begin)
+        return results
+
+    seconds: list[float] = []
+    messages, values, left = run()
+    # The first message is of the sum that was given, and the values are what is left of it.
+    half = given.reshape(2, 2, -1)
+    known = fnp.sum(half[0, 0] * half[1, 0])
+    if messages[0, 0] != known or values[0, 0] * values[1, 0] != left:
+        sys.exit("its sumcheck is wrong")
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        run()
+        print(seconds[-1], flush=True)
+
+
+main()
