@@ -16,7 +16,18 @@ import numpy as np
 import pytest
 
 import quod
-from quod import circuit, curve, field, gkr, groth16, msm, ntt, sumcheck, transcript
+from quod import (
+    circuit,
+    commitment,
+    curve,
+    field,
+    gkr,
+    groth16,
+    msm,
+    ntt,
+    sumcheck,
+    transcript,
+)
 from quod.curve import CURVES
 from quod.device import Event, open_device
 from quod.device.timeline import Timeline
@@ -72,6 +83,34 @@ def transform(log2_size: int = 1) -> ntt.NttPlan:
 
 def recording() -> Any:
     return DEVICE.stream().record()
+
+
+def rows_of_commitment(scheme: commitment.Scheme) -> Iterator[tuple[str, Row]]:
+    """The calls of one scheme, about the constant 1."""
+    name, size = scheme.name, {"field": MODULUS, "log2_size": 1}
+    yield f"{name} error_terms", Row(scheme.error_terms, size)
+    yield f"{name} committer", Row(scheme.committer, {"device": DEVICE, **size})
+    committer = scheme.committer(DEVICE, MODULUS, 1)
+    table, claims = DEVICE.upload(from_integers(MODULUS, [1, 1])), [commitment.Claim(((5,),), (1,))]
+
+    def writer() -> transcript.ProofWriter:
+        talk = transcript.Transcript()
+        talk.absorb(transcript.Label.PROTOCOL, b"x")
+        return transcript.ProofWriter(talk)
+
+    written = writer()
+    yield f"{name} commit", Row(committer.commit, {"table": table, "writer": writer()})
+    committer.commit(table, written)
+    yield f"{name} open", Row(committer.open, {"claims": claims, "writer": written})
+    proof = written.getvalue()
+
+    def reader() -> transcript.ProofReader:
+        return transcript.ProofReader(proof, writer().transcript)
+
+    yield f"{name} read", Row(scheme.read, {"reader": reader(), **size})
+    reading = reader()
+    read = scheme.read(reading, MODULUS, 1)
+    yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -238,6 +277,13 @@ def rows() -> Iterator[tuple[str, Row]]:
         "ProofReader.elements",
         Row(reader.elements, {"label": label, "field": MODULUS, "count": 1}),
     )
+    yield (
+        "ProofWriter.message",
+        Row(writer.message, {"label": label, "message": b""}, {"message": ("bytes",)}),
+    )
+    yield "ProofReader.message", Row(reader.message, {"label": label, "size": 1})
+    for scheme in (commitment.Raw(),):
+        yield from rows_of_commitment(scheme)
 
     yield "msm", Row(msm.msm, {**MSM, "timeline": None}, MSM_FINE)
     many = {**MSM, "vectors": [SCALARS], "timeline": None}
@@ -388,6 +434,8 @@ NOT_IN_IT = {
     "CpuDevice", "CudaDevice",
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
     "Element", "ElementOf", "Label", "Reduced", "SumcheckProof",
+    # Protocols, the record of what is claimed, and a scheme, whose calls are in the table.
+    "Claim", "Scheme", "Committer", "Commitment", "Raw",
     "Inputs", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
     "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",
@@ -398,8 +446,8 @@ NOT_IN_IT = {
 
 @pytest.mark.parametrize(
     "package",
-    ["", "device", "msm", "ntt", "sumcheck", "transcript", "circuit", "gkr", "curve", "field"]
-    + ["groth16"],
+    ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "circuit", "gkr", "curve"]
+    + ["field", "groth16"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

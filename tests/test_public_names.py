@@ -8,8 +8,8 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
-    "circuit", "curve", "device", "field", "formats", "gkr", "groth16", "kernel", "msm", "ntt",
-    "sumcheck", "transcript",
+    "circuit", "commitment", "curve", "device", "field", "formats", "gkr", "groth16", "kernel",
+    "msm", "ntt", "sumcheck", "transcript",
 ))]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ ALGORITHMS = (
     "ntt",
     "sumcheck",
     "transcript",
+    "commitment",
     "circuit",
     "gkr",
     "proving",

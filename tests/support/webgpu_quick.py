@@ -19,6 +19,7 @@ PACKAGES = (
     "tests/msm/",
     "tests/ntt/",
     "tests/sumcheck/",
+    "tests/commitment/",
     "tests/gkr/",
     "tests/transcript/",
 )

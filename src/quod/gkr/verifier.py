@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from quod.circuit.layered import Gates, LayeredCircuit
 from quod.errors import VerificationError
-from quod.field.plain_extension import add, one, product, scaled, subtract
+from quod.field.plain_extension import add, product, scaled, subtract
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey, kinds_of
+from quod.sumcheck.corners import equalities
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
@@ -110,19 +111,6 @@ def combined(field: FieldSpec, claims: Claims, transcript: Transcript) -> tuple[
         ]
         value = add(field, value, product(field, factor, claimed))
     return weights, value
-
-
-def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[Plain]:
-    """eq of a point at every corner, the first coordinate's bit the highest."""
-    table = [one(field)]
-    for coordinate in point:
-        table = [
-            part
-            for entry in table
-            for high in (product(field, entry, coordinate),)
-            for part in (subtract(field, entry, high), high)
-        ]
-    return table
 
 
 def _rows(circuit: LayeredCircuit, gates: Gates) -> list[tuple[int, ...]]:

@@ -50,6 +50,9 @@ class Label(IntEnum):
     CHAIN = 12
     """Nothing, over and over, so that the challenge behind it takes long to compute."""
 
+    OPENING = 13
+    """What shows values of a polynomial that was committed to."""
+
 
 def check_label(label: object) -> None:
     """InputError for what is no label."""

@@ -42,6 +42,11 @@ class ProofWriter:
         self.transcript.absorb(label, hashlib.sha3_256(data).digest())
         self._parts.append(data)
 
+    def message(self, label: Label, message: bytes) -> None:
+        """A message of bytes that are no field elements, such as digests and points."""
+        self.transcript.absorb(label, message)
+        self._parts.append(message)
+
     def absorbed(self, message: bytes, state: bytes) -> None:
         """Messages that a device has absorbed, and the state whose challenge it drew last."""
         self.transcript.resume(state)
@@ -68,21 +73,32 @@ class ProofReader:
         """A message of so many elements; InputError if the proof ends before, or one is none."""
         check_label(label)
         check_field(field)
-        message = self._next(field, whole_number("the elements", count, 0))
+        message = self._elements(field, count)
         elements = decode(field, message, offset=self.offset)
         self.transcript.absorb(label, message)
         self.offset += len(message)
         return elements
 
-    def _next(self, field: FieldSpec, count: int) -> bytes:
+    def message(self, label: Label, size: int) -> bytes:
+        """A message of so many bytes; InputError if the proof ends before."""
+        check_label(label)
+        size = whole_number("the bytes", size, 0)
+        message = self._next(size, f"a message of {size} bytes")
+        self.transcript.absorb(label, message)
+        self.offset += size
+        return message
+
+    def _elements(self, field: FieldSpec, count: int) -> bytes:
         """The bytes of so many elements."""
+        count = whole_number("the elements", count, 0)
         size = count * element_bytes(field)
+        return self._next(size, f"{count} elements of {field.name}, which take {size} bytes")
+
+    def _next(self, size: int, what: str) -> bytes:
         data = self._proof[self.offset : self.offset + size]
         if len(data) < size:
             raise InputError(
-                f"the proof ends at byte {len(self._proof)}, within {count} elements of "
-                f"{field.name}, which take {size} bytes",
-                offset=self.offset,
+                f"the proof ends at byte {len(self._proof)}, within {what}", offset=self.offset
             )
         return data
 
@@ -90,7 +106,7 @@ class ProofReader:
         """So many elements, of which a digest is absorbed; InputError as for a message of them."""
         check_label(label)
         check_field(field)
-        data = self._next(field, whole_number("the elements", count, 0))
+        data = self._elements(field, count)
         elements = decode(field, data, offset=self.offset)
         self.transcript.absorb(label, hashlib.sha3_256(data).digest())
         self.offset += len(data)

@@ -1,0 +1,68 @@
+"""The scheme that sends the table itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quod.commitment import Claim, Raw
+from quod.device import open_device
+from quod.errors import InputError, VerificationError
+from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+
+FIELDS: dict[str, FieldSpec] = {
+    name: EXTENSIONS.get(name) or NAMED[name] for name in ("bn254.fr", "m31.4", "baby_bear.4")
+}
+
+
+def value_at(field: FieldSpec, table: list[int], point: list[int]) -> tuple[int, ...]:
+    """At a point of the prime field, one variable after the other."""
+    p = field.modulus.value
+    for w in point:
+        half = len(table) // 2
+        table = [(a + w * (b - a)) % p for a, b in zip(table[:half], table[half:], strict=True)]
+    return (table[0], *[0] * (field.degree - 1))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("log2_size", [0, 1, 4])
+def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
+    field, generator = FIELDS[name], random.Random(log2_size)
+    p, rest = field.modulus.value, (0,) * (field.degree - 1)
+    table = [generator.randrange(p) for _ in range(1 << log2_size)]
+    point = [generator.randrange(p) for _ in range(log2_size)]
+    claim = Claim(tuple((w, *rest) for w in point), value_at(field, table, point))
+    scheme, device, writer = Raw(), open_device("cpu"), ProofWriter(Transcript())
+    committer = scheme.committer(device, field, log2_size)
+    committer.commit(device.upload(from_integers(field.modulus, table)), writer)
+    committer.open([claim], writer)
+    proof = writer.getvalue()
+    assert proof == b"".join(entry.to_bytes(field.modulus.bytes, "little") for entry in table)
+
+    reader = ProofReader(proof, Transcript())
+    commitment = scheme.read(reader, field, log2_size)
+    commitment.check([claim, claim], reader)
+    reader.end()
+    assert reader.transcript.state == writer.transcript.state
+    false = Claim(claim.point, ((claim.value[0] + 1) % p, *rest))
+    with pytest.raises(VerificationError):
+        commitment.check([claim, false], reader)
+    with pytest.raises(InputError):
+        scheme.read(ProofReader(proof[:-1], Transcript()), field, log2_size)
+    for wrong in ([], [Claim(claim.point[1:] or claim.point * 2 or (claim.value,), claim.value)]):
+        with pytest.raises(InputError):
+            commitment.check(wrong, reader)
+    with pytest.raises(InputError, match="bytes"):
+        committer.commit(device.allocate(96), writer)
+
+
+def test_messages_of_bytes() -> None:
+    writer = ProofWriter(Transcript())
+    writer.message(Label.OPENING, b"abc")
+    reader = ProofReader(writer.getvalue(), Transcript())
+    with pytest.raises(InputError, match="within a message of 4 bytes"):
+        reader.message(Label.OPENING, 4)
+    assert reader.message(Label.OPENING, 3) == b"abc"
+    assert reader.transcript.state == writer.transcript.state
