@@ -217,8 +217,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "Shape", Row(
         sumcheck.Shape,
-        {"field": MODULUS, "polynomial": product, "in_base": 0, "has_point": False},
-        {"has_point": ("true",)},
+        {"field": MODULUS, "polynomial": product, "in_base": 0, "has_point": False, "scales": ()},
+        {"has_point": ("true",), "scales": ("a list",)},
     )  # fmt: skip
     builder = circuit.CircuitBuilder(MODULUS, 1)
     yield "CircuitBuilder", Row(circuit.CircuitBuilder, {"field": MODULUS, "log_inputs": 1})

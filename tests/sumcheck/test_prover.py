@@ -15,6 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
 from quod.field.array import Words, from_integers, random_elements, to_integers
+from quod.field.plain_extension import product
 from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts, prove, verify
 from quod.sumcheck.plan import Inputs
 from quod.sumcheck.shape import Shape
@@ -186,6 +187,76 @@ def _batch(
     sent = np.empty(plan.proof_bytes // 4, np.uint32)
     device.download(proof, sent)
     return sent
+
+
+@pytest.mark.parametrize(
+    ("name", "mixed", "weighted", "log_capacity", "depth"),
+    [("m31.4", True, True, 4, 1), ("m31.4", True, False, 1, 2), ("bn254.fr", False, True, 1, 1)],
+)
+def test_scales_multiply_their_terms(
+    device: AnyDevice, name: str, mixed: bool, weighted: bool, log_capacity: int, depth: int
+) -> None:
+    """As a table does that is the scale times another."""
+    field, log2_size, batch = FIELDS[name], 4, 2
+    scales = drawn(field, 2 * batch, 3)
+    polynomial = SumOfProducts(((1, (1, 2)), (-2, (0,)), (1, (0, 1)), (1, (2, 2))))
+    shape = Shape(field, polynomial, 1 if mixed else 0, weighted, (0, 1, None, 0))
+    plan = SumcheckPlan(
+        device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth
+    )
+    own = [field.modulus if mixed and table == 0 else field for table in range(3)]
+    tables = [drawn(each, batch << log2_size, table) for table, each in enumerate(own)]
+    arrays = [words(each, table) for each, table in zip(own, tables, strict=True)]
+    points = drawn(field, batch * log2_size, 4)
+    terms = [(1, (3, 2)), (-2, (4,)), (1, (0, 1)), (1, (5, 2))]
+    cases: list[tuple[list[list[Plain]], list[Plain] | None]] = []
+    for number in range(batch):
+        mine = [
+            [(*e, *([0] * (field.degree - len(e)))) for e in table[number << log2_size :][:16]]
+            for table in tables
+        ]
+        for table, scale in ((1, 2 * number), (0, 2 * number + 1), (2, 2 * number)):
+            mine.append([product(field, scales[scale], e) for e in mine[table]])
+        point = points[number * log2_size :][:log2_size] if weighted else None
+        cases.append((mine, point))
+    claims = [reference.whole_sum(field, terms, mine, point) for mine, point in cases]
+    equality = np.zeros((plan.equality_bytes // 4 // field.words, field.words), np.uint32)
+    equality[plan.first_scale :] = words(field, scales)
+    progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+    progress[: batch * field.words] = words(field, claims).reshape(-1)
+    memory, sent = device.upload(equality), device.allocate(plan.proof_bytes)
+    recording = device.stream().record()
+    if weighted:
+        plan.record_point(recording, device.upload(words(field, points)), memory)
+    inputs = Inputs(
+        device.upload(arrays[0]) if mixed else None,
+        device.upload(np.concatenate(arrays[1 if mixed else 0 :])),
+    )
+    partial = device.allocate(plan.partial_bytes)
+    plan.record_sum(recording, inputs, memory, partial)
+    sums = np.empty((batch, plan.sum_groups, field.words), np.uint32)
+    recording.download(partial.slice(0, sums.nbytes), sums)
+    plan.record(
+        recording, inputs, equality=memory, progress=device.upload(progress), proof=sent,
+        folded=device.allocate(plan.folded_bytes), partial=partial,
+    )  # fmt: skip
+    recording.finish().submit().wait()
+    proof = np.empty(plan.proof_bytes, np.uint8)
+    device.download(sent, proof)
+    of_rounds = proof[: batch * log2_size * shape.degree * 4 * field.words].tobytes()
+    for number, (mine, point) in enumerate(cases):
+        assert claims[number] == reference.add(field, *plain(field, sums[number]))
+        transcript = Transcript(bytes(32))
+        answer = functools.partial(_answered, transcript, field)
+        messages, _, _ = reference.prove(field, terms, mine, point, answer)
+        each = len(of_rounds) // batch
+        sent_by_model = b"".join(encode(field, message) for message in messages)
+        assert sent_by_model == of_rounds[number * each :][:each]
+
+
+def _answered(transcript: Transcript, field: FieldSpec, message: list[Plain]) -> Plain:
+    transcript.absorb_elements(Label.ROUND, field, message)
+    return transcript.challenge(field)
 
 
 def proof_of(field: FieldSpec) -> tuple[Statement, bytes]:

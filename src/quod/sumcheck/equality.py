@@ -17,9 +17,10 @@ from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 
 
-def pyramid_entries(log_size: int, log_low: int) -> int:
-    """Entries of both pyramids of a point of log_size coordinates."""
-    return (2 << log_low) + (1 << (log_size - log_low))
+def pyramid_entries(log_size: Any, log_low: Any) -> Any:
+    """Entries of both pyramids of a point of log_size coordinates: int, or values of a kernel."""
+    one = log_low * 0 + 1
+    return (one << (log_low + 1)) + (one << (log_size - log_low))
 
 
 @kernel

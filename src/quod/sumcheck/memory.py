@@ -3,7 +3,8 @@
 A kernel of WebGPU reaches few buffers, so that what belongs together is one. All arrays are of
 elements of the field of challenges, but for the states of transcripts.
 
-`equality`  the coordinates of the points and their inverses, then pyramids (`Weights`, `Equality`)
+`equality`  the coordinates of the points and their inverses, then pyramids (`Weights`, `Equality`),
+            then what multiplies terms (`Scales`)
 `progress`  claims, challenges, states of transcripts (`Progress`)
 `proof`     messages, as the transcript has them, then values of the tables (`Proof`)
 """
@@ -14,6 +15,8 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.kernel.value import Value
+from quod.sumcheck.equality import pyramid_entries
+from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS, Chain, Words
 
 
@@ -93,3 +96,27 @@ class Weights:
 
     def inverse(self, variable: Value) -> Any:
         return self._f.carried(self._f.load(self._memory, 2 * (self._first + variable) + 1))
+
+
+class Scales:
+    """The elements that multiply terms of a sumcheck's polynomial, inside kernels."""
+
+    @staticmethod
+    def first(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
+        """Where those of a batch begin, in elements."""
+        if not has_point:
+            return 0
+        return batch * (2 * log_size + pyramid_entries(log_size, log_low))
+
+    @staticmethod
+    def of_terms(
+        f: Any, shape: Shape, memory: Value, batch: Value, number: Value, log_size: Value,
+        log_low: Value,
+    ) -> list[Any]:  # fmt: skip
+        """Of sumcheck `number` that of each term, None for none."""
+        count = shape.scale_count
+        if not count:
+            return [None] * len(shape.polynomial.terms)
+        start = number * count + Scales.first(shape.has_point, batch, log_size, log_low)
+        found = [f.carried(f.load(memory, start + place)) for place in range(count)]
+        return [None if scale is None else found[scale] for scale in shape.scales]

@@ -14,7 +14,7 @@ from quod.frozen import frozen
 from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
 from quod.sumcheck.finish import finish_rounds
 from quod.sumcheck.interpolation import check_degree
-from quod.sumcheck.memory import Progress, Proof
+from quod.sumcheck.memory import Progress, Proof, Scales
 from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
@@ -197,10 +197,17 @@ class SumcheckPlan:
     @property
     def equality_bytes(self) -> int:
         """Bytes of what is made of the points."""
-        if not self.shape.has_point:
-            return self._element_bytes
-        entries = 2 * self.log2_size + pyramid_entries(self.log2_size, self.log_low)
-        return self.batch * entries * self._element_bytes
+        entries = self.first_scale + self.batch * self.shape.scale_count
+        return max(1, entries) * self._element_bytes
+
+    @property
+    def first_scale(self) -> int:
+        """Where in `equality` what multiplies the terms begins, in elements: of each sumcheck as
+        many as the shape counts, which the caller writes."""
+        found: int = Scales.first(
+            self.shape.has_point, self.batch, self.log2_size, self.log_low
+        )  # fmt: skip
+        return found
 
     @property
     def progress_bytes(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.sumcheck.equality import Equality
-from quod.sumcheck.memory import Progress, Weights
+from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
@@ -154,6 +154,9 @@ class _Pass:
         f = self.mixed.extended
         self._weights = Weights(f, equality, self.sumcheck, log_size)
         self._eq = Equality(f, equality, batch, self.sumcheck, log_size, log_low)
+        self._scales = Scales.of_terms(
+            f, shape, equality, batch, self.sumcheck, log_size, log_low
+        )  # fmt: skip
 
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
         """Says which rounds are ahead, and how many `values` the pass adds up.
@@ -177,7 +180,7 @@ class _Pass:
                 Summand([corners(table, at) for table in range(shape.tables)], weight)
                 for at, weight in indices
             ]
-            return summands(self.mixed, shape.polynomial, items, self._depth, at_one)
+            return summands(self.mixed, shape.polynomial, items, self._depth, self._scales, at_one)
 
         self._add_up(unrolled, parts)
 
@@ -193,6 +196,7 @@ class _Pass:
                     mixed,
                     shape.polynomial,
                     [tables.load(table, index + half * side) for table in range(shape.tables)],
+                    self._scales,
                 )
                 for side in range(2)
             )

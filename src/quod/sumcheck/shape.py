@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
-from quod.validation import flag, instance, whole_number
+from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 
 @frozen
 class Shape:
     """The first `in_base` tables hold elements of the prime field, until their first fold.
 
-    `has_point` says that the sum is weighted by eq of a point.
+    `has_point` says that the sum is weighted by eq of a point. `scales` has for each term the
+    number of the element of device memory that multiplies it, or None; empty for none at all.
     """
 
     field: FieldSpec
     polynomial: SumOfProducts
     in_base: int
     has_point: bool
+    scales: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         check_field(self.field)
@@ -28,10 +33,25 @@ class Shape:
         most = 0 if isinstance(self.field, Modulus) else self.tables
         whole_number("the tables in the prime field", self.in_base, 0, most)
         flag("has_point", self.has_point)
+        given: object = self.scales
+        terms = len(self.polynomial.terms)
+        if not isinstance(given, Sequence) or isinstance(given, (str, bytes, bytearray)):
+            raise InputError("the scales are a tuple of int or None, one for each term")
+        if len(given) not in (0, terms):
+            raise InputError(f"there are scales for {len(given)} terms, and {terms} terms")
+        scales = tuple(
+            whole_number_or_none("the number of a scale", scale, 0, terms - 1) for scale in given
+        )
+        self.__dict__.update(scales=scales)
 
     @property
     def tables(self) -> int:
         return self.polynomial.tables
+
+    @property
+    def scale_count(self) -> int:
+        """Elements that multiply terms."""
+        return 1 + max((scale for scale in self.scales if scale is not None), default=-1)
 
     @property
     def degree(self) -> int:

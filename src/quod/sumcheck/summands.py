@@ -42,17 +42,19 @@ def summands(
     polynomial: SumOfProducts,
     items: Sequence[Summand],
     depth: int,
+    scales: Sequence[Any],
     at_one: Value | None = None,
 ) -> list[Any]:
     """The sums over items of the weighted polynomial at each of `evaluated`.
 
-    `at_one` says that the first place of a single round is 1 instead of 0.
+    `scales` has what multiplies each term, None for nothing. `at_one` says that the first place of
+    a single round is 1 instead of 0.
     """
     degree, results = polynomial.degree, []
     for point in evaluated(degree, depth):
-        terms = polynomial.terms
+        terms = _scaled(polynomial, scales)
         if None in point:
-            terms = tuple(term for term in terms if len(term[1]) == degree)
+            terms = [term for term in terms if len(term[0][1]) == degree]
         values = [
             [_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
@@ -75,35 +77,72 @@ def _at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value | Non
     return corners[0]
 
 
-def polynomial_value(mixed: MixedField, polynomial: SumOfProducts, values: list[Any]) -> Any:
+def polynomial_value(
+    mixed: MixedField, polynomial: SumOfProducts, values: list[Any], scales: Sequence[Any]
+) -> Any:
     """The polynomial of values of its tables."""
-    return _sum(mixed, polynomial.terms, [values], [None])
+    return _sum(mixed, _scaled(polynomial, scales), [values], [None])
+
+
+_ScaledTerm = tuple[Term, Any]
+
+
+def _scaled(polynomial: SumOfProducts, scales: Sequence[Any]) -> list[_ScaledTerm]:
+    return list(zip(polynomial.terms, scales, strict=True))
 
 
 def _sum(
-    mixed: MixedField, terms: Sequence[Term], values: list[list[Any]], weights: list[Any]
+    mixed: MixedField, terms: Sequence[_ScaledTerm], values: list[list[Any]], weights: list[Any]
 ) -> Any:
-    """The weighted polynomials of several values of its tables, all last products reduced once."""
-    products, alone = [], []
+    """The weighted polynomials of several values of its tables, all last products reduced once.
+
+    Terms of one scale are added up before it multiplies them, and all of them before the weight.
+    """
+    sums = _Sums(mixed)
     for own, weight in zip(values, weights, strict=True):
-        for coefficient, tables in terms:
-            factors = [own[table] for table in tables]
-            if weight is not None:
-                factors.append(weight)
-            if not factors:
-                alone.append(mixed.base.constant(coefficient))
-                continue
-            # Those of the prime field first; a coefficient with them.
-            first, *rest = sorted(factors, key=mixed.is_extended)
-            if coefficient != 1:
-                first = first * coefficient
-            if not rest:
-                alone.append(first)
-                continue
-            for factor in rest[:-1]:
-                first = mixed.multiply(first, factor)
-            products.append((first, rest[-1]))
-    total = mixed.sum_of_products(products) if products else None
-    for part in alone:
-        total = part if total is None else mixed.add(total, part)
-    return total
+        item = sums if weight is None else _Sums(mixed)
+        by_scale: dict[int, tuple[Any, _Sums]] = {}
+        for (coefficient, tables), scale in terms:
+            part = item
+            if scale is not None:
+                _, part = by_scale.setdefault(id(scale), (scale, _Sums(mixed)))
+            part.add_term(coefficient, [own[table] for table in tables])
+        for scale, part in by_scale.values():
+            item.products.append((part.total(), scale))
+        if weight is not None:
+            sums.products.append((item.total(), weight))
+    return sums.total()
+
+
+class _Sums:
+    """Products of two elements, and elements, to be added up."""
+
+    def __init__(self, mixed: MixedField) -> None:
+        self._mixed = mixed
+        self.products: list[tuple[Any, Any]] = []
+        self._alone: list[Any] = []
+
+    def add_term(self, coefficient: int, factors: list[Any]) -> None:
+        """Adds a product of values of tables."""
+        mixed = self._mixed
+        if not factors:
+            self._alone.append(mixed.base.constant(coefficient))
+            return
+        # Those of the prime field first; a coefficient with them.
+        first, *rest = sorted(factors, key=mixed.is_extended)
+        if coefficient != 1:
+            first = first * coefficient
+        if not rest:
+            self._alone.append(first)
+            return
+        for factor in rest[:-1]:
+            first = mixed.multiply(first, factor)
+        self.products.append((first, rest[-1]))
+
+    def total(self) -> Any:
+        """The sum of all."""
+        mixed = self._mixed
+        total = mixed.sum_of_products(self.products) if self.products else None
+        for part in self._alone:
+            total = part if total is None else mixed.add(total, part)
+        return total

@@ -11,7 +11,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.sumcheck.equality import Equality
 from quod.sumcheck.finish import RoundEnd
-from quod.sumcheck.memory import Progress, Proof, Weights
+from quod.sumcheck.memory import Progress, Proof, Scales, Weights
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
@@ -59,6 +59,8 @@ def finish_sumcheck(
     weights = Weights(f, equality, sumcheck, log_size)
     eq = Equality(f, equality, batch, sumcheck, log_size, log_low)
 
+    scales = Scales.of_terms(f, shape, equality, batch, sumcheck, log_size, log_low)
+
     def place(table: int, index: Value) -> Value:
         return index + table * capacity
 
@@ -88,7 +90,7 @@ def finish_sumcheck(
                 for table in range(shape.tables)
             ]
             weight = eq.low(rest, loop.index) if shape.has_point else None
-            parts = summands(mixed, shape.polynomial, [Summand(corners, weight)], 1, at_one)
+            parts = summands(mixed, shape.polynomial, [Summand(corners, weight)], 1, scales, at_one)
             loop.next(tuple(f.carried(total + part) for total, part in zip(loop.carried, parts)))
         totals = sums.totals(list(loop.results))
         # Every instance computes all of it, and one stores.
