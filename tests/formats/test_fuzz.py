@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from quod.errors import InputError, QuodError
 from quod.formats import (
+    PowersOfTau,
     R1cs,
     Witness,
     Zkey,
@@ -44,6 +45,7 @@ BINARY: list[tuple[str, Callable[[Path], object]]] = [
     ("plonk.zkey", open_zkey),
     ("witness.wtns", Witness.open),
     ("circuit.r1cs", open_r1cs),
+    ("powers.ptau", PowersOfTau.open),
 ]
 TEXT: list[tuple[str, Callable[[Path], object]]] = [
     ("proof.json", read_proof),
@@ -198,7 +200,7 @@ def test_arbitrary_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) 
     path = tmp_path_factory.getbasetemp() / "arbitrary"
     for kind in (b"", b"zkey\1\0\0\0", b"wtns\2\0\0\0", b"r1cs\1\0\0\0", b"ptau\1\0\0\0"):
         opens_or_refuses(path, kind + data, describe)
-    for read in (open_zkey, open_r1cs, Witness.open):
+    for read in (open_zkey, open_r1cs, Witness.open, PowersOfTau.open):
         path.write_bytes(data)
         with pytest.raises(InputError):
             read(path)

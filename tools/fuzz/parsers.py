@@ -20,6 +20,7 @@ from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.formats import (
+    PowersOfTau,
     R1cs,
     Witness,
     Zkey,
@@ -65,6 +66,10 @@ def _r1cs(data: bytes) -> None:
     system = R1cs.of(Iden3File.parse(memoryview(data), "r1cs", "r1cs", 1))
     assert len(system.wire_labels) == system.wires
     assert all(matrix.rows == system.constraints for matrix in system.matrices)
+
+
+def _ptau(data: bytes) -> None:
+    PowersOfTau.of(Iden3File.parse(memoryview(data), "ptau", "ptau", 1))
 
 
 def _public(data: bytes) -> None:
@@ -209,6 +214,7 @@ def all_parsers() -> dict[str, Parser]:
         "zkey": Parser(_zkey, zkeys, of_container),
         "wtns": Parser(_wtns, witnesses, of_container),
         "r1cs": Parser(_r1cs, [*systems, unconstrained], of_container),
+        "ptau": Parser(_ptau, _formats("powers.ptau"), of_container),
         "inspect": Parser(
             _inspect, [*zkeys, *witnesses, *systems, other, _powers_of_tau()], of_container
         ),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from quod.formats.inspect import describe as describe
     from quod.formats.output import write_all_atomically as write_all_atomically
     from quod.formats.output import write_atomically as write_atomically
+    from quod.formats.ptau import PowersOfTau as PowersOfTau
     from quod.formats.r1cs import R1cs as R1cs
     from quod.formats.r1cs import SparseMatrix as SparseMatrix
     from quod.formats.r1cs import write_r1cs as write_r1cs
@@ -42,6 +43,7 @@ __all__ = [
     "write_zkey",
     "Witness",
     "write_wtns",
+    "PowersOfTau",
     "R1cs",
     "SparseMatrix",
     "write_r1cs",
@@ -67,6 +69,7 @@ _HOME = {
     "write_zkey": "quod.formats.zkey_writer",
     "Witness": "quod.formats.wtns",
     "write_wtns": "quod.formats.wtns",
+    "PowersOfTau": "quod.formats.ptau",
     "R1cs": "quod.formats.r1cs",
     "SparseMatrix": "quod.formats.r1cs",
     "write_r1cs": "quod.formats.r1cs",

@@ -9,7 +9,7 @@ from typing import Any
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
-from quod.formats import r1cs, wtns, zkey
+from quod.formats import ptau, r1cs, wtns, zkey
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,
@@ -19,8 +19,6 @@ from quod.formats.snarkjs_json import (
 )
 from quod.formats.source import Path, is_pipe, map_file
 from quod.formats.strict_json import ANY, parse_json, read_json
-
-PTAU_VERSION = 1
 
 _OTHER_PROTOCOLS = [name for name in zkey.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
@@ -118,18 +116,13 @@ def _r1cs(file: Iden3File) -> dict[str, object]:
 
 
 def _ptau(file: Iden3File) -> dict[str, object]:
-    header = file.section(1, "header")
-    start = header.offset
-    q = header.modulus("q")
-    curve = next((curve.name for curve in CURVES.values() if curve.fq.value == q), None)
-    if curve is None:
-        header.fail(f"q = 0x{q:x} is no curve that Quod knows", start)
+    header = ptau.read_ptau_header(file)
     return {
         "kind": "powers of tau (ptau)",
-        "curve": curve,
-        "log2_powers": header.u32("the power"),
-        "log2_ceremony_powers": header.u32("the power of the ceremony"),
-        "prepared": 12 in file.sections,
+        "curve": header.curve.name,
+        "log2_powers": header.power,
+        "log2_ceremony_powers": header.ceremony_power,
+        "prepared": ptau.is_prepared(file),
         "sections": _section_bytes(file),
     }
 
@@ -138,7 +131,7 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
     zkey.KIND: (zkey.VERSION, _zkey),
     wtns.KIND: (wtns.VERSION, _wtns),
     r1cs.KIND: (r1cs.VERSION, _r1cs),
-    "ptau": (PTAU_VERSION, _ptau),
+    ptau.KIND: (ptau.VERSION, _ptau),
 }
 
 
