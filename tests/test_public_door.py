@@ -272,11 +272,19 @@ def rows() -> Iterator[tuple[str, Row]]:
         "ProofReader",
         Row(transcript.ProofReader, {"proof": b"", "transcript": talk}, {"proof": ("bytes",)}),
     )
+    yield "ProofWriter.points", Row(
+        writer.points, {"label": label, "group": G1, "points": [GENERATOR], "compressed": True},
+        {"points": ("a list",), "compressed": ("true",)},
+    )  # fmt: skip
     reader = transcript.ProofReader(bytes(32), transcript.Transcript())
     yield (
         "ProofReader.elements",
         Row(reader.elements, {"label": label, "field": MODULUS, "count": 1}),
     )
+    yield "ProofReader.points", Row(
+        transcript.ProofReader(bytes(31) + b"\x40", transcript.Transcript()).points,
+        {"label": label, "group": G1, "count": 1, "compressed": True}, {"compressed": ("true",)},
+    )  # fmt: skip
     yield (
         "ProofWriter.message",
         Row(writer.message, {"label": label, "message": b""}, {"message": ("bytes",)}),

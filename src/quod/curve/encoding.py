@@ -13,14 +13,18 @@ order r. Encoders take what decoders give, with coordinates below p. Errors are 
 | ``*_eip196_*``            | BN254 G1          | EIP-196                                          |
 | ``*_eip197_*``            | BN254 G2          | EIP-197: coefficient of u first                  |
 | ``*_arkworks_*``          | BN254, BLS12-377  | ark-serialize 0.4 and later: little-endian       |
+| ``*_point``               | every group       | that form: Quod's own messages                   |
 """
 
 from __future__ import annotations
 
-from typing import Generic, Literal
+from functools import cache
+from typing import Any, Generic, Literal
 
-from quod.curve.affine import AffineGroup, g1_group, g2_group, plain_point
+from quod.curve.affine import AffineGroup, affine_group, g1_group, g2_group, plain_point
+from quod.curve.array import Point, check_group
 from quod.curve.coordinates import C
+from quod.curve.group import Group
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
@@ -252,8 +256,12 @@ _ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
 def _arkworks(group: AffineGroup[C], curve: PairingCurve) -> _Layout[C]:
     if curve is BLS12_381:
         raise ValueError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
-    # Bytes that hold an element and the two flags.
-    return _Layout(group, (curve.fq.bits + 2 + 7) // 8, "little", False)
+    return _flagged(group, curve.fq.bits)
+
+
+def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
+    """Coordinates in bytes that hold the two flags as well."""
+    return _Layout(group, (bits + 2 + 7) // 8, "little", False)
 
 
 def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
@@ -311,3 +319,31 @@ def decode_arkworks_g2(
 ) -> G2Point:
     """A point of G2 from 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
     return _decode_arkworks(_arkworks(g2_group(curve), curve), data, compressed, check_subgroup)
+
+
+@cache
+def _layout_of(group: Group) -> _Layout[Any]:
+    return _flagged(affine_group(group), group.coordinates.bits)
+
+
+def point_bytes(group: Group, *, compressed: bool = True) -> int:
+    """Bytes of a point in Quod's messages."""
+    check_group(group)
+    return _layout_of(group).coordinate_size * (1 if compressed else 2)
+
+
+def encode_point(group: Group, point: Point, *, compressed: bool = True) -> bytes:
+    """A point of any group: x, or x and y, little-endian, the coefficient of 1 first.
+
+    Of the last byte the highest bit says that y > -y, the next one that the point is infinity. A
+    coordinate has as many bytes as hold it and these bits: on BN254 and BLS12-377 it is the form of
+    arkworks.
+    """
+    check_group(group)
+    return _encode_arkworks(_layout_of(group), point, compressed)
+
+
+def decode_point(group: Group, data: bytes, *, compressed: bool = True) -> Point:
+    """The inverse of `encode_point`."""
+    check_group(group)
+    return _decode_arkworks(_layout_of(group), data, compressed, check_subgroup=True)

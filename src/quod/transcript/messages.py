@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from quod.curve.array import Point
+from quod.curve.group import Group
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import Plain, check_elements, decode, element_bytes, encode
 from quod.transcript.labels import Label, check_label
+from quod.transcript.points import decode_points, encode_points, point_bytes
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, shown_kind, whole_number
 
@@ -43,9 +46,15 @@ class ProofWriter:
         self._parts.append(data)
 
     def message(self, label: Label, message: bytes) -> None:
-        """A message of bytes that are no field elements, such as digests and points."""
+        """A message of bytes that are no field elements, such as digests."""
         self.transcript.absorb(label, message)
         self._parts.append(message)
+
+    def points(
+        self, label: Label, group: Group, points: Sequence[Point], *, compressed: bool = True
+    ) -> None:
+        """A message of points of a group."""
+        self.message(label, encode_points(group, points, compressed=compressed))
 
     def absorbed(self, message: bytes, state: bytes) -> None:
         """Messages that a device has absorbed, and the state whose challenge it drew last."""
@@ -87,6 +96,23 @@ class ProofReader:
         self.transcript.absorb(label, message)
         self.offset += size
         return message
+
+    def points(
+        self, label: Label, group: Group, count: int, *, compressed: bool = True
+    ) -> list[Point]:
+        """A message of so many points.
+
+        InputError if the proof ends before, and for one that is not encoded as a writer does it,
+        not on the curve or not in the subgroup of prime order.
+        """
+        check_label(label)
+        count = whole_number("the points", count, 0)
+        size = count * point_bytes(group, compressed=compressed)
+        message = self._next(size, f"{count} points of {group.name}, which take {size} bytes")
+        points = decode_points(group, message, compressed=compressed, offset=self.offset)
+        self.transcript.absorb(label, message)
+        self.offset += len(message)
+        return points
 
     def _elements(self, field: FieldSpec, count: int) -> bytes:
         """The bytes of so many elements."""

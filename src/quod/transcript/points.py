@@ -1,0 +1,44 @@
+"""Points of curves as the bytes of messages (`quod.curve.encoding.encode_point`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.curve import encoding
+from quod.curve.array import Point, check_group
+from quod.curve.group import Group
+from quod.errors import InputError
+from quod.validation import flag, shown_kind
+
+
+def point_bytes(group: Group, *, compressed: bool = True) -> int:
+    """Bytes of a point in a message."""
+    return encoding.point_bytes(group, compressed=flag("compressed", compressed))
+
+
+def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = True) -> bytes:
+    """Points as bytes, one after the other; InputError for what is no point."""
+    check_group(group)
+    compressed = flag("compressed", compressed)
+    given: object = points
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"points are a list of points, not {shown_kind(given)}")
+    return b"".join(encoding.encode_point(group, each, compressed=compressed) for each in points)
+
+
+def decode_points(
+    group: Group, data: bytes, *, compressed: bool = True, offset: int = 0
+) -> list[Point]:
+    """The points that bytes are, which begin at an offset of their file.
+
+    InputError for bytes that `encode_points` does not write, and for a point that is not of the
+    group.
+    """
+    size = point_bytes(group, compressed=compressed)
+    points = []
+    for at in range(0, len(data), size):
+        try:
+            points.append(encoding.decode_point(group, data[at : at + size], compressed=compressed))
+        except InputError as error:
+            raise InputError(f"point {at // size} is none: {error}", offset=offset + at) from None
+    return points
