@@ -36,9 +36,29 @@ def scaled(field: FieldSpec, a: Plain, factor: int) -> Plain:
 
 def product(field: FieldSpec, a: Plain, b: Plain) -> Plain:
     """a * b."""
-    p = field.modulus.value
     if isinstance(field, Modulus):
-        return (a[0] * b[0] % p,)
+        return (a[0] * b[0] % field.value,)
+    p = field.modulus.value
+    return tuple([sum([t * a[i] * b[j] for t, i, j in terms]) % p for terms in field.product_terms])
+
+
+def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    """Of each coefficient of a product a*b the terms (t, i, j), for t * a_i * b_j."""
+    basis, centred = _basis(extension), extension.modulus.centred
+    found: list[list[tuple[int, int, int]]] = [[] for _ in basis]
+    for i, a in enumerate(basis):
+        for j, b in enumerate(basis):
+            for place, t in enumerate(_product_by_definition(extension, a, b)):
+                if t:
+                    found[place].append((centred(t), i, j))
+    return tuple(map(tuple, found))
+
+
+def _product_by_definition(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+    """a * b as polynomials, whose highest coefficients the field's polynomial takes away."""
+    if isinstance(field, Modulus):
+        return product(field, a, b)
+    p = field.modulus.value
     base, size = field.base, field.base.degree
     count = field.degree // size
     parts = [
@@ -47,13 +67,14 @@ def product(field: FieldSpec, a: Plain, b: Plain) -> Plain:
     columns = [[0] * size for _ in range(2 * count - 1)]
     for i, x in enumerate(parts[0]):
         for j, y in enumerate(parts[1]):
-            _add_to(columns[i + j], product(base, x, y), p)
+            _add_to(columns[i + j], _product_by_definition(base, x, y), p)
     polynomial = [(c,) if isinstance(c, int) else c for c in field.polynomial]
     for at in range(2 * count - 2, count - 1, -1):
         above = tuple(-c % p for c in columns[at])
         for place in range(count):
             if any(polynomial[place]):
-                _add_to(columns[at - count + place], product(base, above, polynomial[place]), p)
+                part = _product_by_definition(base, above, polynomial[place])
+                _add_to(columns[at - count + place], part, p)
     return tuple(c for column in columns[:count] for c in column)
 
 

@@ -146,6 +146,13 @@ class Extension:
         return self.degree * self.modulus.words
 
     @cached_property
+    def product_terms(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+        """What products of plain integers are made of; see `plain_extension.product_terms`."""
+        from quod.field.plain_extension import product_terms
+
+        return product_terms(self)
+
+    @cached_property
     def non_residue(self) -> int | None:
         """The number whose root is adjoined to a prime field, if the polynomial says so."""
         first, *middle, _ = self.polynomial
