@@ -290,7 +290,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         Row(writer.message, {"label": label, "message": b""}, {"message": ("bytes",)}),
     )
     yield "ProofReader.message", Row(reader.message, {"label": label, "size": 1})
-    for scheme in (commitment.Raw(),):
+    for scheme in (commitment.Raw(), commitment.Hyrax()):
         yield from rows_of_commitment(scheme)
 
     yield "msm", Row(msm.msm, {**MSM, "timeline": None}, MSM_FINE)
@@ -298,6 +298,11 @@ def rows() -> Iterator[tuple[str, Row]]:
     del many["scalars"]
     yield "msm_many", Row(msm.msm_many, many, MSM_FINE)
     bases = msm.MsmBases(DEVICE, G1, POINTS)
+    yield "msm_buffer", Row(
+        msm.msm_buffer,
+        {"bases": bases, "scalars": DEVICE.upload(SCALARS), "vectors": 1, "timeline": None},
+        {"timeline": OPTIONAL},
+    )  # fmt: skip
     yield "msm_words", Row(
         msm.msm_words, {"bases": bases, "scalars": SCALARS, "options": None, "timeline": None},
         MSM_FINE,
@@ -443,7 +448,7 @@ NOT_IN_IT = {
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
     "Element", "ElementOf", "Label", "Reduced", "SumcheckProof",
     # Protocols, the record of what is claimed, and a scheme, whose calls are in the table.
-    "Claim", "Scheme", "Committer", "Commitment", "Raw",
+    "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
     "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",

@@ -1,7 +1,7 @@
 """Commitments to multilinear polynomials, and proofs of their values at points.
 
-`Scheme` is what all have in common; `Raw` sends the table itself. None hides anything. The names
-below load on first use (PEP 562).
+`Scheme` is what all have in common; `Raw` sends the table itself, `Hyrax` commits to it in BN254.
+None hides anything. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.commitment.hyrax import Hyrax as Hyrax
     from quod.commitment.raw import Raw as Raw
     from quod.commitment.scheme import Claim as Claim
     from quod.commitment.scheme import Commitment as Commitment
     from quod.commitment.scheme import Committer as Committer
     from quod.commitment.scheme import Scheme as Scheme
 
-__all__ = ["Claim", "Commitment", "Committer", "Raw", "Scheme"]
+__all__ = ["Claim", "Commitment", "Committer", "Hyrax", "Raw", "Scheme"]
 
 _HOME = {
     "Claim": "quod.commitment.scheme",
     "Commitment": "quod.commitment.scheme",
     "Committer": "quod.commitment.scheme",
+    "Hyrax": "quod.commitment.hyrax",
     "Raw": "quod.commitment.raw",
     "Scheme": "quod.commitment.scheme",
 }

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from quod.msm.bases import MsmBases as MsmBases
     from quod.msm.bases import affine_ints as affine_ints
     from quod.msm.bases import msm as msm
+    from quod.msm.bases import msm_buffer as msm_buffer
     from quod.msm.bases import msm_many as msm_many
     from quod.msm.bases import msm_words as msm_words
     from quod.msm.edwards import edwards_bases as edwards_bases
@@ -29,6 +30,7 @@ __all__ = [
     "edwards_bases",
     "edwards_msm",
     "msm",
+    "msm_buffer",
     "msm_many",
     "msm_words",
     "multiply_generator",
@@ -44,6 +46,7 @@ _HOME = {
     "edwards_bases": "quod.msm.edwards",
     "edwards_msm": "quod.msm.edwards",
     "msm": "quod.msm.bases",
+    "msm_buffer": "quod.msm.bases",
     "msm_many": "quod.msm.bases",
     "msm_words": "quod.msm.bases",
     "multiply_generator": "quod.msm.fixed_base",

@@ -14,7 +14,7 @@ import numpy as np
 from quod.curve.array import check_group
 from quod.curve.group import Group
 from quod.curve.parameters import Fq2Element
-from quod.device.buffer import Array
+from quod.device.buffer import Array, Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline
@@ -45,6 +45,11 @@ class MsmEngine(Protocol):
 
     def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
         """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
+
+    def buffer_words(
+        self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
+    ) -> Array:
+        """The same of scalars in the device's memory."""
 
 
 class MsmBases:
@@ -157,6 +162,29 @@ def msm_words(
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     assert bases.engine is not None
     return bases.engine.words(scalars, options, timeline)
+
+
+def msm_buffer(
+    bases: MsmBases, scalars: Buffer, vectors: int = 1, timeline: Timeline | None = None
+) -> Array:
+    """What `msm_words` gives, shape (vectors, point_words), of scalars in the device's memory.
+
+    `scalars` are `vectors` equally long vectors of canonical integers of eight 32-bit words, one
+    after the other. Bases that are streamed take them through the host's memory.
+    """
+    instance("bases", bases, MsmBases, "make them of an array of points")
+    instance("scalars", scalars, Buffer, "upload them to the device of the bases")
+    vectors = whole_number("vectors", vectors, 1)
+    if scalars.nbytes % (SCALAR_BYTES * vectors):
+        raise InputError(
+            f"{scalars.nbytes} bytes are no {vectors} vectors of scalars, which have {SCALAR_BYTES}"
+        )
+    count = scalars.nbytes // (SCALAR_BYTES * vectors)
+    check_count(count, len(bases))
+    if not count:
+        return np.zeros((vectors, bases.group.point_words), np.uint64)
+    assert bases.engine is not None
+    return bases.engine.buffer_words(scalars, vectors, count, timeline)
 
 
 def affine_ints(group: Group, words: Array) -> AffineInts:

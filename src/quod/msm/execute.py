@@ -11,7 +11,7 @@ import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.operations import is_finite
-from quod.device.buffer import Array
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import HostDevice
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.device.written import UNWRITTEN, check_written, mark, not_written
@@ -75,6 +75,13 @@ class HostEngine:
             one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
             results[start : start + len(batch)] = _Execution(self, one, timeline).run(batch)
         return results
+
+    def buffer_words(
+        self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
+    ) -> Array:
+        return self.words(
+            scalars.view(np.uint32, (vectors, count, SCALAR_BYTES // 4)), None, timeline
+        )
 
     def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
         """The plan of an MSM, or a batch of them, of `count` scalars over these bases.

@@ -140,6 +140,30 @@ class GpuEngine:
             results[start : start + len(own)] = session.run(own, timeline)
         return results
 
+    def buffer_words(
+        self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
+    ) -> Array:
+        resident, device = self.resident, self.device
+        if resident is None:
+            host = np.empty((vectors, count, SCALAR_BYTES // 4), np.uint32)
+            device.download(scalars, host)
+            return self.words(host, None, timeline)
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        whole = resident.plan(count, vectors)
+        needed = resident.workspace_bytes(whole)
+        self._check(count, needed + scalars.nbytes)
+        workspace, size = Workspace(device, needed), SCALAR_BYTES * count
+        for start in range(0, vectors, whole.batch):
+            stop = min(start + whole.batch, vectors)
+            recording = device.stream("msm").record()
+            recorded = resident.record(
+                recording, scalars.slice(start * size, stop * size), workspace=workspace,
+                plan=with_batch(whole, count, stop - start),
+            )  # fmt: skip
+            recording.finish().submit(timeline).wait()
+            results[start:stop] = recorded.finish()
+        return results
+
     def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
         memory: Array = self.session(count, 1, options).scalars[0]
         return memory

@@ -1,0 +1,128 @@
+"""Hyrax: a commitment without set-up, of the square root of the table's size.
+
+Wahby, Tzialla, shelat, Thaler and Walfish, "Doubly-efficient zkSNARKs without trusted setup", IEEE
+S&P 2018, section 6.1, without what hides. The table is a matrix, and its commitment one of Pedersen
+to each row. The polynomial's value at a point is a weighted sum of entries, whose weights are a
+product of one factor a row and one a column: the rows' weighted sum is sent, which the verifier
+compares with that of the commitments, and weighs the columns by itself. Whoever could send
+another row knows a relation between the bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from quod.commitment.hyrax_bases import GROUP, hashed_bases
+from quod.commitment.one_claim import read_as_one, shown_as_one
+from quod.commitment.rows import weighted_rows
+from quod.commitment.scalars import combined_errors, committed, group_size, has_sum_zero
+from quod.commitment.scheme import Claim, check_claims, check_table
+from quod.curve.array import Point, from_points
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, VerificationError
+from quod.field.plain_extension import add, product
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.msm import MsmBases
+from quod.sumcheck.corners import equalities
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader, ProofWriter
+from quod.validation import instance
+
+
+def log_rows(log2_size: int) -> int:
+    """The matrix has so many rows, as a logarithm: the first variables; the others are columns."""
+    return log2_size // 2
+
+
+@frozen
+class Hyrax:
+    """A point of BN254 G1 for each row, then an element of Fr for each column. **Hides nothing.**
+
+    Tables are of BN254's scalars. The bases are hashed to the curve (`quod.commitment.hyrax_bases`)
+    and those of one size kept in memory. Binding rests on the discrete logarithm in G1.
+    """
+
+    name = "hyrax"
+
+    def parameters(self) -> str:
+        """The text that a statement absorbs."""
+        return "hyrax bn254.g1"
+
+    def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
+        """What several claims that become one leave to chance."""
+        return combined_errors(field, group_size(field, log2_size))
+
+    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> HyraxCommitter:
+        """A prover with its bases on a device."""
+        return HyraxCommitter(device, field, group_size(field, log2_size))
+
+    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyraxCommitment:
+        """Reads the commitments of all rows; InputError for what is none."""
+        log2_size = group_size(field, log2_size)
+        instance("the reader", reader, ProofReader, "make one of a proof")
+        rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
+        return HyraxCommitment(field, log2_size, tuple(rows))
+
+
+class HyraxCommitter:
+    """Commits to rows by MSMs over the same bases."""
+
+    def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
+        self._device, self._field, self._log2_size = device, field, log2_size
+        self._log_columns = log2_size - log_rows(log2_size)
+        self._bases = MsmBases(device, GROUP, hashed_bases(self._log_columns))
+        self._table: Buffer | None = None
+
+    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+        """Sends a point a row; see `Committer.commit`."""
+        table = check_table(self._field, self._log2_size, table)
+        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        rows = 1 << log_rows(self._log2_size)
+        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, rows))
+        self._table = table
+
+    def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
+        """Sends the weighted sum of all rows."""
+        field, rows = self._field, log_rows(self._log2_size)
+        claims = check_claims(field, self._log2_size, claims)
+        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        if self._table is None:
+            raise InputError("there is nothing to open before a commitment")
+        claim = shown_as_one(
+            self._device, field, self._log2_size, self._table, claims, writer
+        )  # fmt: skip
+        weights = equalities(field, claim.point[:rows])
+        row = weighted_rows(self._device, field, self._table, weights, self._log_columns)
+        writer.elements(Label.OPENING, field, row)
+
+
+@frozen
+class HyraxCommitment:
+    """The commitments of all rows, None for that of zeros."""
+
+    field: FieldSpec
+    log2_size: int
+    rows: tuple[Point, ...]
+
+    def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
+        """One inner product and one MSM over the bases and the commitments."""
+        field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
+        instance("the reader", reader, ProofReader, "take the one that the commitment was read by")
+        claim = read_as_one(field, self.log2_size, claims, reader)
+        row = reader.elements(Label.OPENING, field, 1 << log_columns)
+        rows = len(claim.point) - log_columns
+        total: Plain = (0,) * field.degree
+        for entry, weight in zip(row, equalities(field, claim.point[rows:]), strict=True):
+            total = add(field, total, product(field, entry, weight))
+        if total != claim.value:
+            raise VerificationError("the sum of the table's rows has another value at a point")
+        points = np.concatenate([hashed_bases(log_columns), from_points(GROUP, self.rows)])
+        weights = [-w for (w,) in equalities(field, claim.point[:rows])]
+        if not has_sum_zero(GROUP, points, [*(entry for (entry,) in row), *weights]):
+            raise VerificationError("the sum of the table's rows is not the one committed to")

@@ -1,0 +1,131 @@
+"""Several claims about one polynomial as one, by a sumcheck.
+
+Claims (z, v) and (z', v'), ... are shown by the sum over the cube of V(x) * W(x) with
+W(x) = eq(z, x) + a' * eq(z', x) + ..., which is v + a' * v' + ... for all a' only if all of them
+hold. The sumcheck leaves V at one point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.commitment.scheme import Claim, check_claims
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import VerificationError
+from quod.field.extension import field_arithmetic
+from quod.field.plain_extension import add, one, product, subtract
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.sumcheck.corners import equalities
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.run import SumcheckRun, elements_to_words
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.verifier import read_rounds
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader, ProofWriter
+from quod.transcript.transcript import Transcript
+
+
+@kernel
+def weigh_corners(
+    k: Builder,
+    n: U32,
+    log_low: U32,
+    log_high: U32,
+    claims: U32,
+    lows: Pointer[U32],
+    highs: Pointer[U32],
+    weights: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """weights[x], for n: the sum over claims of its high factor and its low factor at x."""
+    f, x = field_arithmetic(k, field), k.global_id()
+    with k.if_(x < n):
+        high = x >> log_low
+        low = x - (high << log_low)
+        with k.range(0, claims, carry=f.carried(f.zero())) as loop:
+            left = f.load(highs, (loop.index << log_high) + high)
+            right = f.load(lows, (loop.index << log_low) + low)
+            loop.next(f.carried(loop.carried + left * right))
+        f.store(weights, x, loop.results)
+
+
+def shown_as_one(
+    device: AnyDevice, field: FieldSpec, log2_size: int, table: Buffer,
+    claims: Sequence[Claim], writer: ProofWriter,
+) -> Claim:  # fmt: skip
+    """The claim that is left of some about a table of elements of `field`, a prime field.
+
+    Nothing is sent of one claim, which is absorbed as all are.
+    """
+    factors = _begun(field, check_claims(field, log2_size, claims), writer.transcript)
+    if len(claims) == 1:
+        return claims[0]
+    log_low = log2_size // 2
+    log_high = log2_size - log_low
+    lows, highs = [], []
+    for factor, claim in zip(factors, claims, strict=True):
+        highs += [product(field, factor, e) for e in equalities(field, claim.point[:log_high])]
+        lows += equalities(field, claim.point[log_high:])
+    run = SumcheckRun(device, Shape(field, SumOfProducts.product(2), 0, False), log2_size)
+    run.set_table(0, table)
+    recording = device.stream("claims").record()
+    own = device.compile(weigh_corners, field=field)
+    recording.launch(
+        own, -(-(1 << log2_size) // own.lanes), 1 << log2_size, log_low, log_high, len(claims),
+        *(device.upload(elements_to_words(field, e)) for e in (lows, highs)), run.table(1),
+        label="claims",
+    )  # fmt: skip
+    recording.finish().submit().wait()
+    found = run.prove(_sum(field, factors, claims), writer.transcript.state, None)
+    writer.absorbed(found.messages, found.state)
+    writer.elements(Label.VALUES, field, found.values[:1])
+    return Claim(tuple(found.challenges), found.values[0])
+
+
+def read_as_one(
+    field: FieldSpec, log2_size: int, claims: Sequence[Claim], reader: ProofReader
+) -> Claim:
+    """The claim that is left, if the others are true; VerificationError where they are not."""
+    claims = check_claims(field, log2_size, claims)
+    factors = _begun(field, claims, reader.transcript)
+    if len(claims) == 1:
+        return claims[0]
+    left, point = read_rounds(
+        reader, field, degree=2, variables=log2_size, claim=_sum(field, factors, claims)
+    )
+    (value,) = reader.elements(Label.VALUES, field, 1)
+    weight: Plain = (0,) * field.degree
+    for factor, claim in zip(factors, claims, strict=True):
+        weight = add(field, weight, product(field, factor, equality(field, claim.point, point)))
+    if product(field, weight, value) != left:
+        raise VerificationError("the committed table has another value at a point")
+    return Claim(tuple(point), value)
+
+
+def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[Plain]:
+    """Absorbs claims, and draws a factor for each but the first, whose factor is 1."""
+    for claim in claims:
+        transcript.absorb_elements(Label.POINT, field, claim.point)
+        transcript.absorb_elements(Label.CLAIM, field, [claim.value])
+    return [one(field), *transcript.challenges(field, len(claims) - 1)]
+
+
+def _sum(field: FieldSpec, factors: Sequence[Plain], claims: Sequence[Claim]) -> Plain:
+    total: Plain = (0,) * field.degree
+    for factor, claim in zip(factors, claims, strict=True):
+        total = add(field, total, product(field, factor, claim.value))
+    return total
+
+
+def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
+    """eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
+    total, unit = one(field), one(field)
+    for left, right in zip(a, b, strict=True):
+        both = product(field, left, right)
+        neither = product(field, subtract(field, unit, left), subtract(field, unit, right))
+        total = product(field, total, add(field, both, neither))
+    return total

@@ -1,0 +1,100 @@
+"""Weighted sums of the rows of a matrix in device memory.
+
+An instance adds up entries of one column, so that neighbours read neighbours; where there are too
+few columns for a device the rows are cut, and the parts added up after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.written import UNWRITTEN, not_written
+from quod.field.array import canonical
+from quod.field.kernels import field_sum
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.run import elements_to_words, words_to_elements
+from quod.transcript.elements import Plain
+
+_AT_ONCE = 4
+"""Products that are reduced together."""
+
+
+@kernel
+def add_rows(
+    k: Builder,
+    n: U32,
+    log_columns: U32,
+    rows_each: U32,
+    matrix: Pointer[U32],
+    weights: Pointer[U32],
+    sums: Pointer[U32],
+    *,
+    field: FieldSpec,
+    at_once: int,
+) -> None:
+    """sums[i], for n: weights[row] * matrix[row][column] added up over `rows_each` rows.
+
+    The column is the lower `log_columns` bits of i, the rest of it says which rows. The matrix is
+    of the prime field, the weights of `field`.
+    """
+    mixed, i = MixedField(k, field), k.global_id()
+    f, base = mixed.extended, mixed.base
+    with k.if_(i < n):
+        first = (i >> log_columns) * rows_each
+        column = i - ((i >> log_columns) << log_columns)
+        with k.range(first, first + rows_each, at_once, carry=f.carried(f.zero())) as loop:
+            rows = [loop.index + ahead for ahead in range(at_once)]
+            part = mixed.sum_of_products(
+                [
+                    (f.load(weights, row), base.load(matrix, (row << log_columns) + column))
+                    for row in rows
+                ]
+            )
+            loop.next(f.carried(loop.carried + part))
+        f.store(sums, i, loop.results)
+
+
+def weighted_rows(
+    device: AnyDevice, field: FieldSpec, matrix: Buffer, weights: Sequence[Plain], log_columns: int
+) -> list[Plain]:
+    """The sum of weights[i] times row i: 2**log_columns elements of `field`.
+
+    `matrix` has a row of 2**log_columns elements of the prime field for each weight, of which there
+    are a power of two.
+    """
+    rows, columns = len(weights), 1 << log_columns
+    parts = 1
+    while parts < rows and parts * columns < device.resident_lanes:
+        parts *= 2
+    at_once = min(_AT_ONCE, rows // parts)
+    sums = device.allocate(4 * field.words * parts * columns)
+    recording = device.stream("rows").record()
+    own = device.compile(add_rows, field=field, at_once=at_once)
+    recording.launch(
+        own, -(-parts * columns // own.lanes), parts * columns, log_columns, rows // parts, matrix,
+        device.upload(elements_to_words(field, weights)), sums, label="rows",
+    )  # fmt: skip
+    found = device.upload(np.full((columns, field.words), UNWRITTEN, np.uint32))
+    total = device.compile(field_sum, spec=field)
+    recording.launch(
+        total, -(-columns // total.lanes), columns, parts, sums, found, label="rows"
+    )  # fmt: skip
+    recording.finish().submit().wait()
+    return downloaded(device, field, found, columns, "a sum of rows")
+
+
+def downloaded(
+    device: AnyDevice, field: FieldSpec, memory: Buffer, count: int, what: str
+) -> list[Plain]:
+    """Elements that a device has computed; DeviceError where they are none."""
+    words = np.full((count, field.words), UNWRITTEN, np.uint32)
+    device.download(memory, words)
+    if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
+        raise not_written(device, what)
+    return words_to_elements(field, words)

@@ -1,0 +1,69 @@
+"""What commitments to the scalars of BN254 in its G1 have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from quod.commitment.scheme import check_size
+from quod.curve.array import Point, to_points
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.device.buffer import Buffer
+from quod.device.discovery import resolve_device
+from quod.errors import InputError
+from quod.field.array import Words, integers_to_words
+from quod.field.kernels import field_from_montgomery
+from quod.field.spec import FieldSpec
+from quod.msm import MsmBases, MsmOptions, msm_buffer, msm_words
+from quod.transcript.elements import most_likely
+
+GROUP = GROUPS["bn254.g1"]
+
+
+def group_size(field: FieldSpec, log2_size: int) -> int:
+    """The number of variables, one at least; InputError for a field that is not BN254's Fr."""
+    log2_size = check_size(field, log2_size)
+    if field != GROUP.scalars:
+        raise InputError(
+            f"commitments in {GROUP.name} are to elements of {GROUP.scalars.name}, not of "
+            f"{field.name}; take a scheme of that field"
+        )
+    if log2_size == 0:
+        raise InputError("the polynomial has a variable at least")
+    return log2_size
+
+
+def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
+    """That several claims become one: the factor of one of them, and the rounds of degree 2."""
+    return {"claims combined": (1 + 2 * log2_size) * most_likely(field)}
+
+
+def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
+    """The commitments to vectors of elements in the form of memory, one after the other.
+
+    The vectors lie on the device of the bases.
+    """
+    device, field = bases.device, bases.group.scalars
+    count = table.nbytes // field.bytes
+    scalars = device.allocate(table.nbytes, zero=False)
+    own = device.compile(field_from_montgomery, spec=field)
+    recording = device.stream("scalars").record()
+    recording.launch(own, -(-count // own.lanes), count, table, scalars, label="scalars")
+    recording.finish().submit().wait()
+    return points_of(bases.group, msm_buffer(bases, scalars, vectors))
+
+
+def points_of(group: Group, words: np.ndarray) -> list[Point]:
+    """Plain points from the words that MSMs give."""
+    return to_points(group, words.view(np.uint32).reshape(-1, *group.shape))
+
+
+def has_sum_zero(group: Group, points: Words, scalars: Sequence[int]) -> bool:
+    """Whether the sum of scalars[i] * points[i], for any integers, is the neutral element."""
+    order = group.scalars.value
+    words = integers_to_words(group.scalars, [scalar % order for scalar in scalars])
+    bases = MsmBases(resolve_device("cpu"), group, points, MsmOptions(precompute_factor=1))
+    return not msm_words(bases, words).any()

@@ -1,0 +1,45 @@
+"""Weighted sums of rows, on every device, against plain integers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quod.commitment.rows import weighted_rows
+from quod.device.protocol import AnyDevice
+from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.field.plain_extension import add, scaled
+from quod.transcript.elements import Plain
+
+FIELDS: dict[str, FieldSpec] = {"bn254.fr": NAMED["bn254.fr"], "m31.4": EXTENSIONS["m31.4"]}
+
+
+def check(device: AnyDevice, field: FieldSpec, log_rows: int, log_columns: int) -> None:
+    generator, p = random.Random(log_rows), field.modulus.value
+    rows, columns = 1 << log_rows, 1 << log_columns
+    matrix = [
+        generator.choice([0, 1, p - 1, generator.randrange(p)]) for _ in range(rows * columns)
+    ]
+    weights = [
+        tuple(generator.choice([p - 1, 5]) for _ in range(field.degree)) for _ in range(rows)
+    ]
+    expected: list[Plain] = [(0,) * field.degree] * columns
+    for place, entry in enumerate(matrix):
+        part = scaled(field, weights[place // columns], entry)
+        expected[place % columns] = add(field, expected[place % columns], part)
+    memory = device.upload(from_integers(field.modulus, matrix))
+    assert weighted_rows(device, field, memory, weights, log_columns) == expected
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(("log_rows", "log_columns"), [(0, 0), (0, 3), (4, 0), (3, 2), (2, 7)])
+def test_agrees_with_integers(
+    device: AnyDevice, name: str, log_rows: int, log_columns: int
+) -> None:
+    check(device, FIELDS[name], log_rows, log_columns)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_code_of_gpus_agrees_with_integers(gpu_device: AnyDevice, name: str) -> None:
+    check(gpu_device, FIELDS[name], 3, 2)
