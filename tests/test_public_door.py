@@ -23,6 +23,7 @@ from quod import (
     field,
     gkr,
     groth16,
+    lookup,
     msm,
     ntt,
     sumcheck,
@@ -111,6 +112,36 @@ def rows_of_commitment(scheme: commitment.Scheme) -> Iterator[tuple[str, Row]]:
     reading = reader()
     read = scheme.read(reading, MODULUS, 1)
     yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})
+
+
+def rows_of_lookup() -> Iterator[tuple[str, Row]]:
+    """Columns in a table, and in a range."""
+    made = lookup.Statement(MODULUS, 1, 1, lookup.Range(2))
+    yield "Range", Row(lookup.Range, {"bits": 2})
+    yield "Table", Row(lookup.Table, {"log2_size": 2, "width": 1})
+    own = {"field": MODULUS, "columns": 1, "log2_size": 1, "table": lookup.Range(2)}
+    yield "lookup.Statement", Row(lookup.Statement, own)
+    given = {"device": DEVICE, "field": MODULUS, "columns": [VECTOR], "table": VECTOR}
+    counted = lookup.multiplicities(**given)
+    yield "multiplicities", Row(lookup.multiplicities, given)
+    yield "lookup.prove", Row(
+        lookup.prove, {**given, "multiplicities": counted, "transcript": None, "timeline": None},
+        {"transcript": OPTIONAL, "timeline": OPTIONAL},
+    )  # fmt: skip
+    yield "lookup.verify", Row(
+        lookup.verify, {"statement": made, "proof": b"", "transcript": None},
+        {"transcript": OPTIONAL},
+    )  # fmt: skip
+    scheme = commitment.Raw()
+    yield "prove_committed", Row(
+        lookup.prove_committed, {**given, "scheme": scheme, "timeline": None},
+        {"timeline": OPTIONAL},
+    )  # fmt: skip
+    yield "verify_committed", Row(
+        lookup.verify_committed,
+        {"statement": made, "proof": b"", "table": None, "scheme": scheme}, {"table": OPTIONAL},
+    )  # fmt: skip
+    yield "lookup.error_terms", Row(lookup.error_terms, {"statement": made})
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -220,6 +251,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"field": MODULUS, "polynomial": product, "in_base": 0, "has_point": False, "scales": ()},
         {"has_point": ("true",), "scales": ("a list",)},
     )  # fmt: skip
+    yield from rows_of_lookup()
     builder = circuit.CircuitBuilder(MODULUS, 1)
     yield "CircuitBuilder", Row(circuit.CircuitBuilder, {"field": MODULUS, "log_inputs": 1})
     layer = builder.layer(1)
@@ -446,7 +478,7 @@ NOT_IN_IT = {
     # Opened by open_device.
     "CpuDevice", "CudaDevice",
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
-    "Element", "ElementOf", "Label", "Reduced", "SumcheckProof",
+    "Element", "ElementOf", "Label", "Reduced", "SumcheckProof", "LookupProof",
     # Protocols, the record of what is claimed, and a scheme, whose calls are in the table.
     "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",
@@ -459,8 +491,8 @@ NOT_IN_IT = {
 
 @pytest.mark.parametrize(
     "package",
-    ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "circuit", "gkr", "curve"]
-    + ["field", "groth16"],
+    ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
+    + ["curve", "field", "groth16"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

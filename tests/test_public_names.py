@@ -9,7 +9,7 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "commitment", "curve", "device", "field", "formats", "gkr", "groth16", "kernel",
-    "msm", "ntt", "sumcheck", "transcript",
+    "lookup", "msm", "ntt", "sumcheck", "transcript",
 ))]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ ALGORITHMS = (
     "sumcheck",
     "transcript",
     "commitment",
+    "lookup",
     "circuit",
     "gkr",
     "proving",

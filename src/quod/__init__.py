@@ -62,8 +62,8 @@ _HOME = {
 }
 # Packages that are loaded when they are first named.
 _PACKAGES = (
-    "msm", "ntt", "sumcheck", "transcript", "commitment", "circuit", "gkr", "groth16", "formats",
-    "kernel", "device", "field", "curve",
+    "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr", "groth16",
+    "formats", "kernel", "device", "field", "curve",
 )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +21,8 @@ from quod.sumcheck.shape import Shape
 from quod.transcript import Label, ProofWriter, Transcript
 from quod.transcript.elements import Plain, encode
 from tests.reference import sumcheck as reference
+from tests.support.elements import drawn
+from tests.support.idle import Idle
 
 TOY = Modulus("toy.17", 17)
 FIELDS: dict[str, FieldSpec] = {
@@ -38,14 +39,6 @@ FORMS = {
     "six": SumOfProducts.product(6),
     "mixed": SumOfProducts(((1, (0, 1)), (-3, (2,)), (5, (2, 2, 0)), (7, ()))),
 }
-
-
-def drawn(field: FieldSpec, count: int, seed: int) -> list[Plain]:
-    """Elements, hostile ones among them."""
-    generator, p = random.Random(seed), field.modulus.value
-    some = [tuple(generator.randrange(p) for _ in range(field.degree)) for _ in range(count)]
-    hostile = [(0,) * field.degree, (p - 1,) * field.degree]
-    return [generator.choice(hostile) if generator.random() < 0.2 else e for e in some]
 
 
 def words(field: FieldSpec, elements: list[Plain]) -> Words:
@@ -369,29 +362,8 @@ def test_false_claims_pass_on_toy_fields_as_often_as_theory_says() -> None:
     assert abs(accepted / batch - rate) < 5 * (rate / batch) ** 0.5
 
 
-class _Idle:
-    """A device whose streams report success and do nothing."""
-
-    def __init__(self, device: AnyDevice) -> None:
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._device, name)
-
-    def submit(self, *_: Any, **__: Any) -> Any:
-        return self
-
-    def wait(self) -> None:
-        """At once."""
-
-    def stream(self, name: str = "stream") -> Any:
-        stream = self._device.stream(name)
-        stream._device = self
-        return stream
-
-
 def test_a_device_that_does_nothing_is_noticed() -> None:
-    device: Any = _Idle(open_device("cpu"))
+    device: Any = Idle(open_device("cpu"))
     tables = [random_elements(TOY, 4, seed=1)]
     with pytest.raises(DeviceError, match="has not computed"):
         prove(device, TOY, SumOfProducts.product(1), tables)

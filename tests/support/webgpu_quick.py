@@ -21,6 +21,7 @@ PACKAGES = (
     "tests/sumcheck/",
     "tests/commitment/",
     "tests/gkr/",
+    "tests/lookup/",
     "tests/transcript/",
 )
 
@@ -33,6 +34,7 @@ QUICK = (
     r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
     r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
     r"tests/gkr/test_gkr\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable\]",
+    r"tests/lookup/test_lookup\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable\]",
     r"tests/groth16/gpu/test_key\.py::test_the_proof_is_that_of_the_cpu\[webgpu-bn254\]",
     # The other curve is proved on the emulated device, and its MSMs run in their own tests.
     r"tests/groth16/gpu/test_key\.py::test_\w+\[webgpu:portable(?!-bls12_381).*",

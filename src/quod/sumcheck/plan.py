@@ -25,6 +25,7 @@ from quod.transcript.elements import challenge_bits
 from quod.validation import instance, whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
+_CAPACITY_STEP = 4
 _LANES = 128
 _TAIL_LANES = 128
 _SHARE = 1.0
@@ -126,7 +127,7 @@ class SumcheckPlan:
         return min(_TAIL_LANES, self._lanes)
 
     @property
-    def _finish_lanes(self) -> int:
+    def finish_lanes(self) -> int:
         """Those of the workgroups that end a pass: a hash, which vectors do not make faster."""
         is_short = self.device.host_memory and self.field.modulus.bits <= 64
         return 1 if is_short else self._tail_lanes
@@ -307,7 +308,7 @@ class SumcheckPlan:
                 )  # fmt: skip
             recording.launch(
                 self._compiled(
-                    finish_rounds, lanes=self._finish_lanes, shape=shape, depth=depth,
+                    finish_rounds, lanes=self.finish_lanes, shape=shape, depth=depth,
                     groups_each=groups,
                 ),
                 batch, batch, n, number, partial, equality, progress, proof,
@@ -315,13 +316,18 @@ class SumcheckPlan:
         recording.launch(
             self._compiled(
                 finish_sumcheck, lanes=self._tail_lanes, shape=shape,
-                log_capacity=min(self._most, n),
+                log_capacity=self._log_capacity,
                 source="inputs" if len(self.passes) < 2 else "folded",
                 folds=self.passes[-1].depth if self.passes else 0,
             ),
             batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
             progress, proof,
         )  # fmt: skip
+
+    @property
+    def _log_capacity(self) -> int:
+        """That of the last rounds, one of few so that sumchecks of many sizes share their code."""
+        return min(self._most, -(-self.log2_size // _CAPACITY_STEP) * _CAPACITY_STEP)
 
     def _unrolled(self, step: Pass) -> int:
         """How many entries an instance takes at a time in a pass."""

@@ -1,0 +1,55 @@
+"""Lookups: proofs that all values of some columns are in a table, or in a range.
+
+`prove` shows it on any device by sums of fractions, `verify` reduces a `Statement` to values of the
+columns, the multiplicities and the table, which remain to be checked. `prove_committed` and
+`verify_committed` do that with a commitment scheme. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.lookup.committed import prove_committed as prove_committed
+    from quod.lookup.committed import verify_committed as verify_committed
+    from quod.lookup.prover import LookupProof as LookupProof
+    from quod.lookup.prover import multiplicities as multiplicities
+    from quod.lookup.prover import prove as prove
+    from quod.lookup.statement import Range as Range
+    from quod.lookup.statement import Statement as Statement
+    from quod.lookup.statement import Table as Table
+    from quod.lookup.statement import error_terms as error_terms
+    from quod.lookup.verifier import Reduced as Reduced
+    from quod.lookup.verifier import verify as verify
+
+__all__ = [
+    "LookupProof",
+    "Range",
+    "Reduced",
+    "Statement",
+    "Table",
+    "error_terms",
+    "multiplicities",
+    "prove",
+    "prove_committed",
+    "verify",
+    "verify_committed",
+]
+
+_HOME = {
+    "LookupProof": "quod.lookup.prover",
+    "Range": "quod.lookup.statement",
+    "Reduced": "quod.lookup.verifier",
+    "Statement": "quod.lookup.statement",
+    "Table": "quod.lookup.statement",
+    "error_terms": "quod.lookup.statement",
+    "multiplicities": "quod.lookup.prover",
+    "prove": "quod.lookup.prover",
+    "prove_committed": "quod.lookup.committed",
+    "verify": "quod.lookup.verifier",
+    "verify_committed": "quod.lookup.committed",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,140 @@
+"""Lookups of committed columns: commitments, the lookup argument, and what opens them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from quod.commitment.raw import Raw, evaluated
+from quod.commitment.scheme import Claim, Commitment, Scheme
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError, VerificationError
+from quod.field.array import Words, to_integers
+from quod.field.spec import FieldSpec
+from quod.lookup.counts import Column, Given, table_arrays
+from quod.lookup.prover import LookupRun, wrong_proof
+from quod.lookup.statement import Range, Statement
+from quod.lookup.verifier import Reduced, read
+from quod.transcript.elements import describe, encode
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader, ProofWriter
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, offers
+
+PROTOCOL = b"quod committed lookup 1 sha3-256"
+
+
+def prove_committed(
+    device: DeviceChoice,
+    field: FieldSpec,
+    columns: Sequence[Column],
+    table: Column | Range,
+    *,
+    scheme: Scheme = Raw(),  # noqa: B008
+    timeline: Timeline | None = None,
+) -> bytes:
+    """Commits to columns and proves that each of their rows is an entry of a table.
+
+    The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
+    The proof is checked before it is given away.
+    """
+    device = resolve_device(device)
+    or_null(timeline)
+    _check_scheme(scheme)
+    given = Given(field, columns, table)
+    statement = given.statement
+    counts = given.counted(device)
+    run = LookupRun(device, statement)
+    run.set_values(given.columns, given.entries(device), counts)
+    writer = ProofWriter(Transcript())
+    _begin(writer.transcript, statement, scheme, _table_digest(statement, given.table))
+    buffers = [
+        *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
+    ]  # fmt: skip
+    committers = [scheme.committer(device, field, size) for size in _sizes(statement)]
+    for committer, buffer in zip(committers, buffers, strict=True):
+        committer.commit(buffer, writer)
+    try:
+        reduced = run.prove(writer, timeline)
+        for committer, claim in zip(committers, _claims(reduced), strict=True):
+            committer.open([claim], writer)
+        proof = writer.getvalue()
+        verify_committed(statement, proof, None if given.table is None else table, scheme=scheme)
+    except (VerificationError, InputError) as error:
+        raise wrong_proof(device, error) from None
+    return proof
+
+
+def verify_committed(
+    statement: Statement, proof: bytes, table: Column | Range | None = None, *,
+    scheme: Scheme = Raw(),  # noqa: B008
+) -> list[Commitment]:  # fmt: skip
+    """The commitments to the columns, of each as many as an entry is wide, if all rows are in the
+    table.
+
+    `table` is as it was proven with; a range is in the statement. VerificationError for a proof
+    that does not show it, InputError for one that is none.
+    """
+    instance("the statement", statement, Statement, "make one of what is to be shown")
+    _check_scheme(scheme)
+    field, transcript = statement.field, Transcript()
+    known = None
+    if not isinstance(statement.table, Range):
+        known = table_arrays(statement, table)
+    elif table is not None and not (isinstance(table, Range) and table == statement.table):
+        raise InputError("the table of the statement is a range; leave table out")
+    reader = ProofReader(proof, transcript)
+    _begin(transcript, statement, scheme, _table_digest(statement, known))
+    commitments = [scheme.read(reader, field, size) for size in _sizes(statement)]
+    reduced = read(statement, reader)
+    for commitment, claim in zip(commitments, _claims(reduced), strict=True):
+        commitment.check([claim], reader)
+    reader.end()
+    if known is not None:
+        for array, value in zip(known, reduced.entry, strict=True):
+            if evaluated(field, to_integers(field.modulus, array), reduced.table_point) != value:
+                raise VerificationError("the proof is about another table")
+    return commitments[:-1]
+
+
+def _begin(transcript: Transcript, statement: Statement, scheme: Scheme, table: bytes) -> None:
+    transcript.absorb(Label.PROTOCOL, PROTOCOL)
+    transcript.absorb(Label.FIELD, describe(statement.field))
+    parameters = f"{statement.columns} {statement.log2_size} {statement.table} {scheme.name} "
+    transcript.absorb(Label.PARAMETERS, (parameters + scheme.parameters()).encode())
+    transcript.absorb(Label.PUBLIC_INPUT, table)
+
+
+def _table_digest(statement: Statement, arrays: Sequence[Words] | None) -> bytes:
+    """That of a table's elements; nothing of a range, which the parameters tell."""
+    if arrays is None:
+        return b""
+    digest, modulus = hashlib.sha3_256(), statement.field.modulus
+    for array in arrays:
+        digest.update(encode(modulus, [(n,) for n in to_integers(modulus, array)]))
+    return digest.digest()
+
+
+def _arrays_of(statement: Statement) -> list[tuple[int, int]]:
+    """The columns' arrays in the order of their commitments."""
+    width = statement.table.width
+    return [(number, part) for number in range(statement.columns) for part in range(width)]
+
+
+def _sizes(statement: Statement) -> list[int]:
+    """Logarithms of all that is committed: the columns' arrays, then the multiplicities."""
+    return [statement.log2_size] * len(_arrays_of(statement)) + [statement.table.log2_size]
+
+
+def _claims(reduced: Reduced) -> list[Claim]:
+    """What is to be shown of each commitment."""
+    columns = [Claim(reduced.point, value) for column in reduced.columns for value in column]
+    return [*columns, Claim(reduced.table_point, reduced.multiplicity)]
+
+
+def _check_scheme(scheme: object) -> None:
+    if isinstance(scheme, type) or not all(
+        offers(scheme, name) for name in ("name", "parameters", "committer", "read")
+    ):
+        raise InputError("a scheme is one of quod.commitment, such as Raw()")

@@ -1,0 +1,166 @@
+"""Columns and tables of the host: checked, and the lookups of each entry counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.field.array import (
+    Words,
+    check_canonical,
+    check_field,
+    from_montgomery,
+    to_integers,
+    to_montgomery,
+)
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.lookup.statement import Range, Statement, Table
+from quod.validation import plain_array
+
+Column = Words | Sequence[Words]
+"""An array of shape (entries, words) of the prime field; several of them where entries are wide."""
+
+Numbers = NDArray[np.int64]
+
+
+class Given:
+    """Columns and a table, as they are proven about."""
+
+    def __init__(self, field: FieldSpec, columns: Sequence[Column], table: Column | Range) -> None:
+        """InputError for what does not belong together."""
+        check_field(field)
+        if not isinstance(columns, (list, tuple)) or not columns:
+            raise InputError("columns are a list of at least one")
+        modulus = field.modulus
+        self.columns = [
+            _arrays(modulus, f"column {number}", column) for number, column in enumerate(columns)
+        ]
+        rows = {len(array) for column in self.columns for array in column}
+        self.table: list[Words] | None = None
+        shape: Range | Table
+        if isinstance(table, Range):
+            shape = table
+        else:
+            self.table = _arrays(modulus, "the table", table)
+            entries = {len(array) for array in self.table}
+            shape = Table(_logarithm("the table", entries), len(self.table))
+        if any(len(column) != shape.width for column in self.columns):
+            raise InputError(f"each column is of {shape.width} arrays, as the table is")
+        self.statement = Statement(field, len(self.columns), _logarithm("a column", rows), shape)
+
+    def entries(self, device: AnyDevice) -> list[Words]:
+        """The arrays of the table, those of a range too."""
+        if self.table is not None:
+            return self.table
+        log2_size = self.statement.table.log2_size
+        return [to_words(device, self.statement.field.modulus, np.arange(1 << log2_size))]
+
+    def counted(self, device: AnyDevice) -> Words:
+        """How many lookups each entry of the table has, as elements of the prime field.
+
+        Of equal entries one has them all. InputError with the first lookup that is not in the
+        table.
+        """
+        statement = self.statement
+        modulus, size = statement.field.modulus, 1 << statement.table.log2_size
+        counts = np.zeros(size, np.int64)
+        if self.table is not None:
+            keys = _keys(self.table)
+            order = np.argsort(keys, kind="stable")
+            ordered = keys[order]
+        for number, column in enumerate(self.columns):
+            if self.table is None:
+                places, found = _in_range(device, modulus, column[0], size)
+            else:
+                wanted = _keys(column)
+                ranks = np.minimum(np.searchsorted(ordered, wanted), size - 1)
+                places, found = order[ranks], ordered[ranks] == wanted
+            if not found.all():
+                row = int(np.argmin(found))
+                value = [to_integers(modulus, array[row])[0] for array in column]
+                shown = value[0] if len(value) == 1 else tuple(value)
+                raise InputError(f"row {row} of column {number} is {shown}, not in the table")
+            counts += np.bincount(places, minlength=size)
+        return to_words(device, modulus, counts)
+
+
+def to_words(device: AnyDevice, modulus: Modulus, numbers: Numbers) -> Words:
+    """Numbers below p, at most 2**32, as elements in the form of memory."""
+    words = np.zeros((len(numbers), modulus.words), np.uint32)
+    words[:, 0] = numbers
+    return words if modulus.montgomery_radix == 1 else to_montgomery(device, modulus, words)
+
+
+def table_arrays(statement: Statement, given: object) -> list[Words]:
+    """The table of a statement; InputError for another one."""
+    arrays = _arrays(statement.field.modulus, "the table", given)
+    size = 1 << statement.table.log2_size
+    if len(arrays) != statement.table.width or any(len(array) != size for array in arrays):
+        raise InputError(
+            f"the table is {statement.table.width} arrays of {size} entries, as the statement says"
+        )
+    return arrays
+
+
+def check_multiplicities(statement: Statement, given: object) -> Words:
+    """InputError for other than an element of the prime field for each entry of the table."""
+    array = _array(statement.field.modulus, "the multiplicities", given)
+    if len(array) != 1 << statement.table.log2_size:
+        raise InputError(
+            f"{len(array)} multiplicities are not one for each of 2^{statement.table.log2_size} "
+            "entries"
+        )
+    return array
+
+
+def _arrays(modulus: Modulus, what: str, given: object) -> list[Words]:
+    several: Any = given if isinstance(given, (list, tuple)) else [given]
+    if not several:
+        raise InputError(f"{what} is of at least one array")
+    return [_array(modulus, what, each) for each in several]
+
+
+def _array(modulus: Modulus, what: str, given: object) -> Words:
+    array = plain_array(what, given)
+    if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] != modulus.words:
+        raise InputError(
+            f"{what} is uint32 of shape (entries, {modulus.words}), of {modulus.name}, not "
+            f"{array.dtype} of {array.shape}"
+        )
+    check_canonical(modulus, array)
+    return np.ascontiguousarray(array)
+
+
+def _logarithm(what: str, sizes: set[int]) -> int:
+    size = sizes.pop()
+    if sizes or size < 2 or size & (size - 1):
+        raise InputError(f"{what} has 2, 4, 8 ... entries, all arrays as many")
+    return size.bit_length() - 1
+
+
+def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
+    """A key for each row that is the same for the same elements, and has an order."""
+    rows = np.ascontiguousarray(np.concatenate(arrays, axis=1))
+    width = rows.shape[1]
+    if width <= 2:
+        wide = rows.astype(np.uint64)
+        return wide[:, 0] if width == 1 else wide[:, 0] | wide[:, 1] << np.uint64(32)
+    # Text of bytes loses zeros at its end: one more byte behind them.
+    text = np.full((len(rows), 4 * width + 1), 1, np.uint8)
+    text[:, :-1] = rows.view(np.uint8)
+    return text.view(f"S{4 * width + 1}").reshape(-1)
+
+
+def _in_range(
+    device: AnyDevice, modulus: Modulus, array: Words, size: int
+) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The numbers that elements are, 0 for those that are not below `size`, and which are."""
+    plain = array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
+    found = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
+    return np.where(found, plain[:, 0], 0).astype(np.int64), found

@@ -1,0 +1,113 @@
+"""Sums of fractions, shown layer by layer: what a verifier reads of them.
+
+A tree adds up 2**k fractions, a pair at a time: n0/d0 + n1/d1 = (n0*d1 + n1*d0)/(d0*d1), which
+never divides. The layers are those of a circuit, and each is one sumcheck (Papini and Haboeck,
+"Improving logarithmic derivative lookups using GKR", eprint 2023/1284). Several trees, of different
+heights, share all sumchecks. The protocol is written out in docs/lookup.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import VerificationError
+from quod.field.plain_extension import add, one, product, subtract
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.verifier import read_rounds
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+
+DEGREE = 2
+"""Of a round's polynomial, without the factor of eq."""
+
+
+@frozen
+class Fractions:
+    """A tree of 2**log2_size fractions, at least two; without numerators they are all 1."""
+
+    log2_size: int
+    has_numerators: bool
+
+    def tables(self, layer: int) -> int:
+        """How many tables of a layer's sumcheck are of this tree.
+
+        Layer k has 2**k sums. Numerators at 0 and at 1, then denominators; 0 above the leaves.
+        """
+        if layer >= self.log2_size:
+            return 0
+        return 2 if layer == self.log2_size - 1 and not self.has_numerators else 4
+
+
+@frozen
+class FractionSum:
+    """A sum as a fraction, which is right if the tree's numerators and denominators have the values
+    `at_point` at the `point`."""
+
+    numerator: Plain
+    denominator: Plain
+    point: tuple[Plain, ...]
+    at_point: tuple[Plain, Plain]
+
+
+def layers_of(trees: Sequence[Fractions]) -> int:
+    """Layers of all trees together."""
+    return max(tree.log2_size for tree in trees)
+
+
+def read_sums(
+    reader: ProofReader, field: FieldSpec, trees: Sequence[Fractions]
+) -> list[FractionSum]:
+    """What a proof says that the trees add up to, and what is left to show for it.
+
+    VerificationError for a proof that does not agree with itself.
+    """
+    roots: list[tuple[Plain, Plain]] = []
+    found: dict[int, FractionSum] = {}
+    claims: dict[int, tuple[Plain, Plain]] = {}
+    point: list[Plain] = []
+    for layer in range(layers_of(trees)):
+        own = [number for number, tree in enumerate(trees) if tree.tables(layer)]
+        if layer:
+            scale = reader.transcript.challenge(field)
+            claim = combined(field, [claims[number] for number in own], scale)
+            left, point = read_rounds(
+                reader, field, degree=DEGREE, variables=layer, claim=claim, point=point
+            )
+        counts = [trees[number].tables(layer) for number in own]
+        values = iter(reader.elements(Label.VALUES, field, sum(counts)))
+        sides = [[next(values) for _ in range(count)] for count in counts]
+        pairs = [([one(field)] * 2 + side)[-4:] for side in sides]
+        sums = [added(field, pair) for pair in pairs]
+        if not layer:
+            roots = sums
+        elif combined(field, sums, scale) != left:
+            raise VerificationError(f"layer {layer} of the sums is not what the proof claims")
+        last = reader.transcript.challenge(field)
+        point = [last, *point]
+        for number, (n0, n1, d0, d1) in zip(own, pairs, strict=True):
+            claims[number] = (between(field, n0, n1, last), between(field, d0, d1, last))
+            if trees[number].log2_size == layer + 1:
+                found[number] = FractionSum(*roots[number], tuple(point), claims[number])
+    return [found[number] for number in range(len(trees))]
+
+
+def added(field: FieldSpec, pair: Sequence[Plain]) -> tuple[Plain, Plain]:
+    """The sum of two fractions, of their numerators and denominators n0, n1, d0, d1."""
+    n0, n1, d0, d1 = pair
+    return add(field, product(field, n0, d1), product(field, n1, d0)), product(field, d0, d1)
+
+
+def combined(field: FieldSpec, claims: Sequence[tuple[Plain, Plain]], scale: Plain) -> Plain:
+    """One claim of all: the denominator and the numerator of each tree by rising powers."""
+    total: Plain = (0,) * field.degree
+    for numerator, denominator in reversed(claims):
+        for part in (numerator, denominator):
+            total = add(field, product(field, total, scale), part)
+    return total
+
+
+def between(field: FieldSpec, low: Plain, high: Plain, place: Plain) -> Plain:
+    """The linear polynomial with these values at 0 and 1."""
+    return add(field, low, product(field, place, subtract(field, high, low)))

@@ -1,0 +1,152 @@
+"""What a lookup argument shows: that each value of some columns is in a table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.lookup.fractions import DEGREE, Fractions, layers_of
+from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.transcript.elements import challenge_bits, describe, most_likely
+from quod.transcript.labels import Label
+from quod.transcript.messages import checked
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, whole_number
+
+PROTOCOL = b"quod lookup 1 sha3-256"
+
+MOST_COLUMNS = 1 << 10
+MOST_WIDTH = 64
+# Of SHA3-256 against collisions.
+_HASH_BITS = 128
+
+
+@frozen
+class Range:
+    """The table of all whole numbers below 2**bits, whose values the verifier knows everywhere."""
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        bits = whole_number("the bits of a range", self.bits, 1, MOST_VARIABLES)
+        self.__dict__.update(bits=bits)
+
+    @property
+    def log2_size(self) -> int:
+        """The logarithm of its entries."""
+        return self.bits
+
+    @property
+    def width(self) -> int:
+        """Elements of an entry."""
+        return 1
+
+    def __str__(self) -> str:
+        return f"range {self.bits}"
+
+
+@frozen
+class Table:
+    """A table of 2**log2_size entries, tuples of `width` elements, that is bound by other means."""
+
+    log2_size: int
+    width: int = 1
+
+    def __post_init__(self) -> None:
+        log2_size = whole_number("the logarithm of a table", self.log2_size, 1, MOST_VARIABLES)
+        width = whole_number("the width of a table", self.width, 1, MOST_WIDTH)
+        self.__dict__.update(log2_size=log2_size, width=width)
+
+    def __str__(self) -> str:
+        return f"table {self.log2_size} {self.width}"
+
+
+@frozen
+class Statement:
+    """Each of 2**log2_size rows of each of `columns` columns is an entry of `table`.
+
+    Challenges are of `field`, and all values of the prime field under it. InputError where there
+    are as many lookups as that has elements: an entry's count would begin at 0 again.
+    """
+
+    field: FieldSpec
+    columns: int
+    log2_size: int
+    table: Range | Table
+
+    def __post_init__(self) -> None:
+        check_field(self.field)
+        challenge_bits(self.field)
+        columns = whole_number("the columns", self.columns, 1, MOST_COLUMNS)
+        log2_size = whole_number("the logarithm of the rows", self.log2_size, 1, MOST_VARIABLES)
+        self.__dict__.update(columns=columns, log2_size=log2_size)
+        if not isinstance(self.table, Range):
+            instance("the table", self.table, Table, "make one: Table(10), or Range(10)")
+        if self.log_columns + log2_size > MOST_VARIABLES:
+            raise InputError(f"{columns} columns of 2^{log2_size} rows are more than 2^30 lookups")
+        modulus = self.field.modulus
+        if self.lookups >= modulus.value:
+            raise InputError(
+                f"{self.lookups} lookups need a prime field of more elements than {modulus.name} "
+                "has; take a larger one, or fewer lookups at a time"
+            )
+        if isinstance(self.table, Range) and modulus.value < 1 << self.table.bits:
+            raise InputError(f"{modulus.name} does not have all numbers of {self.table.bits} bits")
+
+    @property
+    def log_columns(self) -> int:
+        """The logarithm of the columns, up to a power of two."""
+        return (self.columns - 1).bit_length()
+
+    @property
+    def lookups(self) -> int:
+        """How many there are."""
+        return self.columns << self.log2_size
+
+    @property
+    def padding(self) -> int:
+        """Fractions 1/1 in place of columns that are none."""
+        return ((1 << self.log_columns) - self.columns) << self.log2_size
+
+    @property
+    def trees(self) -> tuple[Fractions, Fractions]:
+        """The sums of fractions: over the lookups, and over the table."""
+        return (
+            Fractions(self.log_columns + self.log2_size, False),
+            Fractions(self.table.log2_size, True),
+        )
+
+    def absorb(self, transcript: Transcript) -> None:
+        """Makes all challenges depend on what is shown."""
+        checked(transcript)
+        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.absorb(Label.FIELD, describe(self.field))
+        parameters = f"{self.columns} {self.log2_size} {self.table}"
+        transcript.absorb(Label.PARAMETERS, parameters.encode())
+
+
+def error_terms(statement: Statement) -> dict[str, Fraction]:
+    """How likely a false statement is accepted, by what goes wrong, with challenges by chance.
+
+    What binds the prover to columns and multiplicities comes on top.
+    """
+    instance("the statement", statement, Statement, "make one of what is to be shown")
+    likely = most_likely(statement.field)
+    trees, entries = statement.trees, 1 << statement.table.log2_size
+    layers = layers_of(trees)
+    rounds = combined = 0
+    for layer in range(1, layers):
+        own = sum(1 for tree in trees if tree.tables(layer))
+        rounds += DEGREE * layer
+        combined += 2 * own - 1
+    degree = (statement.lookups + entries - 1) * max(1, statement.table.width - 1)
+    return {
+        "the sums of fractions": degree * likely,
+        "claims combined": combined * likely,
+        "rounds of sumchecks": rounds * likely,
+        "points between halves": layers * likely,
+        "the hash": Fraction(1, 1 << _HASH_BITS),
+    }

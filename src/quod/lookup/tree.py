@@ -1,0 +1,217 @@
+"""Trees of fractions in device memory, and their proof as one recording.
+
+Level l of a tree has 2**l fractions: all numerators, then all denominators. The tables of layer k's
+sumcheck, n and d at 0 and at 1 of its first variable, are halves of level k + 1 as it lies there.
+What one layer leaves to the next stays on the device: the host waits for all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline
+from quod.device.written import UNWRITTEN, not_written
+from quod.field.array import Words, canonical
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.lookup.fractions import Fractions, layers_of
+from quod.lookup.kernels import add_fractions, next_layer
+from quod.sumcheck.memory import Progress
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts, Term
+from quod.sumcheck.run import words_to_elements
+from quod.sumcheck.shape import Shape
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.elements import encode
+
+ALIGNMENT = 64
+"""What stands in one memory with other arrays begins at a multiple of so many bytes."""
+
+
+@frozen(eq=False)
+class _Layer:
+    """A layer's sumcheck, and what it sends: messages, then values."""
+
+    plan: SumcheckPlan
+    progress: Buffer
+    sent: Buffer
+
+
+class FractionTrees:
+    """Trees of one run on a device, with memory for all of their levels.
+
+    The leaves are written by the caller, to `leaves` from `first` on.
+    """
+
+    def __init__(
+        self, device: AnyDevice, field: FieldSpec, trees: Sequence[Fractions], *,
+        log_capacity: int | None = None,
+    ) -> None:  # fmt: skip
+        """At most four trees; `log_capacity` as of a `SumcheckPlan`."""
+        self._log_capacity = log_capacity
+        self._device, self._field, self._trees = device, field, tuple(trees)
+        self._layers_count = layers_of(trees)
+        self._element = 4 * field.words
+        plans = [self._plan(layer) for layer in range(1, self._layers_count)]
+        largest = [
+            max((getattr(plan, name) for plan in plans), default=self._element)
+            for name in ("equality_bytes", "folded_bytes", "partial_bytes")
+        ]
+        progress = [plan.progress_bytes for plan in plans]
+        sizes = [self._level_elements(level) * self._element for level in self._levels]
+        sent = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
+        device.check_budget("sums of fractions", sum(largest + progress + sizes + sent))
+        self._equality, self._folded, self._partial = map(device.allocate, largest)
+        self._point = device.allocate(self._layers_count * self._element)
+        self._memory = {
+            level: device.allocate(size, zero=False)
+            for level, size in zip(self._levels, sizes, strict=True)
+        }
+        self._start = device.allocate(4 * Progress.words(field, 1, 0))
+        self._starts = [0]
+        for size in sent:
+            self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
+        self._sent = device.allocate(self._starts[-1])
+        self._first_values, *parts = (
+            self._sent.slice(start, start + size)
+            for start, size in zip(self._starts, sent, strict=False)
+        )
+        self._layers = [
+            _Layer(plan, device.allocate(plan.progress_bytes), part)
+            for plan, part in zip(plans, parts, strict=True)
+        ]
+
+    @property
+    def _levels(self) -> range:
+        return range(1, self._layers_count + 1)
+
+    # --- where fractions lie
+
+    def leaves(self, tree: int) -> Buffer:
+        """The memory of a tree's leaves, among others."""
+        return self._memory[self._trees[tree].log2_size]
+
+    def first(self, tree: int, level: int | None = None) -> int:
+        """The first element of a tree's part of a level, that of the leaves if it is None."""
+        level = self._trees[tree].log2_size if level is None else level
+        return sum(self._elements(before, level) for before in range(tree))
+
+    def _elements(self, tree: int, level: int) -> int:
+        return self._trees[tree].tables(level - 1) << (level - 1)
+
+    def _level_elements(self, level: int) -> int:
+        return sum(self._elements(tree, level) for tree in range(len(self._trees)))
+
+    def _active(self, layer: int) -> list[int]:
+        return [number for number, tree in enumerate(self._trees) if tree.tables(layer)]
+
+    def _values(self, layer: int) -> int:
+        return sum(tree.tables(layer) for tree in self._trees)
+
+    # --- the sumcheck of a layer
+
+    def _plan(self, layer: int) -> SumcheckPlan:
+        """Of tree t at place p the scales are powers 2*p of the denominators' product and 2*p + 1
+        of the numerators' sum; power e is number e - 1."""
+        terms: list[Term] = []
+        of_numerators: list[Term]
+        scales: list[int | None] = []
+        table = 0
+        for place, tree in enumerate(self._active(layer)):
+            if self._trees[tree].tables(layer) == 4:
+                n0, n1, d0, d1 = range(table, table + 4)
+                of_numerators = [(1, (n0, d1)), (1, (n1, d0))]
+            else:
+                d0, d1 = range(table, table + 2)
+                of_numerators = [(1, (d0,)), (1, (d1,))]
+            table = d1 + 1
+            terms += [(1, (d0, d1)), *of_numerators]
+            scales += [2 * place - 1 if place else None, 2 * place, 2 * place]
+        shape = Shape(self._field, SumOfProducts(tuple(terms)), 0, True, tuple(scales))
+        return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
+
+    # --- launches
+
+    def launch(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        """A kernel of `count` instances, which is its first argument."""
+        compiled = self._device.compile(definition, field=self._field, **static)
+        recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
+
+    def record(self, recording: RecordingStream) -> None:
+        """All sums from the leaves down to the roots, and all layers from there."""
+        recording.fill(self._sent, UNWRITTEN)
+        with recording.part("sums"):
+            for level in reversed(self._levels[:-1]):
+                for tree in self._active(level):
+                    has_numerators = self._trees[tree].tables(level) == 4
+                    self.launch(
+                        recording, add_fractions, 1 << level, self.first(tree, level + 1),
+                        self.first(tree, level), self._memory[level + 1], self._memory[level],
+                        has_numerators=has_numerators,
+                    )  # fmt: skip
+        recording.copy(self._memory[1], self._first_values)
+        before, values, first_value = self._start, self._first_values, 0
+        for number, layer in enumerate(self._layers, start=1):
+            with recording.part(f"layer {number}"):
+                self._record_layer(recording, number, layer, before, values, first_value)
+            plan = layer.plan
+            before, values, first_value = layer.progress, layer.sent, number * plan.shape.degree
+
+    def _record_layer(
+        self, recording: RecordingStream, number: int, layer: _Layer, before: Buffer,
+        values: Buffer, first_value: int,
+    ) -> None:  # fmt: skip
+        plan, active = layer.plan, self._active(number - 1)
+        compiled = self._device.compile(
+            next_layer, lanes=plan.finish_lanes, field=self._field,
+            counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
+            going=tuple(place for place, t in enumerate(active) if self._trees[t].tables(number)),
+        )  # fmt: skip
+        recording.launch(
+            compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
+            self._point, self._equality,
+        )  # fmt: skip
+        plan.record_point(recording, self._point, self._equality)
+        plan.record(
+            recording, Inputs(None, self._memory[number + 1]), equality=self._equality,
+            progress=layer.progress, proof=layer.sent, folded=self._folded, partial=self._partial,
+        )  # fmt: skip
+
+    @cached_property
+    def recorded(self) -> Recording:
+        """All of it, to be replayed."""
+        recording = self._device.stream("fractions").record()
+        self.record(recording)
+        return recording.finish().recording
+
+    def prove(self, state: bytes, timeline: Timeline | None = None) -> bytes:
+        """What the trees send, from a transcript's state on. DeviceError if nothing came."""
+        start = np.zeros(self._start.nbytes // 4, np.uint32)
+        start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
+        self._device.upload(start, into=self._start)
+        self._device.stream("fractions").replay(self.recorded).submit(timeline).wait()
+        words = np.empty(self._sent.nbytes // 4, np.uint32)
+        self._device.download(self._sent, words)
+        return b"".join(self._sent_by(layer, words) for layer in range(self._layers_count))
+
+    def _sent_by(self, layer: int, words: Words) -> bytes:
+        """A layer's messages, which are as the transcript has them, and values."""
+        degree = self._layers[layer - 1].plan.shape.degree if layer else 0
+        count, width = layer * degree, self._field.words
+        modulus, start = self._field.modulus, self._starts[layer] // 4
+        own = words[start:][: (count + self._values(layer)) * width].reshape(-1, width)
+        if not canonical(modulus, own.reshape(-1, modulus.words)).all():
+            raise not_written(self._device, "sums of fractions")
+        values = words_to_elements(self._field, own[count:])
+        return own[:count].astype("<u4").tobytes() + encode(self._field, values)

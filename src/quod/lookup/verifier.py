@@ -1,0 +1,154 @@
+"""The verifier of a lookup argument: what is left to check of columns, multiplicities and table.
+
+Haboeck, "Multivariate lookups based on logarithmic derivatives", eprint 2022/1530: the sum over
+all lookups w of 1/(alpha - w) is that over the entries t of the table of m/(alpha - t), for the
+number m of lookups of each, and only then for almost all alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import VerificationError
+from quod.field.plain_extension import add, one, product, scaled, subtract
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.lookup.fractions import FractionSum, read_sums
+from quod.lookup.statement import Range, Statement
+from quod.sumcheck.corners import equalities
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
+from quod.validation import instance
+
+
+@frozen
+class Reduced:
+    """What a lookup argument leaves to check.
+
+    `columns` has for each column its values at `point`, as many as an entry is wide. At
+    `table_point` the multiplicities have the value `multiplicity`, and the table those of `entry`;
+    for a range, which the verifier knows, `entry` is empty.
+    """
+
+    point: tuple[Plain, ...]
+    columns: tuple[tuple[Plain, ...], ...]
+    table_point: tuple[Plain, ...]
+    multiplicity: Plain
+    entry: tuple[Plain, ...]
+
+
+@frozen
+class Sums:
+    """Both sums of a lookup argument, and the challenges in them: alpha, and the powers of beta
+    that weight the elements of an entry."""
+
+    alpha: Plain
+    powers: tuple[Plain, ...]
+    lookups: FractionSum
+    table: FractionSum
+
+
+def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
+    """Reduces a statement to values of columns, multiplicities and table, which the caller checks.
+
+    VerificationError for a proof that does not show it, InputError for one that is none.
+    `transcript` has what was before, which must bind the prover to columns and multiplicities: it
+    absorbs the statement and the proof.
+    """
+    instance("the statement", statement, Statement, "make one of what is to be shown")
+    reader = ProofReader(proof, Transcript() if transcript is None else transcript)
+    reduced = read(statement, reader)
+    reader.end()
+    return reduced
+
+
+def read(statement: Statement, reader: ProofReader) -> Reduced:
+    """The same from a proof that may go on behind."""
+    alpha, powers = challenges(statement, reader.transcript)
+    sums = read_both(statement, reader, alpha, powers)
+    values = reader.elements(Label.VALUES, statement.field, values_of(statement))
+    return settled(statement, sums, values)
+
+
+def challenges(statement: Statement, transcript: Transcript) -> tuple[Plain, tuple[Plain, ...]]:
+    """Absorbs the statement and draws alpha; the powers of beta, which is drawn where entries have
+    several elements."""
+    statement.absorb(transcript)
+    field, width = statement.field, statement.table.width
+    alpha = transcript.challenge(field)
+    powers = [one(field)]
+    if width > 1:
+        beta = transcript.challenge(field)
+        while len(powers) < width:
+            powers.append(product(field, powers[-1], beta))
+    return alpha, tuple(powers)
+
+
+def read_both(
+    statement: Statement, reader: ProofReader, alpha: Plain, powers: tuple[Plain, ...]
+) -> Sums:
+    """Both sums, which are one and the same.
+
+    They are compared without a division. A denominator may be 0, where alpha is an element of the
+    prime field: the products are still those of the polynomials in alpha that must agree.
+    """
+    field = statement.field
+    lookups, table = read_sums(reader, field, statement.trees)
+    numerator = subtract(
+        field, lookups.numerator, scaled(field, lookups.denominator, statement.padding)
+    )
+    left = product(field, numerator, table.denominator)
+    if left != product(field, table.numerator, lookups.denominator):
+        raise VerificationError(
+            "a lookup is not in the table: the sums over lookups and over the table differ"
+        )
+    return Sums(alpha, powers, lookups, table)
+
+
+def values_of(statement: Statement) -> int:
+    """Elements of the last message."""
+    width = statement.table.width
+    return width * (statement.columns + (not isinstance(statement.table, Range)))
+
+
+def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
+    """What is left, of the values of columns and table at the points of the sums."""
+    field, table, width = statement.field, statement.table, statement.table.width
+    rows = [tuple(values[at : at + width]) for at in range(0, len(values), width)]
+    columns = rows[: statement.columns]
+    split = statement.log_columns
+    weights = equalities(field, sums.lookups.point[:split])
+    # What is no column has denominators 1.
+    denominators = [_denominator(field, sums, row) for row in columns]
+    denominators += [one(field)] * (len(weights) - len(columns))
+    total: Plain = (0,) * field.degree
+    for weight, denominator in zip(weights, denominators, strict=True):
+        total = add(field, total, product(field, weight, denominator))
+    if total != sums.lookups.at_point[1]:
+        raise VerificationError("the columns' values are not those that the sums are of")
+    point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
+    entry = rows[-1] if not isinstance(table, Range) else (range_at(field, point),)
+    if _denominator(field, sums, entry) != denominator:
+        raise VerificationError("the table's values are not those that the sums are of")
+    known = isinstance(table, Range)
+    return Reduced(
+        sums.lookups.point[split:], tuple(columns), point, multiplicity, () if known else entry
+    )
+
+
+def range_at(field: FieldSpec, point: Sequence[Plain]) -> Plain:
+    """The multilinear polynomial of 0, 1, 2, ... at a point."""
+    total: Plain = (0,) * field.degree
+    for coordinate in point:
+        total = add(field, scaled(field, total, 2), coordinate)
+    return total
+
+
+def _denominator(field: FieldSpec, sums: Sums, row: Sequence[Plain]) -> Plain:
+    """alpha less the elements of a row, each times its power."""
+    total = sums.alpha
+    for power, element in zip(sums.powers, row, strict=True):
+        total = subtract(field, total, product(field, power, element))
+    return total

@@ -1,0 +1,28 @@
+"""A device whose streams report success and do nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.device.protocol import AnyDevice
+
+
+class Idle:
+    """What a faulty driver looks like: memory is as it was."""
+
+    def __init__(self, device: AnyDevice) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def wait(self) -> None:
+        """At once."""
+
+    def stream(self, name: str = "stream") -> Any:
+        stream = self._device.stream(name)
+        stream._device = self
+        return stream
