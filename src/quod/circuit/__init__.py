@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.circuit.layered import CircuitBuilder as CircuitBuilder
+    from quod.circuit.builder import CircuitBuilder as CircuitBuilder
     from quod.circuit.layered import LayeredCircuit as LayeredCircuit
+    from quod.circuit.layered import Public as Public
+    from quod.circuit.layered import Random as Random
 
-__all__ = ["CircuitBuilder", "LayeredCircuit"]
+__all__ = ["CircuitBuilder", "LayeredCircuit", "Public", "Random"]
 
 _HOME = {
-    "CircuitBuilder": "quod.circuit.layered",
+    "CircuitBuilder": "quod.circuit.builder",
     "LayeredCircuit": "quod.circuit.layered",
+    "Public": "quod.circuit.layered",
+    "Random": "quod.circuit.layered",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -2,13 +2,14 @@
 
 A layer has 2**log_size values, each the sum of the gates that have it as output:
 
+    constant   coefficient
     add        coefficient * V[x]
     multiply   coefficient * V[x] * V[y]
-    constant   coefficient
-    power5     coefficient * V[x]**5
+    power2     coefficient * V[x]**2, and so on up to power5
 
-The inputs are the lowest layer. A circuit is satisfied by inputs with which all its outputs, the
-values of the last layer, are 0.
+A coefficient is a number, a public input, or random: a challenge that is drawn when the inputs are
+bound. The inputs are the lowest layer. A circuit is satisfied by inputs with which its first
+`zeros` outputs, values of the last layer, are 0.
 """
 
 from __future__ import annotations
@@ -24,15 +25,39 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
-from quod.validation import instance, whole_number
+from quod.validation import instance, shown_kind, whole_number
 
 LEAST_LOG_SIZE, MOST_LOG_SIZE = 1, 26
 MOST_LAYERS = 1 << 12
+MOST_PUBLIC = 1 << 24
+MOST_RANDOMS = 1 << 20
 
 Indices = NDArray[np.uint32]
 
-KINDS = {"add": 1, "multiply": 2, "constant": 0, "power5": 1}
+POWERS = {f"power{exponent}": exponent for exponent in range(2, 6)}
+"""The kinds of gates that raise their one input to a power, and its exponent."""
+
+KINDS = {"constant": 0, "add": 1, "multiply": 2, **dict.fromkeys(POWERS, 1)}
 """The kinds of gates, in the order in which they are kept, and how many inputs each has."""
+
+
+@frozen
+class Public:
+    """The coefficient that is a public input, by its number from 0 on."""
+
+    number: int
+
+
+@frozen
+class Random:
+    """The coefficient that is a challenge, by its number from 0 on."""
+
+    number: int
+
+
+Coefficient = int | Public | Random
+
+_TAGS = {int: 0, Public: 1, Random: 2}
 
 
 @frozen(eq=False)
@@ -62,26 +87,35 @@ class LayeredCircuit:
     """Layers over a prime field.
 
     `field` is the field, `log_inputs` the logarithm of how many inputs there are, `coefficients`
-    the table of the gates' and `layers` what stands above the inputs. InputError for gates that
-    reach beyond a layer.
+    the table of the gates' and `layers` what stands above the inputs. `public` is how many public
+    inputs there are, and `zeros` how many outputs, all if it is None, are to be 0. InputError for
+    gates that reach beyond a layer.
     """
 
     def __init__(
-        self, field: Modulus, log_inputs: int, coefficients: Sequence[int], layers: Sequence[Layer]
-    ) -> None:
+        self, field: Modulus, log_inputs: int, coefficients: Sequence[Coefficient],
+        layers: Sequence[Layer], *, public: int = 0, zeros: int | None = None,
+    ) -> None:  # fmt: skip
         instance("the field of a circuit", field, Modulus, "take one of quod.field.NAMED")
         self.field = field
-        self.log_inputs = _log_size("log_inputs", log_inputs)
+        self.log_inputs = checked_log_size("log_inputs", log_inputs)
         given: tuple[object, object] = (coefficients, layers)
         if not all(isinstance(part, (tuple, list)) for part in given):
             raise InputError("the coefficients and the layers of a circuit are lists")
-        if any(type(c) is not int for c in coefficients):
-            raise InputError("the coefficients of a circuit are int")
         for layer in layers:
             instance(
                 "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
             )
-        self.coefficients = tuple(c % field.value for c in coefficients)
+        self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
+        self.coefficients = tuple(checked_coefficient(field, given) for given in coefficients)
+        """Numbers are from 0 to p - 1."""
+        self.randoms = 1 + max(
+            (c.number for c in self.coefficients if isinstance(c, Random)), default=-1
+        )
+        """How many random coefficients there are."""
+        reached = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
+        if reached >= self.public:
+            raise InputError(f"public input {reached} is beyond the last one, {self.public - 1}")
         self.layers = tuple(layers)
         if not 1 <= len(self.layers) <= MOST_LAYERS:
             raise InputError(f"a circuit has 1 to {MOST_LAYERS} layers, not {len(self.layers)}")
@@ -89,9 +123,11 @@ class LayeredCircuit:
         for number, layer in enumerate(self.layers):
             self._check(number, layer, below)
             below = layer.log_size
+        outputs = 1 << self.log_outputs
+        self.zeros = outputs if zeros is None else whole_number("zeros", zeros, 1, outputs)
 
     def _check(self, number: int, layer: Layer, below: int) -> None:
-        _log_size(f"the log_size of layer {number}", layer.log_size)
+        checked_log_size(f"the log_size of layer {number}", layer.log_size)
         if set(layer.gates) != set(KINDS):
             raise InputError(f"layer {number} has gates of the kinds {', '.join(KINDS)}")
         for kind, gates in layer.gates.items():
@@ -124,9 +160,15 @@ class LayeredCircuit:
     def digest(self) -> bytes:
         """SHA3-256 of all that the circuit is: two circuits with one digest are the same."""
         state = hashlib.sha3_256(b"quod layered circuit 1\0")
-        numbers = [self.field.value, self.log_inputs, len(self.coefficients), len(self.layers)]
-        for number in [*numbers, *self.coefficients]:
+        numbers = [
+            self.field.value, self.log_inputs, self.public, self.zeros, len(self.coefficients),
+            len(self.layers),
+        ]  # fmt: skip
+        for number in numbers:
             state.update(number.to_bytes(72, "little"))
+        for coefficient in self.coefficients:
+            number = coefficient if isinstance(coefficient, int) else coefficient.number
+            state.update(bytes([_TAGS[type(coefficient)]]) + number.to_bytes(72, "little"))
         for layer in self.layers:
             state.update(layer.log_size.to_bytes(8, "little"))
             for kind in KINDS:
@@ -136,91 +178,55 @@ class LayeredCircuit:
                     state.update(np.ascontiguousarray(array, "<u4").tobytes())
         return state.digest()
 
-    def evaluate(self, inputs: Sequence[int]) -> list[list[int]]:
-        """The values of all layers, the inputs first, on the host. InputError for other inputs."""
+    def evaluate(self, inputs: Sequence[int], public: Sequence[int] = ()) -> list[list[int]]:
+        """The values of all layers, the inputs first, on the host.
+
+        InputError for other inputs, and for a circuit with random coefficients, which nobody knows
+        before a proof.
+        """
         p = self.field.value
-        if len(inputs) != 1 << self.log_inputs or any(type(value) is not int for value in inputs):
-            raise InputError(f"the circuit takes {1 << self.log_inputs} inputs, each an int")
-        values = [[value % p for value in inputs]]
+        if self.randoms:
+            raise InputError("random coefficients are drawn in a proof; nothing has values before")
+        for what, values, count in (
+            ("inputs", inputs, 1 << self.log_inputs), ("public inputs", public, self.public),
+        ):  # fmt: skip
+            given: object = values
+            if (
+                not isinstance(given, (list, tuple))
+                or len(given) != count
+                or any(type(value) is not int for value in given)
+            ):
+                raise InputError(f"the circuit takes {count} {what}, a list of int")
+        coefficients = [
+            public[c.number] if isinstance(c, Public) else c for c in self.coefficients
+        ]  # fmt: skip
+        levels = [[value % p for value in inputs]]
         for layer in self.layers:
-            below, own = values[-1], [0] * (1 << layer.log_size)
+            below, own = levels[-1], [0] * (1 << layer.log_size)
             for kind, gates in layer.gates.items():
                 columns: list[Any] = [gates.output.tolist(), gates.coefficient.tolist()]
                 columns += [array.tolist() for array in gates.inputs]
                 for output, coefficient, *taken in zip(*columns, strict=True):
-                    part = self.coefficients[coefficient]
+                    part: Any = coefficients[coefficient]
                     for x in taken:
-                        part = part * below[x] % p
-                    if kind == "power5":
-                        part = part * pow(below[taken[0]], 4, p) % p
+                        part = part * pow(below[x], POWERS.get(kind, 1), p) % p
                     own[output] += part
-            values.append([value % p for value in own])
-        return values
+            levels.append([value % p for value in own])
+        return levels
 
 
-def _log_size(name: str, value: object) -> int:
+def checked_coefficient(field: Modulus, given: object) -> Coefficient:
+    """The coefficient, a number below p."""
+    if type(given) is int:
+        return given % field.value
+    if isinstance(given, (Public, Random)):
+        most = MOST_PUBLIC - 1 if isinstance(given, Public) else MOST_RANDOMS - 1
+        whole_number("the number of a coefficient", given.number, 0, most)
+        return given
+    raise InputError(
+        f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(given)}"
+    )
+
+
+def checked_log_size(name: str, value: object) -> int:
     return whole_number(name, value, LEAST_LOG_SIZE, MOST_LOG_SIZE)
-
-
-class LayerBuilder:
-    """Collects gates of one layer; `CircuitBuilder.layer` gives one."""
-
-    def __init__(self, owner: CircuitBuilder, log_size: int) -> None:
-        self._owner, self.log_size = owner, log_size
-        self._rows: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in KINDS}
-
-    def add(self, output: int, x: int, coefficient: int = 1) -> None:
-        """V[output] += coefficient * below[x]."""
-        self._rows["add"].append((output, x, self._owner.coefficient(coefficient)))
-
-    def multiply(self, output: int, x: int, y: int, coefficient: int = 1) -> None:
-        """V[output] += coefficient * below[x] * below[y]."""
-        self._rows["multiply"].append((output, x, y, self._owner.coefficient(coefficient)))
-
-    def constant(self, output: int, value: int) -> None:
-        """V[output] += value."""
-        self._rows["constant"].append((output, self._owner.coefficient(value)))
-
-    def power5(self, output: int, x: int, coefficient: int = 1) -> None:
-        """V[output] += coefficient * below[x]**5."""
-        self._rows["power5"].append((output, x, self._owner.coefficient(coefficient)))
-
-    def finished(self) -> Layer:
-        """The layer of all gates so far."""
-        gates = {}
-        for kind, rows in self._rows.items():
-            for row in rows:
-                for number in row:
-                    whole_number(f"the places of {kind} gates", number, 0, (1 << 32) - 1)
-            width = KINDS[kind] + 2
-            table = np.array(rows, np.uint32).reshape(-1, width)
-            columns = [np.ascontiguousarray(table[:, at]) for at in range(width)]
-            gates[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
-        return Layer(self.log_size, gates)
-
-
-class CircuitBuilder:
-    """Puts a circuit together, from the inputs upwards."""
-
-    def __init__(self, field: Modulus, log_inputs: int) -> None:
-        instance("the field of a circuit", field, Modulus, "take one of quod.field.NAMED")
-        self.field, self.log_inputs = field, _log_size("log_inputs", log_inputs)
-        self._coefficients: dict[int, int] = {}
-        self._layers: list[LayerBuilder] = []
-
-    def coefficient(self, value: int) -> int:
-        """The place of a coefficient in the circuit's table."""
-        if type(value) is not int:
-            raise InputError(f"the coefficient of a gate is an int, not {type(value).__name__}")
-        return self._coefficients.setdefault(value % self.field.value, len(self._coefficients))
-
-    def layer(self, log_size: int) -> LayerBuilder:
-        """The next layer, of 2**log_size values."""
-        builder = LayerBuilder(self, _log_size("log_size", log_size))
-        self._layers.append(builder)
-        return builder
-
-    def finished(self) -> LayeredCircuit:
-        """The circuit of all layers."""
-        layers = [layer.finished() for layer in self._layers]
-        return LayeredCircuit(self.field, self.log_inputs, list(self._coefficients), layers)
