@@ -1,99 +1,159 @@
 """The whole prover of layered circuits on plain integers: dense tables, sums by their definition.
 
-It shares with Quod the key's statement and the bytes of the transcript.
+It shares with Quod the statement, the raw commitment and the bytes of the transcript.
 """
 
 from __future__ import annotations
 
-from quod.circuit.layered import LayeredCircuit
-from quod.field.plain_extension import product
+from quod.circuit.layered import POWERS, LayeredCircuit, Public, Random
+from quod.field.plain_extension import power, product
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
+from quod.gkr.statement import Statement
 from quod.transcript import Label, ProofWriter, Transcript
 from tests.reference import sumcheck
-from tests.reference.sumcheck import Plain, add, embed, negate
+from tests.reference.sumcheck import Plain, add, embed, equality
 
-Claims = list[tuple[list[Plain], Plain]]
-
-
-def prove(key: VerifyingKey, circuit: LayeredCircuit, inputs: list[int]) -> bytes:
-    """The proof that Quod's prover makes."""
-    field, writer = key.field, ProofWriter(Transcript())
-    values = circuit.evaluate(inputs)
-    key.begin(writer.transcript, circuit.field, inputs[: key.public])
-    writer.digested(Label.COMMITMENT, circuit.field, [(v,) for v in inputs[key.public :]])
-    key.lengthen(writer.transcript)
-    point = writer.transcript.challenges(field, circuit.log_outputs)
-    claims: Claims = [(point, embed(field, 0))]
-    for number in reversed(range(len(circuit.layers))):
-        claims = _layer(writer, field, circuit, number, values[number], claims)
-    return writer.getvalue()
+Level = list[list[Plain]]
+"""Values of a layer: of each place those of all instances."""
 
 
-def _layer(
-    writer: ProofWriter, field: FieldSpec, circuit: LayeredCircuit, number: int, below: list[int],
-    claims: Claims,
-) -> Claims:  # fmt: skip
-    layer, size = circuit.layers[number], len(below)
-    values = [embed(field, value) for value in below]
-    factors = [embed(field, 1)]
-    if len(claims) == 2:
-        factors.append(writer.transcript.challenge(field))
-    weights = [
-        add(field, *(product(field, factor, _equality(field, point, z))
-                     for factor, (point, _) in zip(factors, claims, strict=True)))
-        for z in range(1 << layer.log_size)
-    ]  # fmt: skip
-    first, fifth = ([embed(field, 0)] * size for _ in range(2))
-    for kind, table in (("add", first), ("multiply", first), ("power5", fifth)):
-        for gate in _gates(circuit, number, kind):
-            z, coefficient, x = gate[:3]
-            part = product(field, weights[z], embed(field, coefficient))
-            for other in gate[3:]:
-                part = product(field, part, values[other])
-            table[x] = add(field, table[x], part)
-    powers = bool(len(layer.gates["power5"]))
-    terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
-    if powers:
-        terms.append((1, (0, 0, 0, 0, 0, 2)))
-    tables = [values, first, *([fifth] if powers else [])]
-    x_point, found = _sumcheck(writer, field, terms, tables)
-    if not len(layer.gates["multiply"]):
-        writer.elements(Label.VALUES, field, found[:1])
-        return [(x_point, found[0])]
-    writer.elements(Label.VALUES, field, found[:2])
-    second = [embed(field, 0)] * size
-    for z, coefficient, x, y in _gates(circuit, number, "multiply"):
-        part = product(field, weights[z], embed(field, coefficient))
-        second[y] = add(field, second[y], product(field, part, _equality(field, x_point, x)))
-    y_point, others = _sumcheck(writer, field, [(1, (0, 1))], [values, second])
-    writer.elements(Label.VALUES, field, others[:1])
-    return [(x_point, found[0]), (y_point, others[0])]
+def prove(
+    key: VerifyingKey, circuit: LayeredCircuit, inputs: list[list[int]],
+    public: list[list[int]] | None = None,
+) -> bytes:  # fmt: skip
+    """The proof that Quod's prover makes, with raw inputs."""
+    public = [[] for _ in inputs] if public is None else public
+    return _Prover(Statement(key, circuit, public, len(inputs)), inputs).prove()
 
 
-def _sumcheck(
-    writer: ProofWriter, field: FieldSpec, terms: sumcheck.Terms, tables: list[list[Plain]]
-) -> tuple[list[Plain], list[Plain]]:
-    def challenge(message: list[Plain]) -> Plain:
-        writer.elements(Label.ROUND, field, message)
-        return writer.transcript.challenge(field)
+class _Prover:
+    def __init__(self, statement: Statement, inputs: list[list[int]]) -> None:
+        self.statement, self.circuit = statement, statement.circuit
+        self.field: FieldSpec = statement.key.field
+        self.writer = ProofWriter(Transcript())
+        missing = (1 << statement.log_instances) - len(inputs)
+        self.inputs = inputs + [inputs[-1]] * missing
+        self.public = statement.padded
+        self.randoms: list[Plain] = []
+        self.claims: list[tuple[list[Plain], Plain]] = []
+        self.across: list[Plain] = []
 
-    _, point, values = sumcheck.prove(field, terms, tables, None, challenge)
-    return point, values
+    def prove(self) -> bytes:
+        circuit, field, writer = self.circuit, self.field, self.writer
+        self.statement.begin(writer.transcript)
+        level = [[embed(field, row[x]) for row in self.inputs] for x in range(len(self.inputs[0]))]
+        table = [(value[0],) for values in level for value in values]
+        writer.digested(Label.COMMITMENT, circuit.field, table)
+        for _ in range(self.statement.key.chain):
+            writer.transcript.absorb(Label.CHAIN, b"")
+        self.randoms = writer.transcript.challenges(field, circuit.randoms)
+        levels = [level]
+        for number in range(len(circuit.layers)):
+            levels.append(self._above(number, levels[-1]))
+        point = writer.transcript.challenges(field, circuit.log_outputs)
+        self.across = writer.transcript.challenges(field, self.statement.log_instances)
+        self.claims = [(point, embed(field, 0))]
+        for number in reversed(range(len(circuit.layers))):
+            self._layer(number, levels[number])
+        return writer.getvalue()
+
+    def _coefficient(self, place: int, instance: int) -> Plain:
+        coefficient = self.circuit.coefficients[place]
+        if isinstance(coefficient, Random):
+            return self.randoms[coefficient.number]
+        if isinstance(coefficient, Public):
+            coefficient = self.public[instance][coefficient.number]
+        return embed(self.field, coefficient)
+
+    def _gates(self, number: int, kind: str) -> list[tuple[int, ...]]:
+        gates = self.circuit.layers[number].gates[kind]
+        columns = (gates.output, gates.coefficient, *gates.inputs)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def _above(self, number: int, below: Level) -> Level:
+        field, layer = self.field, self.circuit.layers[number]
+        above = [[embed(field, 0)] * len(self.inputs) for _ in range(1 << layer.log_size)]
+        for kind in layer.gates:
+            for output, place, *taken in self._gates(number, kind):
+                for s in range(len(self.inputs)):
+                    part = self._coefficient(place, s)
+                    for x in taken:
+                        part = product(field, part, power(field, below[x][s], POWERS.get(kind, 1)))
+                    above[output][s] = add(field, above[output][s], part)
+        return above
+
+    def _layer(self, number: int, below: Level) -> None:
+        field, writer, circuit = self.field, self.writer, self.circuit
+        layer, count = circuit.layers[number], len(self.inputs)
+        factors = [embed(field, 1)]
+        if len(self.claims) == 2:
+            factors.append(writer.transcript.challenge(field))
+        zeros = circuit.zeros if number == len(circuit.layers) - 1 else 1 << layer.log_size
+        weights = [
+            add(field, *(product(field, factor, _corner(field, point, z))
+                         for factor, (point, _) in zip(factors, self.claims, strict=True)))
+            if z < zeros else embed(field, 0)
+            for z in range(1 << layer.log_size)
+        ]  # fmt: skip
+        powers = [exponent for kind, exponent in POWERS.items() if len(layer.gates[kind])]
+        has_products = bool(len(layer.gates["multiply"]))
+        is_linear = not powers and not has_products
+        values = below
+        if is_linear:
+            values, count = [[self._collapsed(row)] for row in below], 1
+        first = [[embed(field, 0)] * count for _ in values]
+        others = {exponent: [[embed(field, 0)] * count for _ in values] for exponent in powers}
+        for kind, table in (
+            ("add", first), ("multiply", first), *((f"power{e}", others[e]) for e in powers),
+        ):  # fmt: skip
+            for z, place, x, *more in self._gates(number, kind):
+                for s in range(count):
+                    part = product(field, weights[z], self._coefficient(place, s))
+                    for y in more:
+                        part = product(field, part, values[y][s])
+                    table[x][s] = add(field, table[x][s], part)
+        terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
+        terms += [(1, (*([0] * e), 2 + at)) for at, e in enumerate(powers)]
+        tables = [[v for row in t for v in row] for t in (values, first, *others.values())]
+        log_below = circuit.log_below(number)
+        point = None
+        if count > 1:
+            half = embed(field, (field.modulus.value + 1) // 2)
+            point = [*[half] * log_below, *self.across]
+        r, found = self._sumcheck(terms, tables, point)
+        x_point = r[:log_below]
+        if count > 1:
+            self.across = r[log_below:]
+        writer.elements(Label.VALUES, field, found[: 1 + has_products])
+        self.claims = [(x_point, found[0])]
+        if not has_products:
+            return
+        collapsed = [self._collapsed(row) for row in below]
+        second = [embed(field, 0)] * len(below)
+        for z, place, x, y in self._gates(number, "multiply"):
+            part = product(field, weights[z], self._coefficient(place, 0))
+            second[y] = add(field, second[y], product(field, part, _corner(field, x_point, x)))
+        y_point, others_found = self._sumcheck([(1, (0, 1))], [collapsed, second], None)
+        writer.elements(Label.VALUES, field, others_found[:1])
+        self.claims.append((y_point, others_found[0]))
+
+    def _collapsed(self, row: list[Plain]) -> Plain:
+        """Values of all instances at the point across them."""
+        return sumcheck.multilinear(self.field, row, self.across)
+
+    def _sumcheck(
+        self, terms: sumcheck.Terms, tables: Level, point: list[Plain] | None
+    ) -> tuple[list[Plain], list[Plain]]:
+        def challenge(message: list[Plain]) -> Plain:
+            self.writer.elements(Label.ROUND, self.field, message)
+            return self.writer.transcript.challenge(self.field)
+
+        _, found, values = sumcheck.prove(self.field, terms, tables, point, challenge)
+        return found, values
 
 
-def _equality(field: FieldSpec, point: list[Plain], place: int) -> Plain:
+def _corner(field: FieldSpec, point: list[Plain], place: int) -> Plain:
     """eq of a point and the corner of a number."""
-    result = embed(field, 1)
-    for at, w in enumerate(point):
-        bit = place >> (len(point) - 1 - at) & 1
-        result = product(field, result, w if bit else add(field, embed(field, 1), negate(field, w)))
-    return result
-
-
-def _gates(circuit: LayeredCircuit, number: int, kind: str) -> list[tuple[int, ...]]:
-    gates = circuit.layers[number].gates[kind]
-    coefficients = [circuit.coefficients[place] for place in gates.coefficient.tolist()]
-    return list(
-        zip(gates.output.tolist(), coefficients, *(a.tolist() for a in gates.inputs), strict=True)
-    )
+    bits = [place >> (len(point) - 1 - at) & 1 for at in range(len(point))]
+    return equality(field, point, bits)

@@ -157,6 +157,11 @@ class LayeredCircuit:
         return self.layers[number - 1].log_size if number else self.log_inputs
 
     @cached_property
+    def random_coefficients(self) -> NDArray[np.bool_]:
+        """Which places of the table are random."""
+        return np.array([isinstance(c, Random) for c in self.coefficients], bool)
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA3-256 of all that the circuit is: two circuits with one digest are the same."""
         state = hashlib.sha3_256(b"quod layered circuit 1\0")

@@ -12,9 +12,9 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.gkr.key import VerifyingKey as VerifyingKey
-    from quod.gkr.key import error_terms as error_terms
-    from quod.gkr.key import security_bits as security_bits
     from quod.gkr.prover import Prover as Prover
+    from quod.gkr.security import error_terms as error_terms
+    from quod.gkr.security import security_bits as security_bits
     from quod.gkr.verifier import verify as verify
 
 __all__ = ["Prover", "VerifyingKey", "error_terms", "security_bits", "verify"]
@@ -22,8 +22,8 @@ __all__ = ["Prover", "VerifyingKey", "error_terms", "security_bits", "verify"]
 _HOME = {
     "Prover": "quod.gkr.prover",
     "VerifyingKey": "quod.gkr.key",
-    "error_terms": "quod.gkr.key",
-    "security_bits": "quod.gkr.key",
+    "error_terms": "quod.gkr.security",
+    "security_bits": "quod.gkr.security",
     "verify": "quod.gkr.verifier",
 }
 

@@ -1,154 +1,334 @@
 """Kernels over the gates of a layer: values, and the tables of both phases.
 
-Gates are sorted once a circuit by what a table has an entry for, so that an instance adds up a run
-of them and writes one entry: no atomics, and nothing is cleared before. A gate in a run is three
-numbers; `NONE` and `FIFTH` in place of an input say what kind it is.
+Gates are sorted once a circuit by what a table has an entry for, so that an instance adds up runs
+of them, one of each kind, and writes one entry: no atomics, and nothing is cleared before.
+
+Entries are those of all proofs of a batch, in each the places of a layer, in each the instances of
+the circuit: entry ((proof << log_size) + place << log_instances) + instance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from quod.field.extension import field_arithmetic
+from quod.circuit.layered import KINDS, POWERS
 from quod.field.spec import FieldSpec
-from quod.kernel import U32, Builder, Pointer, kernel
+from quod.frozen import frozen
+from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.workgroup_sums import WorkgroupSums
 
-NONE = 0xFFFFFFFF
-"""No input."""
+PUBLIC_TAG, RANDOM_TAG = 1, 2
+TAG_SHIFT = 30
+"""Bits of a coefficient's code below its tag; a number has the tag 0."""
 
-FIFTH = 0xFFFFFFFE
-"""In place of the second input: the fifth power of the first one."""
+
+@frozen
+class GateForm:
+    """What is fixed in the kernels over a layer: its `kinds` of gates, and what its coefficients
+    are beside numbers. `below_is_base` says that the values below are of the prime field."""
+
+    field: FieldSpec
+    kinds: tuple[str, ...]
+    has_public: bool
+    has_random: bool
+    below_is_base: bool
+
+
+class Coefficients:
+    """The coefficients of gates inside a kernel.
+
+    `table` has the numbers and, from `first_public` on, the public inputs of all proofs in rows of
+    all instances: (proof * public + number << log_rows) + instance.
+    """
+
+    def __init__(
+        self, mixed: MixedField, form: GateForm, table: Value, randoms: Value,
+        sizes: tuple[Value, Value, Value, Value],
+    ) -> None:  # fmt: skip
+        """`sizes` are first_public, public, the random coefficients and log_rows."""
+        self._mixed, self._form, self._table, self._randoms = mixed, form, table, randoms
+        self._first_public, self._public, self._count, self._log_rows = sizes
+
+    def load(self, code: Value, proof: Value, instance: Value) -> Any:
+        """The coefficient of a code, in the prime field unless the form has random ones."""
+        form, mixed = self._form, self._mixed
+        k = mixed.base.k
+        tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
+        place = number
+        if form.has_public:
+            entry = ((proof * self._public + number) << self._log_rows) + instance
+            place = k.select(tag == PUBLIC_TAG, self._first_public + entry, number)
+        if not form.has_random:
+            return mixed.base.carried(mixed.base.load(self._table, place))
+        f = mixed.extended
+        with k.if_(tag == RANDOM_TAG) as branch:
+            branch.give(f.carried(f.load(self._randoms, proof * self._count + number)))
+        with branch.otherwise():
+            branch.give(f.carried(mixed.embedded(mixed.base.load(self._table, place))))
+        return branch.results
 
 
 @kernel
 def layer_values(
     k: Builder,
     n: U32,
+    log_size: U32,
+    log_below: U32,
+    log_instances: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
     starts: Pointer[U32],
     gates: Pointer[U32],
     coefficients: Pointer[U32],
+    challenges: Pointer[U32],
     below: Pointer[U32],
     values: Pointer[U32],
     *,
-    field: FieldSpec,
+    form: GateForm,
 ) -> None:
-    """values[z] of n values of a layer, from the gates (x, y, coefficient) of z."""
-    f: Any = field_arithmetic(k, field)
+    """values[i] of n entries of a layer, from the values below it."""
+    mixed = MixedField(k, form.field)
+    f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
+    table = Coefficients(
+        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
+    )
+    i = k.global_id()
+    with k.if_(i < n):
+        proof, place, instance = _parts(k, i, log_size, log_instances)
+        taken = mixed.base if form.below_is_base else mixed.extended
 
-    def part(x: Value, y: Value, coefficient: Value) -> Any:
-        own = f.carried(f.load(coefficients, coefficient))
-        own = _times_input(k, f, own, x, below)
-        with k.if_(y == FIFTH) as branch:
-            square = f.square(f.load(below, x))
-            branch.give(f.carried(own * f.square(square)))
-        with branch.otherwise():
-            branch.give(_times_input(k, f, own, y, below))
-        return branch.results
+        def value(x: Value) -> Any:
+            at = (((proof << log_below) + x) << log_instances) + instance
+            return taken.carried(taken.load(below, at))
 
-    _add_up_runs(f, n, starts, gates, values, part)
+        def part(kind: str, *row: Value) -> Any:
+            *inputs, code = row
+            own = table.load(code, proof, instance)
+            for x in inputs:
+                own = _carried(
+                    mixed, mixed.multiply(own, _power(taken, value(x), POWERS.get(kind, 1)))
+                )
+            return own
 
-
-def _times_input(k: Builder, f: Any, element: Any, place: Value, values: Value) -> Any:
-    """The element times a value, or alone where there is no input."""
-    with k.if_(place == NONE) as branch:
-        branch.give(element)
-    with branch.otherwise():
-        branch.give(f.carried(element * f.load(values, place)))
-    return branch.results
+        total = _added(
+            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_size, part
+        )
+        f.store(values, i, total)
 
 
 @kernel
-def output_weights(
+def corner_weights(
     k: Builder,
     n: U32,
     log_size: U32,
+    zeros: U32,
+    first: U32,
+    second: U32,
+    stride: U32,
+    factor: U32,
     points: Pointer[U32],
-    factor: Pointer[U32],
     weights: Pointer[U32],
     *,
     field: FieldSpec,
     claims: int,
 ) -> None:
-    """weights[z] = eq(first point, z), with two `claims` plus factor[0] * eq(second point, z)."""
-    f, z = field_arithmetic(k, field), k.global_id()
-    with k.if_(z < n):
+    """Of each proof weights[z] = eq(first point, z), with two claims + factor * eq(second, z).
+
+    From `zeros` on weights are 0. Places in `points` are elements, `stride` a proof.
+    """
+    mixed, i = MixedField(k, field), k.global_id()
+    f = mixed.extended
+    with k.if_(i < n):
+        proof, z = i >> log_size, i & ((k.constant(1, u32) << log_size) - 1)
+        own = proof * stride
         starts = [f.carried(f.one())]
         if claims == 2:
-            starts.append(f.carried(f.load(factor, 0)))
+            starts.append(f.carried(f.load(points, own + factor)))
         with k.range(0, log_size, carry=tuple(starts)) as loop:
             bit = (z >> (log_size - 1 - loop.index)) & 1
             products = []
-            for claim, product in enumerate(loop.carried):
-                w = f.carried(f.load(points, loop.index + log_size * claim))
+            for product, start in zip(loop.carried, (first, second), strict=False):
+                w = f.carried(f.load(points, own + start + loop.index))
                 chosen = f.select(bit != 0, w, f.carried(1 - w))
                 products.append(f.carried(product * chosen))
             loop.next(tuple(products))
         total = loop.results[0]
         for product in loop.results[1:]:
-            total = total + product
-        f.store(weights, z, total)
+            total = f.carried(total + product)
+        f.store(weights, i, f.select(z < zeros, f.carried(total), f.carried(f.zero())))
+
+
+@kernel
+def collapse_instances(
+    k: Builder,
+    first: U32,
+    places: U32,
+    log_instances: U32,
+    values: Pointer[U32],
+    shares: Pointer[U32],
+    collapsed: Pointer[U32],
+    *,
+    field: FieldSpec,
+    is_base: bool,
+) -> None:
+    """collapsed[p] = the sum over instances of shares of the proof times values, a workgroup each.
+
+    Values begin at entry `first`, those of `places` places of each proof, of each place those of
+    all instances; of each proof there are as many shares as instances.
+    """
+    mixed = MixedField(k, field)
+    f = mixed.extended
+    sums = WorkgroupSums(k, f, 1)
+    taken = mixed.base if is_base else f
+    place = k.workgroup_id()
+    proof = place // places
+    count = k.constant(1, u32) << log_instances
+    with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+        value = taken.load(values, first + (place << log_instances) + loop.index)
+        share = f.load(shares, (proof << log_instances) + loop.index)
+        loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
+    (total,) = sums.totals([loop.results])
+    with k.if_(k.local_id() == 0):
+        f.store(collapsed, place, total)
 
 
 @kernel
 def first_phase(
     k: Builder,
     n: U32,
+    first: U32,
+    log_size: U32,
+    log_below: U32,
+    log_instances: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
     starts: Pointer[U32],
     gates: Pointer[U32],
     coefficients: Pointer[U32],
+    challenges: Pointer[U32],
     below: Pointer[U32],
     weights: Pointer[U32],
     table: Pointer[U32],
     *,
-    field: FieldSpec,
+    form: GateForm,
 ) -> None:
-    """table[x]: the sum of coefficient * weight[z] * V[y] over the gates (z, y, _) of x."""
-    mixed = MixedField(k, field)
-    f, base = mixed.extended, mixed.base
+    """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
+    of the output, and times V[y] in products."""
+    mixed = MixedField(k, form.field)
+    f = mixed.extended
+    known = Coefficients(
+        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
+    )
+    i = k.global_id()
+    with k.if_(i < n):
+        proof, place, instance = _parts(k, i, log_below, log_instances)
+        taken = mixed.base if form.below_is_base else f
 
-    def part(z: Value, y: Value, coefficient: Value) -> Any:
-        own = base.carried(base.load(coefficients, coefficient))
-        return mixed.multiply(f.load(weights, z), _times_input(k, base, own, y, below))
+        def part(_kind: str, *row: Value) -> Any:
+            z, *inputs, code = row
+            own = known.load(code, proof, instance)
+            for y in inputs:
+                at = (((proof << log_below) + y) << log_instances) + instance
+                own = _carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
+            return mixed.multiply(f.load(weights, (proof << log_size) + z), own)
 
-    _add_up_runs(f, n, starts, gates, table, part)
+        total = _added(
+            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_below, part
+        )
+        f.store(table, first + i, total)
 
 
 @kernel
 def second_phase(
     k: Builder,
     n: U32,
+    first: U32,
+    log_size: U32,
+    log_below: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
     starts: Pointer[U32],
     gates: Pointer[U32],
     coefficients: Pointer[U32],
+    challenges: Pointer[U32],
     at_x: Pointer[U32],
     weights: Pointer[U32],
     table: Pointer[U32],
     *,
-    field: FieldSpec,
+    form: GateForm,
 ) -> None:
-    """table[y]: the sum of coefficient * weight[z] * eq[x] over the gates (z, x, _) of y."""
-    mixed = MixedField(k, field)
-    f, base = mixed.extended, mixed.base
+    """table[first + i]: for input y of entry i the sum over products of coefficient, weight of the
+    output and eq of the other input."""
+    mixed = MixedField(k, form.field)
+    f = mixed.extended
+    known = Coefficients(
+        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
+    )
+    i = k.global_id()
+    with k.if_(i < n):
+        size = k.constant(1, u32) << log_below
+        proof, place = i >> log_below, i & (size - 1)
 
-    def part(z: Value, x: Value, coefficient: Value) -> Any:
-        product = f.load(weights, z) * f.load(at_x, x)
-        return mixed.multiply(product, base.carried(base.load(coefficients, coefficient)))
+        def part(_kind: str, *row: Value) -> Any:
+            z, x, code = row
+            weight = f.load(weights, (proof << log_size) + z)
+            both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
+            return mixed.multiply(both, known.load(code, proof, k.constant(0, u32)))
 
-    _add_up_runs(f, n, starts, gates, table, part)
+        f.store(table, first + i, _added(mixed, f, form.kinds, starts, gates, place, size, part))
 
 
-def _add_up_runs(
-    f: Any, n: Value, starts: Value, gates: Value, table: Value,
-    part: Callable[[Value, Value, Value], Any],
-) -> None:  # fmt: skip
-    """table[i], for i below n: the sum of what the gates of run i give."""
-    k = f.k
-    entry = k.global_id()
-    with k.if_(entry < n):
-        with k.range(starts[entry], starts[entry + 1], carry=f.carried(f.zero())) as run:
-            found = part(*k.load(gates, run.index * 3, 3))
+def _parts(
+    k: Builder, i: Value, log_size: Value, log_instances: Value
+) -> tuple[Value, Value, Value]:
+    """The proof, the place in a layer and the instance of an entry."""
+    one = k.constant(1, u32)
+    row = i >> log_instances
+    return row >> log_size, row & ((one << log_size) - 1), i & ((one << log_instances) - 1)
+
+
+def _carried(mixed: MixedField, element: Any) -> Any:
+    return (mixed.extended if mixed.is_extended(element) else mixed.base).carried(element)
+
+
+def _power(f: Any, value: Any, exponent: int) -> Any:
+    """A value to the power of at most five."""
+    if exponent == 1:
+        return value
+    square = f.carried(f.square(value))
+    if exponent == 2:
+        return square
+    if exponent == 3:
+        return f.carried(square * value)
+    fourth = f.carried(f.square(square))
+    return fourth if exponent == 4 else f.carried(fourth * value)
+
+
+def _added(
+    mixed: MixedField, f: Any, kinds: Sequence[str], starts: Value, gates: Value, place: Value,
+    places: Value, part: Callable[..., Any],
+) -> Any:  # fmt: skip
+    """The sum of what the gates of a place give; of each kind there is a run of words.
+
+    ``starts`` has for each kind places + 1 offsets in ``gates``.
+    """
+    k = mixed.base.k
+    total = f.carried(f.zero())
+    for number, kind in enumerate(kinds):
+        own = place + number * (places + 1)
+        width = KINDS[kind] + 1
+        with k.range(starts[own], starts[own + 1], width, carry=total) as run:
+            found = part(kind, *k.load(gates, run.index, width))
+            found = mixed.embedded(found) if f is mixed.extended else found
             run.next(f.carried(run.carried + found))
-        f.store(table, entry, run.results)
+        total = run.results
+    return total

@@ -1,195 +1,215 @@
-"""The prover of layered circuits: values upwards, then two sumchecks a layer downwards."""
+"""The prover of layered circuits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from quod.circuit.layered import LayeredCircuit
-from quod.device.buffer import Buffer
+from quod.commitment.scheme import Claim, Committer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
-from quod.errors import DeviceError, InputError, MismatchError, VerificationError
-from quod.field.array import from_integers, to_integers
-from quod.field.moduli import Modulus
-from quod.gkr.kernels import first_phase, layer_values, output_weights, second_phase
+from quod.device.written import UNWRITTEN, not_written
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import Words, canonical, from_integers, to_integers
 from quod.gkr.key import VerifyingKey
-from quod.gkr.resident import ResidentCircuit, Runs
-from quod.gkr.verifier import Claims, verify
-from quod.sumcheck.polynomial import SumOfProducts
-from quod.sumcheck.run import SumcheckRun, elements_to_words
-from quod.sumcheck.shape import Shape
-from quod.transcript.elements import Plain
-from quod.transcript.labels import Label
+from quod.gkr.plan import ProofPlan
+from quod.gkr.resident import ResidentCircuit
+from quod.gkr.security import log_instances
+from quod.gkr.standing import FIRST, VALUES
+from quod.gkr.statement import Statement, by_instance
+from quod.gkr.verifier import verify
+from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
-
-_LINEAR = SumOfProducts.product(2)
-_WITH_POWERS = SumOfProducts(((1, (0, 1)), (1, (0, 0, 0, 0, 0, 2))))
+from quod.validation import flag, instance, plain_array, whole_number
 
 
 class Prover:
-    """A circuit on a device, for proofs of many inputs."""
+    """A circuit on a device, for proofs of as many `instances` each, `batch` of them at a time."""
 
-    def __init__(self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit) -> None:
-        """MismatchError for a key of another circuit."""
+    def __init__(
+        self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
+        instances: int = 1, batch: int = 1,
+    ) -> None:  # fmt: skip
+        """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
+        where memory is short."""
         self.device: AnyDevice = resolve_device(device)
         instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
-        instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
-        if circuit.digest != key.circuit:
-            raise MismatchError("the verifying key is of another circuit")
-        self.key, self.circuit = key, circuit
-        self._resident = ResidentCircuit(self.device, circuit)
+        key.check_circuit(circuit)
+        more = log_instances(instances)
+        key.check_bits(circuit, instances)
+        batch = whole_number("the batch", batch, 1, 1 << 16)
+        self.key, self.circuit, self.instances = key, circuit, int(instances)
+        self._resident = ResidentCircuit(self.device, circuit, key.field)
+        self._plan = ProofPlan(self._resident, chain=key.chain, log_instances=more, batch=batch)
+        self._committers: list[Committer] = [
+            key.commitment.committer(self.device, key.field, circuit.log_inputs + more)
+            for _ in range(batch)
+        ]
 
-    def prove(self, inputs: Sequence[int], *, timeline: Timeline | None = None) -> bytes:
-        """A proof that all outputs are 0 with these inputs, the public ones first.
+    def prove(
+        self, inputs: Sequence[object] | Words, public: Sequence[object] = (), *,
+        check: bool = True, timeline: Timeline | None = None,
+    ) -> bytes:  # fmt: skip
+        """A proof that the outputs of all instances are 0.
 
-        The inputs that are not public are in the proof: **it keeps no secret**. InputError if an
-        output is not 0. The proof is verified before it is given away.
+        `inputs` are those of the instance, a list of int, or of several a list of such lists; or an
+        array of elements (`quod.field.from_integers`) of shape (instances, inputs, words). The same
+        holds for the public inputs, which are lists. **It keeps no secret**: with the raw
+        commitment the inputs are in the proof. InputError if an output is not 0. With `check` the
+        proof is verified before it is given away.
         """
+        (proof,) = self.prove_many([inputs], [public], check=check, timeline=timeline)
+        return proof
+
+    def prove_many(
+        self, inputs: Sequence[Sequence[object] | Words], public: Sequence[Sequence[object]], *,
+        check: bool = True, timeline: Timeline | None = None,
+    ) -> list[bytes]:  # fmt: skip
+        """Proofs, each as `prove` makes it, of so many inputs and public inputs."""
         or_null(timeline)
-        key, circuit = self.key, self.circuit
-        p, size = circuit.field.value, 1 << circuit.log_inputs
+        flag("check", check)
         given: object = inputs
-        if not isinstance(given, Sequence) or len(given) != size:
-            raise InputError(f"the circuit takes {size} inputs")
-        if any(type(value) is not int or not 0 <= value < p for value in inputs):
-            raise InputError(f"the inputs of a circuit are int from 0 to {p - 1}")
-        values = self._values(inputs)
-        self._check_outputs(values[-1])
-        writer = ProofWriter(Transcript())
-        public = list(inputs[: key.public])
-        key.begin(writer.transcript, circuit.field, public)
-        private = [(value,) for value in inputs[key.public :]]
-        writer.digested(Label.COMMITMENT, circuit.field, private)
-        key.lengthen(writer.transcript)
-        field = key.field
-        first = writer.transcript.challenges(field, circuit.log_outputs)
-        claims: Claims = [(first, (0,) * field.degree)]
-        for number in reversed(range(len(circuit.layers))):
-            claims = self._layer(writer, number, values[number], claims, timeline)
-        proof = writer.getvalue()
+        known: object = public
+        if not isinstance(given, (list, tuple)) or not isinstance(known, (list, tuple)):
+            raise InputError("the inputs and the public inputs of proofs are lists")
+        if len(given) != len(known):
+            raise InputError(f"there are inputs of {len(given)} proofs, and {len(known)} public")
+        statements = [Statement(self.key, self.circuit, row, self.instances) for row in known]
+        tables = [self._table(row) for row in given]
+        proofs: list[bytes] = []
+        batch = self._plan.batch
+        for at in range(0, len(tables), batch):
+            proofs += self._prove(statements[at : at + batch], tables[at : at + batch], timeline)
+        if check:
+            for statement, proof in zip(statements, proofs, strict=True):
+                self._verify(statement, proof)
+        return proofs
+
+    def _prove(
+        self, statements: list[Statement], tables: list[Words], timeline: Timeline | None
+    ) -> list[bytes]:
+        """Proofs of at most a batch; the rest of it is as the last one."""
+        plan, writers = self._plan, []
+        missing = plan.batch - len(tables)
+        filled = np.stack([*tables, *[tables[-1]] * missing])
+        self.device.upload(filled, into=plan.values[0])
+        self._set_public([*statements, *[statements[-1]] * missing])
+        size = plan.values[0].nbytes // plan.batch
+        for number, statement in enumerate(statements):
+            writer = ProofWriter(Transcript())
+            statement.begin(writer.transcript)
+            table = plan.values[0].slice(number * size, (number + 1) * size)
+            self._committers[number].commit(table, writer)
+            writers.append(writer)
+        claims = self._run(writers, timeline)
+        self._check_outputs(len(tables))
+        for committer, own, writer in zip(self._committers, claims, writers, strict=False):
+            committer.open(own, writer)
+        return [writer.getvalue() for writer in writers]
+
+    def _verify(self, statement: Statement, proof: bytes) -> None:
         try:
-            verify(key, circuit, public, proof)
+            verify(self.key, self.circuit, statement.public, proof, instances=self.instances)
         except (VerificationError, InputError) as error:
             raise DeviceError(
                 f"{self.device.name} made a proof that does not verify ({error}); its memory or "
                 "its driver may be faulty"
             ) from None
-        return proof
 
-    # --- values
+    def _table(self, inputs: object) -> Words:
+        """The inputs in the form of memory, of each those of all instances, the last one again and
+        again up to a power of two."""
+        circuit, words = self.circuit, self.circuit.field.words
+        size = 1 << circuit.log_inputs
+        if isinstance(inputs, (list, tuple)):
+            rows = by_instance("inputs", inputs, self.instances)
+            table = np.concatenate([self._elements(row) for row in rows])
+        else:
+            table = plain_array("the inputs", inputs)
+            if table.dtype != np.uint32 or table.size != self.instances * size * words:
+                raise InputError(
+                    f"the inputs of {self.instances} instances are uint32 of shape "
+                    f"({self.instances}, {size}, {words}), not {table.dtype} of {table.shape}"
+                )
+            if not canonical(circuit.field, table.reshape(-1, words)).all():
+                raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
+        table = table.reshape(self.instances, size, words)
+        missing = (1 << self._plan.log_instances) - self.instances
+        if missing:
+            table = np.concatenate([table, np.repeat(table[-1:], missing, axis=0)])
+        return np.ascontiguousarray(table.transpose(1, 0, 2))
 
-    def _values(self, inputs: Sequence[int]) -> list[Buffer]:
-        """Those of all layers, the inputs first."""
-        device, field = self.device, self.circuit.field
-        values = [device.upload(from_integers(field, list(inputs)))]
-        recording = device.stream("values").record()
-        for layer in self._resident.layers:
-            runs = layer.by_output
-            values.append(device.allocate(runs.entries * field.bytes))
-            self._launch(
-                recording, layer_values, runs.entries, runs.starts, runs.gates,
-                self._resident.coefficients, values[-2], values[-1], field=field,
-            )  # fmt: skip
-        recording.finish().submit().wait()
-        return values
+    def _elements(self, row: object) -> Words:
+        p, size = self.circuit.field.value, 1 << self.circuit.log_inputs
+        if not isinstance(row, (list, tuple)) or len(row) != size:
+            raise InputError(f"the inputs of an instance are a list of {size} int")
+        if any(type(value) is not int or not 0 <= value < p for value in row):
+            raise InputError(f"the inputs of a circuit are int from 0 to {p - 1}")
+        return from_integers(self.circuit.field, list(row))
 
-    def _check_outputs(self, values: Buffer) -> None:
-        field = self.circuit.field
-        found = np.full((1 << self.circuit.log_outputs, field.words), 0xFFFFFFFF, np.uint32)
-        self.device.download(values, found)
-        wrong = np.flatnonzero(found.any(axis=1))
-        if len(wrong):
-            raise InputError(
-                f"output {wrong[0]} of the circuit is {to_integers(field, found[wrong[0]])[0]} "
-                f"with these inputs, not 0 ({len(wrong)} outputs are not)"
-            )
+    def _set_public(self, statements: list[Statement]) -> None:
+        if not self.circuit.public:
+            return
+        rows = [row for statement in statements for row in zip(*statement.padded, strict=True)]
+        values = from_integers(self.circuit.field, [value for row in rows for value in row])
+        target = self._plan.coefficients
+        self.device.upload(values, into=target.slice(target.nbytes - values.nbytes, target.nbytes))
 
-    def _launch(
-        self, recording: Any, definition: Any, count: int, *arguments: Any, **static: Any
-    ) -> None:
-        compiled = self.device.compile(definition, **static)
-        recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
+    def _run(self, writers: list[ProofWriter], timeline: Timeline | None) -> list[list[Claim]]:
+        """All sumchecks; what is left to show about the inputs of each proof."""
+        plan, field, device = self._plan, self.key.field, self.device
+        layout = plan.layout
+        standing = np.zeros(layout.words(field), np.uint32)
+        behind = layout.states(field)
+        states = standing[behind].reshape(plan.batch, -1)
+        for number in range(plan.batch):
+            writer = writers[min(number, len(writers) - 1)]
+            states[number] = np.frombuffer(writer.transcript.state, "<u4")
+        device.upload(standing, into=plan.standing)
+        device.stream("gkr").replay(plan.recording).submit(timeline).wait()
+        sent = np.full((plan.batch, plan.sent_words), UNWRITTEN, np.uint32)
+        device.download(plan.sent, sent)
+        device.download(plan.standing, standing)
+        elements = standing[: behind.start].reshape(plan.batch, layout.stride, field.words)
+        for words in (sent, elements):
+            if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
+                raise not_written(device, "a proof")
+        for number, writer in enumerate(writers):
+            state = states[number].astype("<u4").tobytes()
+            writer.absorbed(sent[number].astype("<u4").tobytes(), state)
+        return [self._claims(own) for own in elements[: len(writers)]]
 
-    # --- layers
+    def _claims(self, standing: Words) -> list[Claim]:
+        """Those about the inputs, of the elements where a proof stands."""
+        layout, below = self._plan.layout, self.circuit.log_inputs
+        elements = words_to_elements(self.key.field, standing)
+        across = elements[layout.across :]
+        points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
+        values = elements[VALUES : VALUES + 2]
+        claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
+        return claims if len(self.circuit.layers[0].gates["multiply"]) else claims[:1]
 
-    def _layer(
-        self, writer: ProofWriter, number: int, below: Buffer, claims: Claims,
-        timeline: Timeline | None,
-    ) -> Claims:  # fmt: skip
-        """Both phases of a layer; `below` are the values that its gates take."""
-        circuit, field = self.circuit, self.key.field
-        layer, log_below = self._resident.layers[number], circuit.log_below(number)
-        weights = self._weights(writer, circuit.layers[number].log_size, claims)
-
-        polynomial = _LINEAR if layer.powers is None else _WITH_POWERS
-        run = self._run(polynomial, log_below, below)
-        recording = self.device.stream("first phase").record()
-        runs: list[Runs] = [layer.by_first, *([] if layer.powers is None else [layer.powers])]
-        for table, own in enumerate(runs, start=1):
-            self._launch(
-                recording, first_phase, own.entries, own.starts, own.gates,
-                self._resident.coefficients, below, weights, run.table(table), field=field,
-            )  # fmt: skip
-        recording.finish().submit(timeline).wait()
-        x, values = self._sumcheck(writer, run, timeline)
-        if layer.products is None:
-            writer.elements(Label.VALUES, field, values[:1])
-            return [(x, values[0])]
-        writer.elements(Label.VALUES, field, values[:2])
-
-        run = self._run(_LINEAR, log_below, below)
-        at_x = self.device.allocate(4 * field.words << log_below)
-        recording = self.device.stream("second phase").record()
-        point = self.device.upload(elements_to_words(field, x))
-        self._launch(
-            recording, output_weights, 1 << log_below, log_below, point, point, at_x,
-            field=field, claims=1,
-        )  # fmt: skip
-        own = layer.products
-        self._launch(
-            recording, second_phase, own.entries, own.starts, own.gates,
-            self._resident.coefficients, at_x, weights, run.table(1), field=field,
-        )  # fmt: skip
-        recording.finish().submit(timeline).wait()
-        y, others = self._sumcheck(writer, run, timeline)
-        writer.elements(Label.VALUES, field, others[:1])
-        return [(x, values[0]), (y, others[0])]
-
-    def _weights(self, writer: ProofWriter, log_size: int, claims: Claims) -> Buffer:
-        """The weight of each value of a layer in the one claim that its claims are combined to."""
-        field = self.key.field
-        factor: Plain = (0,) * field.degree
-        if len(claims) == 2:
-            factor = writer.transcript.challenge(field)
-        points = [coordinate for point, _ in claims for coordinate in point]
-        weights = self.device.allocate(4 * field.words << log_size)
-        recording = self.device.stream("weights").record()
-        self._launch(
-            recording, output_weights, 1 << log_size, log_size,
-            *(self.device.upload(elements_to_words(field, e)) for e in (points, [factor])), weights,
-            field=field, claims=len(claims),
-        )  # fmt: skip
-        recording.finish().submit().wait()
-        return weights
-
-    def _run(self, polynomial: SumOfProducts, log_size: int, below: Buffer) -> SumcheckRun:
-        """A sumcheck whose first table are the values of a layer."""
-        field = self.key.field
-        in_base = 0 if isinstance(field, Modulus) else 1
-        run = SumcheckRun(self.device, Shape(field, polynomial, in_base, False), log_size)
-        run.set_table(0, below)
-        return run
-
-    def _sumcheck(
-        self, writer: ProofWriter, run: SumcheckRun, timeline: Timeline | None
-    ) -> tuple[list[Plain], list[Plain]]:
-        """The point of the challenges, and the tables' values there."""
-        found = run.prove(run.sum(), writer.transcript.state, timeline)
-        writer.absorbed(found.messages, found.state)
-        return found.challenges, found.values
+    def _check_outputs(self, proofs: int) -> None:
+        """InputError where an output of an instance is not 0."""
+        plan, circuit = self._plan, self.circuit
+        shape = (plan.batch, 1 << circuit.log_outputs, 1 << plan.log_instances)
+        is_base = self._resident.values_are_base[-1]
+        words = circuit.field.words if is_base else self.key.field.words
+        found = np.full((*shape, words), UNWRITTEN, np.uint32)
+        self.device.download(plan.values[-1], found)
+        wrong = np.argwhere(found[:proofs, : circuit.zeros].any(axis=3))
+        if not len(wrong):
+            return
+        proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
+        value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
+        which = f" of instance {number}" if self.instances > 1 else ""
+        which += f" of proof {proof}" if proofs > 1 else ""
+        what = f"is {value}" if is_base else "is not 0"
+        raise InputError(
+            f"output {output} of the circuit{which} {what} with these inputs, not 0 "
+            f"({len(wrong)} outputs are not)"
+        )

@@ -1,4 +1,4 @@
-"""A circuit in the memory of a device: its gates, sorted for each of their uses."""
+"""A circuit in the memory of a device: each layer's gates, sorted for each of their uses."""
 
 from __future__ import annotations
 
@@ -7,74 +7,115 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit
+from quod.circuit.layered import KINDS, LayeredCircuit, Public, Random
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers
+from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.kernels import FIFTH, NONE
+from quod.gkr.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
+from quod.gkr.security import exponents_of, kinds_of
 
 Words = NDArray[np.uint32]
 
 
 @frozen(eq=False)
 class Runs:
-    """Gates in runs: those of entry i are ``starts[i]`` to ``starts[i + 1]``."""
+    """Gates of several kinds by the place that a table has an entry for.
 
-    entries: int
+    ``starts`` has for each kind of the form places + 1 offsets in ``gates``, whose rows are as long
+    as the kind's gates have inputs, and one.
+    """
+
+    form: GateForm
     starts: Buffer
     gates: Buffer
 
 
 @frozen(eq=False)
 class ResidentLayer:
-    """A layer's gates by output, by first input, those of powers and of products alone."""
+    """A layer's gates: all by output, those of the first phase's table by their first input, powers
+    by exponent and input, products by their second input, and the constants as they come."""
 
     by_output: Runs
     by_first: Runs
-    powers: Runs | None
+    powers: dict[int, Runs]
     products: Runs | None
+    constants: Buffer
+    constant_form: GateForm
+    constant_count: int
 
 
 class ResidentCircuit:
-    """A circuit on a device."""
+    """A circuit on a device, for challenges of a field."""
 
-    def __init__(self, device: AnyDevice, circuit: LayeredCircuit) -> None:
-        self.device, self.circuit = device, circuit
-        self.coefficients = device.upload(from_integers(circuit.field, circuit.coefficients or [0]))
+    def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
+        self.device, self.circuit, self.field = device, circuit, field
+        numbers = [c if isinstance(c, int) else 0 for c in circuit.coefficients] or [0]
+        self.numbers = from_integers(circuit.field, numbers)
+        """The coefficients that are numbers, in the form of memory; 0 in place of the others."""
+        self._codes = np.array([_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0])
+        self._codes = self._codes.astype(np.uint32)
+        self.values_are_base = [True]
+        """Of the inputs and each layer: whether its values are of the prime field."""
         self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
     def _layer(self, number: int) -> ResidentLayer:
-        layer, below = self.circuit.layers[number], 1 << self.circuit.log_below(number)
-        values = 1 << layer.log_size
-        rows = {}
-        for kind, gates in layer.gates.items():
-            count = len(gates)
-            none = np.full(count, NONE, np.uint32)
-            first = gates.inputs[0] if gates.inputs else none
-            second = none
-            if kind == "multiply":
-                second = gates.inputs[1]
-            elif kind == "power5":
-                second = np.full(count, FIFTH, np.uint32)
-            rows[kind] = np.stack([gates.output, first, second, gates.coefficient], axis=1)
-        every = np.concatenate(list(rows.values()))
-        linear = np.concatenate([rows["add"], rows["multiply"]])
-        powers, products = rows["power5"].copy(), rows["multiply"]
-        powers[:, 2] = NONE
+        circuit, kinds = self.circuit, kinds_of(self.circuit, number)
+        layer, below = circuit.layers[number], 1 << circuit.log_below(number)
+        every = tuple(kind for kind in KINDS if kind in kinds)
+        by_output = self._runs(number, every, "output", 1 << layer.log_size)
+        is_base = self.values_are_base[number] and not by_output.form.has_random
+        self.values_are_base.append(is_base)
+        linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
+        constants = layer.gates["constant"]
+        rows = np.stack([constants.output, self._codes[constants.coefficient]], axis=1)
+        if not len(rows):
+            rows = np.zeros((1, 2), np.uint32)
         return ResidentLayer(
-            self._runs(every, 0, (1, 2, 3), values),
-            self._runs(linear, 1, (0, 2, 3), below),
-            self._runs(powers, 1, (0, 2, 3), below) if len(powers) else None,
-            self._runs(products, 2, (0, 1, 3), below) if len(products) else None,
+            by_output,
+            self._runs(number, linear, "first", below),
+            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
+            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
+            self.device.upload(np.ascontiguousarray(rows)),
+            self._form(number, ("constant",)),
+            len(constants),
         )
 
-    def _runs(self, rows: Words, key: int, kept: Sequence[int], entries: int) -> Runs:
-        """Rows by one of their columns, of each the columns that are kept."""
-        keys = rows[:, key]
-        order = np.argsort(keys, kind="stable")
-        starts = np.searchsorted(keys[order], np.arange(entries + 1)).astype(np.uint32)
-        gates = np.ascontiguousarray(rows[order][:, list(kept)], np.uint32)
-        if not len(gates):
-            gates = np.zeros((1, 3), np.uint32)
-        return Runs(entries, self.device.upload(starts), self.device.upload(gates))
+    def _form(self, number: int, kinds: Sequence[str]) -> GateForm:
+        gates = self.circuit.layers[number].gates
+        places = [np.unique(gates[kind].coefficient) for kind in kinds]
+        used = np.concatenate([np.zeros(0, np.uint32), *places]).tolist()
+        found = {type(self.circuit.coefficients[place]) for place in used}
+        return GateForm(
+            self.field, tuple(kinds), Public in found, Random in found,
+            self.values_are_base[number],
+        )  # fmt: skip
+
+    def _runs(self, number: int, kinds: Sequence[str], key: str, entries: int) -> Runs:
+        """Gates by one of their columns, of each the others and the coefficient's code."""
+        starts, parts, offset = [], [], 0
+        for kind in kinds:
+            gates = self.circuit.layers[number].gates[kind]
+            columns = {"output": gates.output, **dict(zip(("first", "second"), gates.inputs))}
+            keys = columns.pop(key)
+            order = np.argsort(keys, kind="stable")
+            rows = np.stack([*columns.values(), self._codes[gates.coefficient]], axis=1)[order]
+            begins = np.searchsorted(keys[order], np.arange(entries + 1)) * rows.shape[1]
+            starts.append((begins + offset).astype(np.uint32))
+            parts.append(np.ascontiguousarray(rows, np.uint32).reshape(-1))
+            offset += rows.size
+        empty = [np.zeros(1, np.uint32)]
+        return Runs(
+            self._form(number, kinds),
+            self.device.upload(np.concatenate(starts or empty)),
+            self.device.upload(np.concatenate(parts) if offset else empty[0]),
+        )
+
+
+def _code(place: int, coefficient: int | Public | Random) -> int:
+    if isinstance(coefficient, Public):
+        return PUBLIC_TAG << TAG_SHIFT | coefficient.number
+    if isinstance(coefficient, Random):
+        return RANDOM_TAG << TAG_SHIFT | coefficient.number
+    return place

@@ -8,125 +8,180 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.circuit.layered import Gates, LayeredCircuit
+from quod.circuit.layered import Coefficient, LayeredCircuit, Public, Random
+from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
-from quod.field.plain_extension import add, product, scaled, subtract
-from quod.field.spec import FieldSpec
-from quod.gkr.key import VerifyingKey, kinds_of
+from quod.field.plain_extension import add, one, power, product, scaled, subtract
+from quod.gkr.key import VerifyingKey
+from quod.gkr.security import degree_of, exponents_of, is_linear, kinds_of
+from quod.gkr.statement import Statement
 from quod.sumcheck.corners import equalities
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
 
 
 def verify(
-    key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[int], proof: bytes
-) -> list[int]:
-    """The inputs with which the circuit's outputs are 0: the public ones, then those of the proof.
+    key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], proof: bytes, *,
+    instances: int = 1,
+) -> None:  # fmt: skip
+    """Checks a proof that the prover knows inputs of all instances that make the outputs 0.
 
+    `public` are the public inputs: a list of int, of several instances a list of lists.
     VerificationError for a proof that does not show it, InputError for one that is none,
     MismatchError for another circuit.
     """
-    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
-    key.check(circuit, public)
-    field, base = key.field, circuit.field
+    statement = Statement(key, circuit, public, instances)
     transcript = Transcript()
     reader = ProofReader(proof, transcript)
-    key.begin(transcript, base, public)
-    private = reader.digested(Label.COMMITMENT, base, (1 << circuit.log_inputs) - key.public)
-    inputs = [*public, *(value for (value,) in private)]
-    key.lengthen(transcript)
-
-    zero = (0,) * field.degree
-    claims = [(transcript.challenges(field, circuit.log_outputs), zero)]
-    for number in reversed(range(len(circuit.layers))):
-        claims = _layer(reader, field, circuit, number, claims)
+    statement.begin(transcript)
+    commitment = key.commitment.read(
+        reader, key.field, circuit.log_inputs + statement.log_instances
+    )
+    for _ in range(key.chain):
+        transcript.absorb(Label.CHAIN, b"")
+    randoms = transcript.challenges(key.field, circuit.randoms)
+    claims = _Layers(statement, reader, randoms).claims()
+    commitment.check(claims, reader)
     reader.end()
-    for point, value in claims:
-        weights = equalities(field, point)
-        total = zero
-        for weight, entry in zip(weights, inputs, strict=True):
-            total = add(field, total, scaled(field, weight, entry))
-        if total != value:
-            raise VerificationError("the inputs of the proof are not those that it is about")
-    return inputs
 
 
-Claims = list[tuple[list[Plain], Plain]]
-"""Points, and what the values of a layer are there."""
+class _Layers:
+    """The way down: `points` and `values` are claims about a layer, all at `across`, the point of
+    the instances."""
 
+    def __init__(self, statement: Statement, reader: ProofReader, randoms: Sequence[Plain]) -> None:
+        self.statement, self.reader, self.randoms = statement, reader, randoms
+        self.circuit, self.field = statement.circuit, statement.key.field
+        draw = reader.transcript.challenges
+        self.points = [draw(self.field, self.circuit.log_outputs)]
+        self.values: list[Plain] = [(0,) * self.field.degree]
+        self.across = draw(self.field, statement.log_instances)
 
-def _layer(
-    reader: ProofReader, field: FieldSpec, circuit: LayeredCircuit, number: int, claims: Claims
-) -> Claims:
-    """What the claims about a layer leave to show about the one below it."""
-    layer, below = circuit.layers[number], circuit.log_below(number)
-    kinds, gates = kinds_of(circuit, number), layer.gates
-    weights, claim = combined(field, claims, reader.transcript)
-    for output, coefficient in _rows(circuit, gates["constant"]):
-        claim = subtract(field, claim, scaled(field, weights[output], coefficient))
-
-    degree = 6 if "power5" in kinds else 2
-    left, x = read_rounds(reader, field, degree=degree, variables=below, claim=claim)
-    value, *rest = reader.elements(Label.VALUES, field, 2 if "multiply" in kinds else 1)
-    at_x = equalities(field, x)
-    linear = _weighted(field, circuit, gates["add"], weights, at_x)
-    fifth = _weighted(field, circuit, gates["power5"], weights, at_x)
-    slope = rest[0] if rest else linear
-    expected = product(field, slope, value)
-    if "power5" in kinds:
-        square = product(field, value, value)
-        power = product(field, product(field, square, square), value)
-        expected = add(field, expected, product(field, fifth, power))
-    if expected != left:
-        raise VerificationError(f"layer {number} is not what the proof claims")
-    if not rest:
-        return [(x, value)]
-
-    claim = subtract(field, slope, linear)
-    left, y = read_rounds(reader, field, degree=2, variables=below, claim=claim)
-    (other,) = reader.elements(Label.VALUES, field, 1)
-    at_y = equalities(field, y)
-    both: Plain = (0,) * field.degree
-    for output, coefficient, first, second in _rows(circuit, gates["multiply"]):
-        part = product(field, product(field, weights[output], at_x[first]), at_y[second])
-        both = add(field, both, scaled(field, part, coefficient))
-    if product(field, both, other) != left:
-        raise VerificationError(f"the products of layer {number} are not what the proof claims")
-    return [(x, value), (y, other)]
-
-
-def combined(field: FieldSpec, claims: Claims, transcript: Transcript) -> tuple[list[Plain], Plain]:
-    """One claim of several: the weight of each value of the layer, and the weighted sum."""
-    (point, value), *others = claims
-    weights = equalities(field, point)
-    for other, claimed in others:
-        factor = transcript.challenge(field)
-        more = equalities(field, other)
-        weights = [
-            add(field, w, product(field, factor, v)) for w, v in zip(weights, more, strict=True)
+    def claims(self) -> list[Claim]:
+        """What is left to show about the inputs."""
+        for number in reversed(range(len(self.circuit.layers))):
+            self._layer(number)
+        return [
+            Claim((*point, *self.across), value)
+            for point, value in zip(self.points, self.values, strict=True)
         ]
-        value = add(field, value, product(field, factor, claimed))
-    return weights, value
 
+    def _layer(self, number: int) -> None:
+        """From claims about a layer to claims about the one below it."""
+        circuit, field, reader = self.circuit, self.field, self.reader
+        kinds, below = kinds_of(circuit, number), circuit.log_below(number)
+        weights, claim = self._combined()
+        if number == len(circuit.layers) - 1:
+            outputs = len(weights)
+            weights[circuit.zeros :] = [(0,) * field.degree] * (outputs - circuit.zeros)
+        constants = self._constants(number)
+        for output, coefficient in self._gates(number, "constant"):
+            known = product(field, weights[output], constants[coefficient])
+            claim = subtract(field, claim, known)
 
-def _rows(circuit: LayeredCircuit, gates: Gates) -> list[tuple[int, ...]]:
-    """Gates as rows: the output, the coefficient itself, the inputs."""
-    coefficients = [circuit.coefficients[place] for place in gates.coefficient.tolist()]
-    columns = [gates.output.tolist(), coefficients, *(array.tolist() for array in gates.inputs)]
-    return list(zip(*columns, strict=True))
+        x, left = self._first_rounds(kinds, below, claim)
+        value, *rest = reader.elements(Label.VALUES, field, 2 if "multiply" in kinds else 1)
+        at_x = equalities(field, x)
+        linear = self._weighted(number, "add", weights, at_x)
+        slope = rest[0] if rest else linear
+        expected = product(field, slope, value)
+        for exponent in exponents_of(kinds):
+            factor = self._weighted(number, f"power{exponent}", weights, at_x)
+            expected = add(field, expected, product(field, factor, power(field, value, exponent)))
+        if expected != left:
+            raise VerificationError(f"layer {number} is not what the proof claims")
+        self.points, self.values = [x], [value]
+        if not rest:
+            return
 
+        claim = subtract(field, slope, linear)
+        left, y = read_rounds(reader, field, degree=2, variables=below, claim=claim)
+        (other,) = reader.elements(Label.VALUES, field, 1)
+        at_y = equalities(field, y)
+        both: Plain = (0,) * field.degree
+        for output, coefficient, first, second in self._gates(number, "multiply"):
+            part = product(field, product(field, weights[output], at_x[first]), at_y[second])
+            both = add(field, both, self._scaled(part, coefficient))
+        if product(field, both, other) != left:
+            raise VerificationError(f"the products of layer {number} are not what the proof claims")
+        self.points.append(y)
+        self.values.append(other)
 
-def _weighted(
-    field: FieldSpec, circuit: LayeredCircuit, gates: Gates, weights: list[Plain],
-    at_x: list[Plain],
-) -> Plain:  # fmt: skip
-    """The sum over gates of one input of coefficient, weight of the output and eq of the input."""
-    total: Plain = (0,) * field.degree
-    for output, coefficient, x in _rows(circuit, gates):
-        part = product(field, weights[output], at_x[x])
-        total = add(field, total, scaled(field, part, coefficient))
-    return total
+    def _combined(self) -> tuple[list[Plain], Plain]:
+        """One claim of several: the weight of each value of the layer, and the weighted sum."""
+        field, value = self.field, self.values[0]
+        weights = equalities(field, self.points[0])
+        for point, claimed in zip(self.points[1:], self.values[1:], strict=True):
+            factor = self.reader.transcript.challenge(field)
+            weights = [
+                add(field, weight, product(field, factor, more))
+                for weight, more in zip(weights, equalities(field, point), strict=True)
+            ]
+            value = add(field, value, product(field, factor, claimed))
+        return weights, value
+
+    def _first_rounds(
+        self, kinds: frozenset[str], below: int, claim: Plain
+    ) -> tuple[list[Plain], Plain]:
+        """The point of the inputs, and the claim there, after the first sumcheck."""
+        field, more = self.field, self.statement.log_instances
+        if is_linear(kinds) or not more:
+            left, x = read_rounds(
+                self.reader, field, degree=degree_of(kinds), variables=below, claim=claim
+            )
+            return x, left
+        # Weighted by eq of the instances alone: that of 1/2 is 1/2 wherever it is looked at.
+        half = (field.modulus.value + 1) // 2
+        point = [*[scaled(field, one(field), half)] * below, *self.across]
+        claim = scaled(field, claim, pow(half, below, field.modulus.value))
+        left, found = read_rounds(
+            self.reader, field, degree=degree_of(kinds), variables=below + more, claim=claim,
+            point=point,
+        )  # fmt: skip
+        self.across = found[below:]
+        return found[:below], left
+
+    # --- gates
+
+    def _gates(self, number: int, kind: str) -> list[tuple[int, ...]]:
+        """Rows of a layer's gates: the output, the place of the coefficient, the inputs."""
+        gates = self.circuit.layers[number].gates[kind]
+        columns = (gates.output, gates.coefficient, *gates.inputs)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def _weighted(self, number: int, kind: str, weights: list[Plain], at_x: list[Plain]) -> Plain:
+        """The sum over gates of one input: coefficient, weight of the output, eq of the input."""
+        field = self.field
+        total: Plain = (0,) * field.degree
+        for output, coefficient, x in self._gates(number, kind):
+            part = product(field, weights[output], at_x[x])
+            total = add(field, total, self._scaled(part, coefficient))
+        return total
+
+    def _scaled(self, value: Plain, place: int) -> Plain:
+        """A value times a coefficient, which is the same in all instances."""
+        coefficient: Coefficient = self.circuit.coefficients[place]
+        if isinstance(coefficient, Random):
+            return product(self.field, value, self.randoms[coefficient.number])
+        if isinstance(coefficient, Public):
+            coefficient = self.statement.public[0][coefficient.number]
+        return scaled(self.field, value, coefficient)
+
+    def _constants(self, number: int) -> dict[int, Plain]:
+        """The coefficients of a layer's constants at the point of the instances, by place."""
+        field, found = self.field, {}
+        places = {place for _, place in self._gates(number, "constant")}
+        shares = equalities(field, self.across)
+        for place in places:
+            coefficient = self.circuit.coefficients[place]
+            if isinstance(coefficient, Public):
+                total: Plain = (0,) * field.degree
+                for share, row in zip(shares, self.statement.padded, strict=True):
+                    total = add(field, total, scaled(field, share, row[coefficient.number]))
+                found[place] = total
+            else:
+                found[place] = self._scaled(one(field), place)
+        return found

@@ -121,7 +121,7 @@ def finish_rounds(
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    totals = sums.totals(_added(f, partial, sumcheck * values, values, groups_each))
+    totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each))
     # Every instance computes all of it, and one stores.
     own = Progress(f, progress, batch, sumcheck, log_size)
     weights = Weights(f, equality, sumcheck, log_size)
@@ -150,7 +150,7 @@ def finish_rounds(
         own.set_claim(claim)
 
 
-def _added(f: Any, partial: Value, first: Value, values: int, groups_each: int) -> list[Any]:
+def added_parts(f: Any, partial: Value, first: Value, values: int, groups_each: int) -> list[Any]:
     """The parts that an instance adds up, of each value."""
     k = f.k
     totals = [f.carried(f.zero())] * values

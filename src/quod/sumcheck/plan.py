@@ -102,6 +102,11 @@ class SumcheckPlan:
     def _element_bytes(self) -> int:
         return 4 * self.field.words
 
+    @property
+    def _log_capacity(self) -> int:
+        """That of the kernel of the last rounds, of which there are three, for all sizes."""
+        return min(self._most, -(-self.log2_size // 4) * 4)
+
     @cached_property
     def _lanes(self) -> int:
         """Instances of the workgroups, a power of two."""
@@ -159,7 +164,8 @@ class SumcheckPlan:
         """How many rounds a pass is for: two where elements of the prime field are read."""
         if self._depth is not None:
             return self._depth
-        pays = number == 0 and self.shape.in_base > 0 and self.shape.degree == 2
+        is_short = self.shape.in_base > 0 and self.field.degree > 1
+        pays = number == 0 and is_short and self.shape.degree == 2
         return 2 if pays and not self.device.host_memory else 1
 
     def groups_each(self, step: Pass) -> int:

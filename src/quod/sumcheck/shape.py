@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.field.array import check_field
-from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
@@ -15,7 +14,8 @@ from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 @frozen
 class Shape:
-    """The first `in_base` tables hold elements of the prime field, until their first fold.
+    """The first `in_base` tables hold elements of the prime field, until their first fold, and lie
+    in a buffer of their own.
 
     `has_point` says that the sum is weighted by eq of a point. `scales` has for each term the
     number of the element of device memory that multiplies it, or None; empty for none at all.
@@ -30,8 +30,7 @@ class Shape:
     def __post_init__(self) -> None:
         check_field(self.field)
         instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
-        most = 0 if isinstance(self.field, Modulus) else self.tables
-        whole_number("the tables in the prime field", self.in_base, 0, most)
+        whole_number("the tables in the prime field", self.in_base, 0, self.tables)
         flag("has_point", self.has_point)
         given: object = self.scales
         terms = len(self.polynomial.terms)

@@ -1,0 +1,113 @@
+"""How likely a false statement about a layered circuit is accepted."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from quod.circuit.layered import KINDS, POWERS, LayeredCircuit
+from quod.commitment.raw import Raw
+from quod.commitment.scheme import Scheme
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.spec import FieldSpec
+from quod.transcript.elements import challenge_bits, most_likely
+from quod.validation import instance, whole_number
+
+MOST_LOG_INSTANCES = 24
+
+# Of SHA3-256 against collisions.
+_HASH_BITS = 128
+
+
+def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
+    """InputError for a field whose elements are no challenges for a circuit."""
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    check_field(field)
+    if field.modulus != circuit.field:
+        raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
+    challenge_bits(field)
+
+
+def log_instances(instances: int) -> int:
+    """The logarithm of a number of instances, rounded up."""
+    number = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
+    return (number - 1).bit_length()
+
+
+def kinds_of(circuit: LayeredCircuit, number: int) -> frozenset[str]:
+    """The kinds of gates that a layer has."""
+    gates = circuit.layers[number].gates
+    return frozenset(kind for kind in KINDS if len(gates[kind]))
+
+
+def exponents_of(kinds: frozenset[str]) -> list[int]:
+    """The exponents of a layer's powers."""
+    return [exponent for kind, exponent in POWERS.items() if kind in kinds]
+
+
+def degree_of(kinds: frozenset[str]) -> int:
+    """That of the polynomials of a layer's first sumcheck."""
+    return max([2, *(exponent + 1 for exponent in exponents_of(kinds))])
+
+
+def is_linear(kinds: frozenset[str]) -> bool:
+    """Whether a layer's values are sums of the values below alone."""
+    return "multiply" not in kinds and not exponents_of(kinds)
+
+
+def error_terms(
+    circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
+    commitment: Scheme | None = None,
+) -> dict[str, Fraction]:  # fmt: skip
+    """The probabilities, by what goes wrong, if challenges were drawn by chance."""
+    check_challenges(circuit, field)
+    likely, more = most_likely(field), log_instances(instances)
+    rounds = combined = 0
+    for number in range(len(circuit.layers)):
+        kinds, below = kinds_of(circuit, number), circuit.log_below(number)
+        rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
+        if "multiply" in kinds:
+            rounds += below * 2
+            combined += 1
+    scheme: Scheme = Raw() if commitment is None else commitment
+    terms = {
+        "random coefficients": _degree_in_randoms(circuit) * likely,
+        "the outputs' point": (circuit.log_outputs + more) * likely,
+        "rounds of sumchecks": rounds * likely,
+        "claims combined": combined * likely,
+        **scheme.error_terms(field, circuit.log_inputs + more),
+        "the hash": Fraction(1, 1 << _HASH_BITS),
+    }
+    return {what: term for what, term in terms.items() if term}
+
+
+def security_bits(
+    circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
+    commitment: Scheme | None = None,
+) -> int:  # fmt: skip
+    """Minus the logarithm of all error terms together, rounded down; 0 where they are beyond 1."""
+    terms = error_terms(circuit, field, instances=instances, commitment=commitment)
+    total = sum(terms.values(), Fraction(0))
+    # In integers, as what is small may be below all floats.
+    return max(0, _floor_log2(1 / total)) if total < 1 else 0
+
+
+def _floor_log2(ratio: Fraction) -> int:
+    whole = math.floor(ratio)
+    return whole.bit_length() - 1
+
+
+def _degree_in_randoms(circuit: LayeredCircuit) -> int:
+    """A bound on the degree of the outputs as polynomials in the random coefficients."""
+    degree = 0
+    if not circuit.randoms:
+        return 0
+    for number, layer in enumerate(circuit.layers):
+        own = 0
+        for kind in kinds_of(circuit, number):
+            times = {"constant": 0, "add": 1, "multiply": 2}.get(kind) or POWERS.get(kind, 0)
+            is_random = circuit.random_coefficients[layer.gates[kind].coefficient].any()
+            own = max(own, degree * times + bool(is_random))
+        degree = own
+    return degree

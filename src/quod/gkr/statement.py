@@ -1,0 +1,106 @@
+"""What a proof of a layered circuit is about: all that stands before the commitment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.circuit.layered import LayeredCircuit, Public
+from quod.errors import InputError
+from quod.gkr.key import VerifyingKey
+from quod.gkr.security import log_instances
+from quod.transcript.elements import describe, encode
+from quod.transcript.labels import Label
+from quod.transcript.transcript import Transcript
+from quod.validation import instance
+
+PROTOCOL = b"quod gkr 1 sha3-256"
+
+
+class Statement:
+    """That some inputs of so many `instances` of a circuit make its outputs 0.
+
+    `public` are the public inputs of each instance: a list of int for one instance, a list of such
+    lists for several. MismatchError for another circuit than the key's, InputError for public
+    inputs that are none.
+    """
+
+    def __init__(
+        self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int
+    ) -> None:
+        instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+        key.check_circuit(circuit)
+        self.key, self.circuit = key, circuit
+        self.log_instances = log_instances(instances)
+        self.instances = int(instances)
+        key.check_bits(circuit, self.instances)
+        rows = by_instance("public inputs", public, self.instances)
+        self.public = [_checked_row(circuit, row) for row in rows]
+        """The public inputs of each instance."""
+        for number in sorted(_multiplying(circuit)):
+            if len({row[number] for row in self.public}) > 1:
+                raise InputError(
+                    f"public input {number} is a factor in the circuit, so that it must be the "
+                    "same in all instances"
+                )
+
+    @property
+    def padded(self) -> list[tuple[int, ...]]:
+        """The public inputs of 2**log_instances instances: the last one again and again."""
+        missing = (1 << self.log_instances) - self.instances
+        return self.public + [self.public[-1]] * missing
+
+    def begin(self, transcript: Transcript) -> None:
+        """Absorbs it."""
+        key = self.key
+        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.absorb(Label.FIELD, describe(key.field))
+        parameters = f"chain {key.chain} inputs {key.commitment.parameters()}"
+        transcript.absorb(Label.PARAMETERS, parameters.encode())
+        transcript.absorb(Label.CIRCUIT, key.circuit)
+        transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))
+        data = b"".join(
+            encode(self.circuit.field, [(value,) for value in row]) for row in self.public
+        )
+        message = self.circuit.public.to_bytes(8, "little") + hashlib.sha3_256(data).digest()
+        transcript.absorb(Label.PUBLIC_INPUT, message)
+
+
+def by_instance(what: str, given: object, instances: int) -> list[object]:
+    """Values of each instance; those of a single one need not be in a list of their own."""
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"the {what} are a list")
+    nested = bool(given) and all(isinstance(row, (list, tuple)) for row in given)
+    if instances == 1 and not nested:
+        return [given]
+    if len(given) != instances:
+        raise InputError(f"there are {instances} instances, and {what} of {len(given)}")
+    return list(given)
+
+
+def _checked_row(circuit: LayeredCircuit, row: object) -> tuple[int, ...]:
+    p = circuit.field.value
+    if (
+        not isinstance(row, (list, tuple))
+        or len(row) != circuit.public
+        or any(type(value) is not int or not 0 <= value < p for value in row)
+    ):
+        raise InputError(
+            f"the public inputs of an instance are {circuit.public} int from 0 to {p - 1}"
+        )
+    return tuple(row)
+
+
+def _multiplying(circuit: LayeredCircuit) -> set[int]:
+    """The public inputs that multiply values."""
+    places = [
+        gates.coefficient
+        for layer in circuit.layers
+        for kind, gates in layer.gates.items()
+        if kind != "constant"
+    ]
+    used = np.unique(np.concatenate(places)).tolist()
+    found = (circuit.coefficients[place] for place in used)
+    return {coefficient.number for coefficient in found if isinstance(coefficient, Public)}
