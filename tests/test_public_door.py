@@ -257,29 +257,41 @@ def rows() -> Iterator[tuple[str, Row]]:
     layer = builder.layer(1)
     layer.add(0, 0)
     yield "layer", Row(builder.layer, {"log_size": 1})
+    yield "Public", Row(circuit.Public, {"number": 0})
+    yield "Random", Row(circuit.Random, {"number": 0})
     made = builder.finished()
     yield "LayeredCircuit", Row(
         circuit.LayeredCircuit,
         {"field": MODULUS, "log_inputs": 1, "coefficients": made.coefficients,
-         "layers": made.layers},
+         "layers": made.layers, "public": 0, "zeros": None}, {"zeros": OPTIONAL},
     )  # fmt: skip
+    yield "LayeredCircuit.evaluate", Row(made.evaluate, {"inputs": [1, 2], "public": []})
+    yield "VerifyingKey.of", Row(
+        gkr.VerifyingKey.of,
+        {"circuit": made, "field": MODULUS, "commitment": None, "allow_bits": 100},
+        {"commitment": OPTIONAL},
+    )  # fmt: skip
+    known = gkr.VerifyingKey.of(made, MODULUS)
     yield (
-        "VerifyingKey.of",
+        "Prover",
         Row(
-            gkr.VerifyingKey.of, {"circuit": made, "field": MODULUS, "public": 0, "allow_bits": 100}
+            gkr.Prover,
+            {"device": DEVICE, "key": known, "circuit": made, "instances": 1, "batch": 1},
         ),
     )
-    known = gkr.VerifyingKey.of(made, MODULUS)
-    yield "Prover", Row(gkr.Prover, {"device": DEVICE, "key": known, "circuit": made})
     yield "Prover.prove", Row(
-        gkr.Prover(DEVICE, known, made).prove, {"inputs": [0, 0], "timeline": None},
-        {"timeline": OPTIONAL},
+        gkr.Prover(DEVICE, known, made).prove,
+        {"inputs": [0, 0], "public": [], "check": True, "timeline": None},
+        {"timeline": OPTIONAL, "check": ("true",)},
     )  # fmt: skip
     yield "gkr.verify", Row(
-        gkr.verify, {"key": known, "circuit": made, "public": [], "proof": b""}
+        gkr.verify, {"key": known, "circuit": made, "public": [], "proof": b"", "instances": 1}
     )  # fmt: skip
-    yield "error_terms", Row(gkr.error_terms, {"circuit": made, "field": MODULUS})
-    yield "security_bits", Row(gkr.security_bits, {"circuit": made, "field": MODULUS})
+    for function in (gkr.error_terms, gkr.security_bits):
+        yield function.__name__, Row(
+            function, {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None},
+            {"commitment": OPTIONAL},
+        )  # fmt: skip
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
@@ -69,6 +68,11 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
         assert proof == reference.prove(key, circuit, [row], [known])
 
 
+def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
+    names = ("circuit", "field", "commitment", "chain", "bits")
+    return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})
+
+
 Proven = tuple[VerifyingKey, LayeredCircuit, Rows, Rows, bytes]
 
 
@@ -115,8 +119,8 @@ def test_other_statements_are_refused(proven: Proven) -> None:
         with pytest.raises(VerificationError):
             verify(key, circuit, changed, proof, instances=count)
     for wrong in (
-        dataclasses.replace(key, field=EXTENSIONS["m31.3"], bits=0),
-        dataclasses.replace(key, chain=key.chain + 1),
+        with_other(key, field=EXTENSIONS["m31.3"], bits=0),
+        with_other(key, chain=key.chain + 1),
     ):
         with pytest.raises((VerificationError, InputError)):
             verify(wrong, circuit, public, proof, instances=count)
@@ -138,13 +142,13 @@ def test_padding_is_not_told_from_a_statement(proven: Proven) -> None:
 def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven) -> None:
     key, circuit, _, public, _ = proven
     states = set()
-    other = dataclasses.replace(key, bits=0, field=EXTENSIONS["m31.3"])
+    other = with_other(key, bits=0, field=EXTENSIONS["m31.3"])
     changed = [list(row) for row in public]
     changed[-1][-1] ^= 1
     for own, rows in (
         (key, public), (key, changed), (other, public), (key, [*public, public[0]]),
-        (dataclasses.replace(key, chain=key.chain + 1), public),
-        (dataclasses.replace(key, commitment=Other()), public),
+        (with_other(key, chain=key.chain + 1), public),
+        (with_other(key, commitment=Other()), public),
     ):  # fmt: skip
         transcript = Transcript()
         Statement(own, circuit, rows, len(rows)).begin(transcript)
@@ -193,7 +197,7 @@ def test_values_of_outputs_are_told() -> None:
 def test_a_public_input_that_multiplies_is_the_same_everywhere() -> None:
     circuit, inputs, public = satisfied(NAMED["m31"], 5, instances=2)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
-    public[1][0] ^= 1
+    public[1][0] = (public[1][0] + 1) % circuit.field.value
     with pytest.raises(InputError, match="public input 0 is a factor"):
         Prover("cpu", key, circuit, instances=2).prove(inputs, public)
     with pytest.raises(InputError, match="public input 0 is a factor"):

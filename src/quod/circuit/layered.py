@@ -47,12 +47,18 @@ class Public:
 
     number: int
 
+    def __post_init__(self) -> None:
+        whole_number("the number of a public input", self.number, 0, MOST_PUBLIC - 1)
+
 
 @frozen
 class Random:
     """The coefficient that is a challenge, by its number from 0 on."""
 
     number: int
+
+    def __post_init__(self) -> None:
+        whole_number("the number of a challenge", self.number, 0, MOST_RANDOMS - 1)
 
 
 Coefficient = int | Public | Random
@@ -225,8 +231,6 @@ def checked_coefficient(field: Modulus, given: object) -> Coefficient:
     if type(given) is int:
         return given % field.value
     if isinstance(given, (Public, Random)):
-        most = MOST_PUBLIC - 1 if isinstance(given, Public) else MOST_RANDOMS - 1
-        whole_number("the number of a coefficient", given.number, 0, most)
         return given
     raise InputError(
         f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(given)}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 from quod.circuit.layered import LayeredCircuit
-from quod.commitment.raw import Raw
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.security import check_challenges, security_bits
+from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.validation import instance, whole_number
 
 LEAST_BITS = 100
@@ -45,7 +44,7 @@ class VerifyingKey:
         InputError for a field that is not over the circuit's, and for less security than
         `allow_bits`.
         """
-        scheme: Scheme = Raw() if commitment is None else commitment
+        scheme = checked_scheme(commitment)
         check_challenges(circuit, field)
         allowed = whole_number("allow_bits", allow_bits, 0)
         chain = max(_LEAST_CHAIN, -(-len(circuit.layers) // _LAYERS_A_HASH))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import cast
 
 from quod.circuit.layered import KINDS, POWERS, LayeredCircuit
 from quod.commitment.raw import Raw
@@ -12,7 +13,7 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import challenge_bits, most_likely
-from quod.validation import instance, whole_number
+from quod.validation import instance, shown_kind, whole_number
 
 MOST_LOG_INSTANCES = 24
 
@@ -27,6 +28,18 @@ def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
     if field.modulus != circuit.field:
         raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
     challenge_bits(field)
+
+
+def checked_scheme(given: object) -> Scheme:
+    """The commitment scheme, `Raw` for None; InputError for what is none."""
+    methods = ("parameters", "error_terms", "committer", "read")
+    if given is None:
+        return Raw()
+    if isinstance(given, type) or not all(
+        callable(getattr(type(given), name, None)) for name in methods
+    ):
+        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
+    return cast(Scheme, given)
 
 
 def log_instances(instances: int) -> int:
@@ -70,7 +83,7 @@ def error_terms(
         if "multiply" in kinds:
             rounds += below * 2
             combined += 1
-    scheme: Scheme = Raw() if commitment is None else commitment
+    scheme = checked_scheme(commitment)
     terms = {
         "random coefficients": _degree_in_randoms(circuit) * likely,
         "the outputs' point": (circuit.log_outputs + more) * likely,
