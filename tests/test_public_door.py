@@ -86,13 +86,15 @@ def recording() -> Any:
     return DEVICE.stream().record()
 
 
-def rows_of_commitment(scheme: commitment.Scheme) -> Iterator[tuple[str, Row]]:
+def rows_of_commitment(
+    scheme: commitment.Scheme, modulus: field.Modulus
+) -> Iterator[tuple[str, Row]]:
     """The calls of one scheme, about the constant 1."""
-    name, size = scheme.name, {"field": MODULUS, "log2_size": 1}
+    name, size = scheme.name, {"field": modulus, "log2_size": 1}
     yield f"{name} error_terms", Row(scheme.error_terms, size)
     yield f"{name} committer", Row(scheme.committer, {"device": DEVICE, **size})
-    committer = scheme.committer(DEVICE, MODULUS, 1)
-    table, claims = DEVICE.upload(from_integers(MODULUS, [1, 1])), [commitment.Claim(((5,),), (1,))]
+    committer = scheme.committer(DEVICE, modulus, 1)
+    table, claims = DEVICE.upload(from_integers(modulus, [1, 1])), [commitment.Claim(((5,),), (1,))]
 
     def writer() -> transcript.ProofWriter:
         talk = transcript.Transcript()
@@ -110,7 +112,7 @@ def rows_of_commitment(scheme: commitment.Scheme) -> Iterator[tuple[str, Row]]:
 
     yield f"{name} read", Row(scheme.read, {"reader": reader(), **size})
     reading = reader()
-    read = scheme.read(reading, MODULUS, 1)
+    read = scheme.read(reading, modulus, 1)
     yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})
 
 
@@ -335,7 +337,10 @@ def rows() -> Iterator[tuple[str, Row]]:
     )
     yield "ProofReader.message", Row(reader.message, {"label": label, "size": 1})
     for scheme in (commitment.Raw(), commitment.Hyrax()):
-        yield from rows_of_commitment(scheme)
+        yield from rows_of_commitment(scheme, MODULUS)
+    yield from rows_of_commitment(commitment.Ligero(), NAMED["goldilocks"])
+    yield "Ligero", Row(commitment.Ligero, {"log_blowup": 2, "column_bits": 110})
+    yield "shape", Row(commitment.Ligero().shape, {"field": NAMED["m31"], "log2_size": 1})
 
     yield "msm", Row(msm.msm, {**MSM, "timeline": None}, MSM_FINE)
     many = {**MSM, "vectors": [SCALARS], "timeline": None}

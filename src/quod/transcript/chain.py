@@ -18,7 +18,7 @@ from quod.transcript.transcript import header
 STATE_WORDS = 8
 """32-bit words of a state."""
 
-_RATE_WORDS = 34
+RATE_WORDS = 34
 """32-bit words that SHA3-256 absorbs at a time."""
 
 Words = tuple[Value, ...]
@@ -50,14 +50,14 @@ class Chain:
         k = self._k
         start = int.from_bytes(header(label, 4 * len(message)), "little")
         words = [*state, k.constant(start, types.u32), *message, k.constant(0x06, types.u32)]
-        words += [k.constant(0, types.u32)] * (-len(words) % _RATE_WORDS)
+        words += [k.constant(0, types.u32)] * (-len(words) % RATE_WORDS)
         words[-1] = words[-1] | 0x80000000
         zero = k.constant(0, types.u64)
         sponge = [zero] * 25
-        blocks = range(0, len(words), _RATE_WORDS)
+        blocks = range(0, len(words), RATE_WORDS)
         for at in blocks:
-            block = words[at : at + _RATE_WORDS]
-            for place in range(_RATE_WORDS // 2):
+            block = words[at : at + RATE_WORDS]
+            for place in range(RATE_WORDS // 2):
                 low, high = block[2 * place], block[2 * place + 1]
                 sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
             sponge = self._permutation(sponge, 4 if at == blocks[-1] else 25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from quod.validation import shown
 
 DIGEST_BYTES = 32
 
+_WORDS = {4: "I", 8: "Q"}
 _NO_LISTS = (str, bytes, bytearray, memoryview)
 
 Plain = tuple[int, ...]
@@ -60,9 +62,13 @@ def decode(field: FieldSpec, data: bytes, *, offset: int = 0) -> list[Plain]:
             f"{len(data)} bytes are no whole number of elements of {field.name}, which have "
             f"{size * degree}"
         )
-    coefficients = [
-        int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)
-    ]
+    coefficients: Sequence[int]
+    if size in _WORDS:
+        coefficients = struct.unpack(f"<{len(data) // size}{_WORDS[size]}", data)
+    else:
+        coefficients = [
+            int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)
+        ]
     for place, coefficient in enumerate(coefficients):
         if coefficient >= modulus.value:
             raise InputError(

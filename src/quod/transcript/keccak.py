@@ -31,14 +31,16 @@ class Permutation:
     """The permutation for one kernel, made at its top: the constants are tables.
 
     Where instances read one another's values those of a subgroup share the work, a word each: a
-    state is then the same in all of them, and all instances of the workgroup come.
+    state is then the same in all of them, and all instances of the workgroup come. With `alone`
+    each instance has a state of its own everywhere, and comes or does not.
     """
 
-    def __init__(self, k: Builder) -> None:
+    def __init__(self, k: Builder, *, alone: bool = False) -> None:
         self._k = k
         self._constants = k.table(types.u64, round_constants())
         self.is_shared = (
-            k.machine.has(Capability.SUBGROUPS)
+            not alone
+            and k.machine.has(Capability.SUBGROUPS)
             and not k.machine.has(Capability.SLOW_SUBGROUPS)
             and k.subgroup_size == 32
             and k.workgroup_size % 32 == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quod.curve.array import Point
 from quod.curve.group import Group
@@ -45,9 +45,12 @@ class ProofWriter:
         self.transcript.absorb(label, hashlib.sha3_256(data).digest())
         self._parts.append(data)
 
-    def message(self, label: Label, message: bytes) -> None:
-        """A message of bytes that are no field elements, such as digests."""
-        self.transcript.absorb(label, message)
+    def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
+        """A message of bytes that are no field elements, such as digests.
+
+        The transcript may take others in their place, which bind them.
+        """
+        self.transcript.absorb(label, message if absorbed is None else absorbed)
         self._parts.append(message)
 
     def points(
@@ -88,12 +91,17 @@ class ProofReader:
         self.offset += len(message)
         return elements
 
-    def message(self, label: Label, size: int) -> bytes:
-        """A message of so many bytes; InputError if the proof ends before."""
+    def message(
+        self, label: Label, size: int, *, absorbed: Callable[[bytes], bytes] | None = None
+    ) -> bytes:
+        """A message of so many bytes; InputError if the proof ends before.
+
+        `absorbed` gives what the transcript takes in their place.
+        """
         check_label(label)
         size = whole_number("the bytes", size, 0)
         message = self._next(size, f"a message of {size} bytes")
-        self.transcript.absorb(label, message)
+        self.transcript.absorb(label, message if absorbed is None else absorbed(message))
         self.offset += size
         return message
 

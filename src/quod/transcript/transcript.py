@@ -80,12 +80,16 @@ class Transcript:
         """
         check_field(field)
         challenge_bits(field)
+        return challenge_of(field, self.draw())
+
+    def draw(self) -> bytes:
+        """The 32 bytes that a challenge is made of."""
         if self.state == START:
             raise InputError("a challenge is made of messages; this transcript has absorbed none")
         if self._drawn:
             self.absorb(Label.NEXT, b"")
         self._drawn = True
-        return challenge_of(field, self.state)
+        return self.state
 
     def challenges(self, field: FieldSpec, count: int) -> list[Plain]:
         """Several challenges."""

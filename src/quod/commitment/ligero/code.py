@@ -1,0 +1,155 @@
+"""Reed-Solomon codes on a chain of maps that are two to one.
+
+A message c of 2**k elements is encoded as the values at 2**m points of
+
+    f = sum over all j of c_j * t_0**bit 0 of j * t_1**bit 1 of j * ...
+
+where t_0 has at each point minus the value that it has at the point's opposite, and the pairs of
+opposites are the points of the next level, with t_1 and so on. A value takes two of the next level,
+a + t*b and a - t*b, so that encoding takes m*2**m / 2 products at most.
+Where p is 1 modulo 4 the points are the roots of unity
+of order 2**m, t_0 is x, and opposites have the same square: f is the polynomial with the
+coefficients c (the number-theoretic transform). Where p is 3 modulo 4, as M31, they are points
+(x, y) of the circle x**2 + y**2 = 1, of order 2**(m + 1) at least: t_0 is y, opposites have the
+same x, t_1 is x, and from there on x leads to 2*x**2 - 1 (Haböck, Levit and Papini, "Circle
+STARKs", eprint 2024/278).
+
+Bit l of a point's number says that its level l is minus what the table has: the numbers are those
+of the points with their bits reversed. In the table entry 2**(m-l-1) + h is t_l of the points whose
+number begins with the bits of h, followed by l + 1 zeros.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.field.plain_extension import power
+from quod.field.roots import root_of_unity
+from quod.field.spec import Extension
+from quod.frozen import frozen
+
+Point = tuple[int, int]
+
+
+@frozen
+class Code:
+    """Messages of 2**log_message elements as words of 2**log_length.
+
+    Two words differ in at least 2**log_length - 2**log_message places.
+    """
+
+    modulus: Modulus
+    log_message: int
+    log_length: int
+
+    @property
+    def message(self) -> int:
+        """Elements of a message."""
+        return 1 << self.log_message
+
+    @property
+    def length(self) -> int:
+        """Elements of a word."""
+        return 1 << self.log_length
+
+    def twiddles(self) -> tuple[int, ...]:
+        """The table of all levels; entry 0 is none."""
+        return _twiddles(self.modulus, self.log_length)
+
+    def values_at(self, message: Sequence[int], places: Sequence[int]) -> list[int]:
+        """A message's word at some of its places, in their order."""
+        p, table = self.modulus.value, self.twiddles()
+        known = {place >> self.log_message: list(message) for place in places}
+        for level in reversed(range(self.log_message)):
+            half, first = 1 << level, 1 << (self.log_length - level)
+            below = {}
+            for place in {place >> level for place in places}:
+                whole = known[place >> 1]
+                t = table[(first + place) >> 1]
+                factor = p - t if place & 1 else t
+                below[place] = [
+                    (low + factor * high) % p for low, high in zip(whole[:half], whole[half:])
+                ]
+            known = below
+        return [known[place][0] for place in places]
+
+
+def most_log_length(modulus: Modulus) -> int:
+    """The logarithm of how many points a code over a field has at most."""
+    if modulus.value % 4 == 1:
+        return modulus.two_adicity
+    return _two_adicity(modulus.value + 1) - 1
+
+
+def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
+    """All points of a code, in the order of their numbers."""
+    p, count = modulus.value, 1 << log_length
+    if p % 4 == 1:
+        root = root_of_unity(modulus, "snarkjs", log_length)
+        powers = [1]
+        for _ in range(count - 1):
+            powers.append(powers[-1] * root % p)
+        return [powers[_reversed(place, log_length)] for place in range(count)]
+    first = circle_generator(modulus)
+    for _ in range(most_log_length(modulus) - log_length):
+        first = times(p, first, first)
+    step = times(p, first, first)
+    step = times(p, step, step)
+    found = [first]
+    for _ in range(max(1, count // 2) - 1):
+        found.append(times(p, found[-1], step))
+    ordered = [found[_reversed(place, log_length - 1)] for place in range(count // 2)]
+    return [point for x, y in ordered for point in ((x, y), (x, -y % p))]
+
+
+@functools.lru_cache(maxsize=8)
+def _twiddles(modulus: Modulus, log_length: int) -> tuple[int, ...]:
+    p, even = modulus.value, points(modulus, log_length)[::2]
+    levels: list[list[int]]
+    if p % 4 == 1:
+        levels = [[x for x in even if isinstance(x, int)]]
+        squares = 0
+    else:
+        pairs = [point for point in even if isinstance(point, tuple)]
+        levels = [[y for _, y in pairs], [x for x, _ in pairs][::2]]
+        squares = 1
+    while len(levels[-1]) > 1:
+        levels.append([((1 + squares) * x * x - squares) % p for x in levels[-1][::2]])
+    return (0, *(t for level in reversed(levels[:log_length]) for t in level))
+
+
+def times(p: int, a: Point, b: Point) -> Point:
+    """The product of two points of the circle, as of complex numbers."""
+    return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
+
+
+@functools.cache
+def circle_generator(modulus: Modulus) -> Point:
+    """A point of the circle of the greatest order that is a power of two.
+
+    It is a power of the point with the least x from 2 on that gives one, and of the two that it has
+    the one with odd y: (2, 1268011823) over M31.
+    """
+    p, plane = modulus.value, Extension.known("circle", modulus, 2, -1)
+    adicity = _two_adicity(p + 1)
+    for x in range(2, p):
+        square = (1 - x * x) % p
+        y = pow(square, (p + 1) // 4, p)
+        if y * y % p != square:
+            continue
+        point = power(plane, (x, y if y % 2 else p - y), (p + 1) >> adicity)
+        if power(plane, point, 1 << (adicity - 1)) == (p - 1, 0):
+            return point[0], point[1]
+    raise InputError(f"the circle over {modulus.name} has no such point")
+
+
+def _two_adicity(number: int) -> int:
+    return (number & -number).bit_length() - 1
+
+
+def _reversed(number: int, bits: int) -> int:
+    """The lowest bits in the other order."""
+    return int(f"{number:0{bits}b}"[::-1], 2) if bits else 0

@@ -1,0 +1,133 @@
+"""Kernels that take sums over a matrix of the prime field, and parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.field.strategy import prime_field
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.chain import STATE_WORDS, Words, message_words
+
+
+@kernel
+def sum_rows(
+    k: Builder,
+    columns: U32,
+    matrix: Pointer[U32],
+    weights: Pointer[U32],
+    factor: Pointer[U32],
+    sums: Pointer[U32],
+    *,
+    field: FieldSpec,
+    unrolled: int,
+) -> None:
+    """sums[i] = factor[0] * the sum of weights[j] * matrix[i][j], a workgroup each row.
+
+    A row has a multiple of `unrolled` times the instances of a workgroup, or `unrolled` is 1.
+    """
+    mixed = MixedField(k, field)
+    f, base = mixed.extended, mixed.base
+    sums_of = WorkgroupSums(k, f, 1)
+    row, lanes = k.workgroup_id(), k.workgroup_size
+    with k.range(k.local_id(), columns, lanes * unrolled, carry=f.carried(f.zero())) as loop:
+        places = [loop.index + lanes * part for part in range(unrolled)]
+        pairs = [(f.load(weights, at), base.load(matrix, row * columns + at)) for at in places]
+        loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
+    (total,) = sums_of.totals([loop.results])
+    with k.if_(k.local_id() == 0):
+        f.store(sums, row, total * f.load(factor, 0))
+
+
+@kernel
+def combine_rows(
+    k: Builder,
+    columns: U32,
+    parts: U32,
+    rows: U32,
+    matrix: Pointer[U32],
+    weights: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    field: FieldSpec,
+    unrolled: int,
+) -> None:
+    """partial[s][j] = the sum of weights[i] * matrix[i][j] over part s of the rows.
+
+    A part is `rows` of them, a multiple of `unrolled`.
+    """
+    mixed = MixedField(k, field)
+    f, base = mixed.extended, mixed.base
+    place = k.global_id()
+    with k.if_(place < columns * parts):
+        part, column = place // columns, place % columns
+        first = part * rows
+        with k.range(first, first + rows, unrolled, carry=f.carried(f.zero())) as loop:
+            pairs = [
+                (f.load(weights, row), base.load(matrix, row * columns + column))
+                for row in (loop.index + number for number in range(unrolled))
+            ]
+            loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
+        f.store(partial, place, loop.results)
+
+
+@kernel
+def add_parts(
+    k: Builder,
+    columns: U32,
+    parts: U32,
+    partial: Pointer[U32],
+    message: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """message[j] = the sum of partial[s][j] over all s, as messages have elements."""
+    f = MixedField(k, field).extended
+    column = k.global_id()
+    with k.if_(column < columns):
+        with k.range(0, parts, carry=f.carried(f.zero())) as loop:
+            part = f.load(partial, loop.index * columns + column)
+            loop.next(f.carried(loop.carried + part))
+        _store_message(k, message, column, message_words(f, loop.results))
+
+
+@kernel
+def gather_columns(
+    k: Builder,
+    count: U32,
+    log_rows: U32,
+    columns: U32,
+    matrix: Pointer[U32],
+    places: Pointer[U32],
+    message: Pointer[U32],
+    *,
+    modulus: Modulus,
+) -> None:
+    """`count` elements of the columns at some places, one column after the other."""
+    f: Any = prime_field(k, modulus)
+    at = k.global_id()
+    with k.if_(at < count):
+        row = at & ((k.constant(1, at.type) << log_rows) - 1)
+        element = f.load(matrix, row * columns + places[at >> log_rows])
+        _store_message(k, message, at, message_words(f, element))
+
+
+@kernel
+def gather_nodes(
+    k: Builder, count: U32, tree: Pointer[U32], nodes: Pointer[U32], message: Pointer[U32]
+) -> None:
+    """The digests of `count` nodes of a tree."""
+    at = k.global_id()
+    with k.if_(at < count):
+        words = k.load(tree, nodes[at] * STATE_WORDS, STATE_WORDS)
+        k.store(message, at * STATE_WORDS, *words)
+
+
+def _store_message(k: Builder, message: Value, at: Value, words: Words) -> None:
+    found: Sequence[Value] = words
+    k.store(message, at * len(found), *found)

@@ -1,0 +1,151 @@
+"""Encodes the rows of a matrix: a tile of a word at a time, in the shared memory of a workgroup.
+
+The levels above a tile are done while it is read: each of its elements takes as many of the message
+as there are tiles in one, with weights that are the same all over the tile. So each word is written
+once, no tile waits for another, and memory of 2**12 elements is enough for messages of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quod.commitment.ligero.code import Code
+from quod.device.protocol import AnyDevice
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+
+MOST_LOG_TILE = 12
+_STEP = 3
+# Instances that read shared memory at once from so many banks.
+_BANKS = 32
+
+
+def fitting_log_tile(device: AnyDevice, code: Code, lanes: int) -> int:
+    """The logarithm of a tile that the memory of a workgroup holds, and no message is shorter."""
+    modulus = code.modulus
+    room = device.machine(lanes).shared_bytes_limit // modulus.bytes * _BANKS // (_BANKS + 1)
+    return min(MOST_LOG_TILE, code.log_message, room.bit_length() - 1)
+
+
+@kernel
+def encode_rows(
+    k: Builder,
+    tiles: U32,
+    log_tiles: U32,
+    messages: Pointer[U32],
+    twiddles: Pointer[U32],
+    words: Pointer[U32],
+    *,
+    modulus: Modulus,
+    log_tile: int,
+    log_folded: int,
+) -> None:
+    """Words of 2**(log_tiles + log_tile) elements, of messages of 2**(log_folded + log_tile).
+
+    There are `tiles` of them in all rows, 2**log_tiles a row; `twiddles` is the table of the code
+    (`quod.commitment.ligero.code`), and all is in the form of memory.
+    """
+    trace = _Tile(k, modulus, log_tile, log_folded)
+    with k.range(k.workgroup_id(), tiles, k.num_workgroups()) as loop:
+        trace.encode(loop.index, log_tiles, messages, twiddles, words)
+
+
+class _Tile:
+    """One kernel while it is traced."""
+
+    node: Value
+    twiddles: Value
+
+    def __init__(self, k: Builder, modulus: Modulus, log_tile: int, log_folded: int) -> None:
+        self.k, self.log_tile, self.log_folded = k, log_tile, log_folded
+        self.f: Any = prime_field(k, modulus)
+        self.is_padded = k.workgroup_size >= _BANKS
+        elements = (1 << log_tile) + ((1 << log_tile) // _BANKS if self.is_padded else 0)
+        self.shared = k.shared(self.f.word_type, elements * self.f.word_count)
+
+    def encode(
+        self, number: Value, log_tiles: Value, messages: Value, twiddles: Value, words: Value
+    ) -> None:
+        """One tile, by its number among those of all rows."""
+        k, f = self.k, self.f
+        one = k.constant(1, number.type)
+        row, tile = number >> log_tiles, number & ((one << log_tiles) - 1)
+        # The tile's first element in the table, as if it were a level of its own.
+        self.node, self.twiddles = (one << log_tiles) + tile, twiddles
+        weights = self._weights(tile)
+        first = row << (self.log_tile + self.log_folded)
+
+        def from_message(place: Value) -> Any:
+            pieces = [
+                f.load(messages, first + place + (part << self.log_tile))
+                for part in range(1 << self.log_folded)
+            ]
+            if len(pieces) == 1:
+                return pieces[0]
+            return pieces[0] + f.sum_of_products(list(zip(pieces[1:], weights, strict=True)))
+
+        read: Callable[[Value], Any] = from_message
+        start = self.log_tile
+        while start:
+            levels = start % _STEP or _STEP
+            start -= levels
+            self._step(start, levels, read)
+            read = self._load
+            k.barrier()
+        begin = number << self.log_tile
+        with k.range(k.local_id(), 1 << self.log_tile, k.workgroup_size) as loop:
+            f.store(words, begin + loop.index, read(loop.index))
+        k.barrier()
+
+    def _weights(self, tile: Value) -> list[Any]:
+        """Of the elements of a message that one of the tile takes, but for the first's, 1."""
+        f = self.f
+        weights: list[Any] = []
+        for level in range(self.log_folded):
+            t = f.load(self.twiddles, self.node >> (level + 1))
+            own = f.carried(f.select(((tile >> level) & 1) != 0, f.carried(-t), f.carried(t)))
+            weights += [own, *(f.carried(weight * own) for weight in weights)]
+        return weights
+
+    def _step(self, start: int, levels: int, read: Callable[[Value], Any]) -> None:
+        """Levels start + levels - 1 down to start, of as many elements at a time as they join."""
+        k, lanes = self.k, self.k.workgroup_size
+        if 1 << start >= lanes:
+            # All instances take the same twiddles.
+            blocks = 1 << (self.log_tile - start - levels)
+            with k.range(0, blocks) as above, k.range(k.local_id(), 1 << start, lanes) as below:
+                self._join(start, levels, above.index, below.index, read)
+            return
+        with k.range(k.local_id(), 1 << (self.log_tile - levels), lanes) as loop:
+            low = loop.index & ((1 << start) - 1)
+            self._join(start, levels, loop.index >> start, low, read)
+
+    def _join(
+        self, start: int, levels: int, high: Value, low: Value, read: Callable[[Value], Any]
+    ) -> None:
+        f = self.f
+        base = (high << (start + levels)) + low
+        places = [base + (number << start) for number in range(1 << levels)]
+        elements = [read(place) for place in places]
+        for level in reversed(range(levels)):
+            above = levels - level - 1
+            first = (self.node << (self.log_tile - start - level - 1)) + (high << above)
+            factors = [f.load(self.twiddles, first + part) for part in range(1 << above)]
+            half = 1 << level
+            for number in range(1 << levels):
+                if not number & half:
+                    product = elements[number + half] * factors[number >> (level + 1)]
+                    own = elements[number]
+                    elements[number], elements[number + half] = own + product, own - product
+        for place, element in zip(places, elements, strict=True):
+            f.store(self.shared, self._padded(place), element)
+
+    def _load(self, place: Value) -> Any:
+        return self.f.load(self.shared, self._padded(place))
+
+    def _padded(self, place: Value) -> Value:
+        """Where shared memory has an element: a gap in each row of banks spreads even strides."""
+        return place + (place // _BANKS) if self.is_padded else place

@@ -1,0 +1,101 @@
+"""Ligero: a table as a matrix whose rows are encoded, and a Merkle tree over its columns.
+
+Ames, Hazay, Ishai and Venkitasubramaniam, "Ligero", CCS 2017, as a commitment to multilinear
+polynomials. A claim's sum over the upper variables is reduced by a sumcheck to one combination of
+the rows, which is sent; its word is compared with columns that are drawn. The first round of
+Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same, and goes on with the combination
+in place of sending it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from quod.commitment.ligero.code import Code, most_log_length
+from quod.commitment.ligero.prover import LigeroCommitter
+from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
+from quod.commitment.ligero.verifier import LigeroCommitment
+from quod.commitment.scheme import check_reader, check_size
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.errors import InputError
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.transcript.elements import most_likely
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+from quod.validation import whole_number
+
+_MOST_BITS = 64
+_MOST_PLACES = 32
+# A row is so many times as long as a column, or twice that.
+_LOG_ASPECT = 4
+
+
+@frozen
+class Ligero:
+    """The scheme, over primes below 2**64 whose field or circle has enough points.
+
+    Words are 2**log_blowup times as long as rows. As many columns are opened as keep the chance
+    that wrong ones stay unseen below 2**-column_bits: 162 or 163 of a long word by default.
+    """
+
+    log_blowup: int = 2
+    column_bits: int = 110
+
+    def __post_init__(self) -> None:
+        whole_number("log_blowup", self.log_blowup, 1, 4)
+        whole_number("column_bits", self.column_bits, 1, 256)
+
+    @property
+    def name(self) -> str:
+        """By which commands know the scheme."""
+        return "ligero"
+
+    def parameters(self) -> str:
+        """The text that a statement absorbs."""
+        return f"ligero 1/{1 << self.log_blowup} {self.column_bits} sha3-256"
+
+    def shape(self, field: FieldSpec, log2_size: int) -> LigeroShape:
+        """The matrix of a table; InputError for a field or a size that has none."""
+        log2_size = check_size(field, log2_size)
+        modulus = field.modulus
+        most = most_log_length(modulus) - self.log_blowup
+        if modulus.bits > _MOST_BITS or most < 0:
+            raise InputError(
+                f"Ligero takes no tables of {modulus.name}: it is for primes of at most "
+                f"{_MOST_BITS} bits with roots of unity of order 2^k, or such points on the circle"
+            )
+        if log2_size + self.log_blowup > _MOST_PLACES:
+            raise InputError(
+                f"tables of 2^{log2_size} entries are too long for Ligero: with their code they "
+                f"have more than 2^{_MOST_PLACES}"
+            )
+        log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
+        code = Code(modulus, log_message, log_message + self.log_blowup)
+        return LigeroShape(field, log2_size - log_message, code, self.column_bits)
+
+    def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
+        """How likely false claims are accepted, by what goes wrong.
+
+        Rows that are no words, or words of others, agree with what is sent for them in too many
+        columns: within the radius of unique decoding (Diamond and Gruen, "Proximity gaps in
+        interleaved codes", 2025, with the gap of Ben-Sasson et al., "Proximity gaps for
+        Reed-Solomon codes", FOCS 2020, theorem 4.1).
+        """
+        shape, likely = self.shape(field, log2_size), most_likely(field)
+        return {
+            "claims combined": (MOST_CLAIMS - 1) * likely,
+            "rounds of the opening's sumcheck": 2 * shape.log_rows * likely,
+            "rows combined": shape.log_rows * shape.code.length * likely,
+            "columns": shape.miss,
+        }
+
+    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> LigeroCommitter:
+        """Allocates the memory of a prover."""
+        return LigeroCommitter(resolve_device(device), self.shape(field, log2_size))
+
+    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> LigeroCommitment:
+        """Reads a commitment, the root of the tree; InputError if the proof ends before."""
+        shape = self.shape(field, log2_size)
+        check_reader(reader)
+        return LigeroCommitment(shape, reader.message(Label.COMMITMENT, 32))

@@ -1,0 +1,106 @@
+"""What prover and verifier have in common: sizes, the columns that are drawn, claims in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+from quod.commitment.ligero.code import Code
+from quod.commitment.scheme import Claim, check_claims
+from quod.errors import InputError
+from quod.field.plain_extension import add, one, product
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.transcript.elements import DIGEST_BYTES, Plain
+from quod.transcript.labels import Label
+from quod.transcript.transcript import Transcript
+
+MOST_CLAIMS = 8
+"""Claims that are opened together."""
+
+_NUMBER_BYTES = 4
+
+
+@frozen
+class LigeroShape:
+    """A matrix of 2**log_rows rows, which are messages of a code.
+
+    Of a corner's variables the first log_rows are the row's, the others the column's.
+    """
+
+    field: FieldSpec
+    log_rows: int
+    code: Code
+    column_bits: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix."""
+        return 1 << self.log_rows
+
+    @property
+    def log2_size(self) -> int:
+        """Variables of the polynomial."""
+        return self.log_rows + self.code.log_message
+
+    @property
+    def opened(self) -> int:
+        """How many columns are opened."""
+        return self._columns[0]
+
+    @property
+    def miss(self) -> Fraction:
+        """How likely none of them is among those that are wrong, if as many are as must be."""
+        return self._columns[1]
+
+    @cached_property
+    def _columns(self) -> tuple[int, Fraction]:
+        """The least number of columns that is enough.
+
+        Words that unique decoding takes to no message, or to another, differ from the one that is
+        sent in more than half as many places as two words do.
+        """
+        length, code = self.code.length, self.code
+        wrong = (length - code.message - 1) // 2 + 1
+        count, missed, all_draws = 0, 1, 1
+        while missed << self.column_bits > all_draws:
+            missed *= length - wrong - count
+            all_draws *= length - count
+            count += 1
+        return count, Fraction(missed, all_draws)
+
+    def places(self, transcript: Transcript) -> list[int]:
+        """The numbers of the columns to open, in rising order."""
+        found: set[int] = set()
+        while len(found) < self.opened:
+            digest = transcript.draw()
+            for at in range(0, DIGEST_BYTES, _NUMBER_BYTES):
+                number = int.from_bytes(digest[at : at + _NUMBER_BYTES], "little")
+                if len(found) < self.opened:
+                    found.add(number % self.code.length)
+        return sorted(found)
+
+    def combine(
+        self, transcript: Transcript, claims: object
+    ) -> tuple[list[Claim], list[Plain], Plain]:
+        """The claims, the factor of each, and the sum of their values with these."""
+        checked = check_claims(self.field, self.log2_size, claims)
+        if len(checked) > MOST_CLAIMS:
+            raise InputError(f"{len(checked)} claims are opened together, at most {MOST_CLAIMS}")
+        field = self.field
+        for claim in checked:
+            transcript.absorb_elements(Label.POINT, field, claim.point)
+            transcript.absorb_elements(Label.CLAIM, field, [claim.value])
+        factors, total = [one(field)], checked[0].value
+        if len(checked) > 1:
+            challenge = transcript.challenge(field)
+            for claim in checked[1:]:
+                factors.append(product(field, factors[-1], challenge))
+                total = add(field, total, product(field, factors[-1], claim.value))
+        return checked, factors, total
+
+
+def coordinates(elements: Sequence[Plain]) -> list[tuple[int, ...]]:
+    """Of elements the first coefficients, the second ones, and so on."""
+    return list(zip(*elements, strict=True))

@@ -1,0 +1,108 @@
+"""The verifier of openings, on plain integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import mul
+
+from quod.commitment.ligero.merkle import DIGEST_BYTES, leaf, root, siblings
+from quod.commitment.ligero.shape import LigeroShape, coordinates
+from quod.commitment.scheme import Claim, check_reader
+from quod.errors import VerificationError
+from quod.field.plain_extension import add, one, product, subtract
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.sumcheck.corners import equalities
+from quod.sumcheck.verifier import read_rounds
+from quod.transcript.elements import Plain, decode
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+
+
+@frozen
+class LigeroCommitment:
+    """The root of a tree that was read."""
+
+    shape: LigeroShape
+    root: bytes
+
+    def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
+        """Reads an opening and checks it.
+
+        VerificationError for one that does not show the claims, InputError for what is none.
+        """
+        check_reader(reader)
+        shape, field = self.shape, self.shape.field
+        checked, factors, total = shape.combine(reader.transcript, claims)
+        left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
+        combination = reader.elements(Label.OPENING, field, shape.code.message)
+        expected: Plain = (0,) * field.degree
+        for claim, factor in zip(checked, factors, strict=True):
+            upper, lower = claim.point[: shape.log_rows], claim.point[shape.log_rows :]
+            weight = product(field, factor, equality(field, upper, r))
+            value = value_at(field, combination, lower)
+            expected = add(field, expected, product(field, weight, value))
+        if expected != left:
+            raise VerificationError("the rows' combination is not what the claims say")
+        places = shape.places(reader.transcript)
+        columns = self._read_columns(reader, places)
+        self._check_columns(places, columns, r, combination)
+
+    def _read_columns(self, reader: ProofReader, places: list[int]) -> list[list[int]]:
+        """The columns at these places, which the root binds."""
+        shape, modulus = self.shape, self.shape.code.modulus
+        size, start = shape.rows * modulus.bytes, reader.offset
+        leaves: list[bytes] = []
+
+        def hashed(data: bytes) -> bytes:
+            leaves.extend(leaf(data[at : at + size]) for at in range(0, len(data), size))
+            return b"".join(leaves)
+
+        data = reader.message(Label.OPENING, size * len(places), absorbed=hashed)
+        entries = [entry for (entry,) in decode(modulus, data, offset=start)]
+        count = len(siblings(shape.code.log_length, places))
+        digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
+        others = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+        if root(shape.code.log_length, places, leaves, others) != self.root:
+            raise VerificationError("the opened columns are not those of the commitment")
+        return [entries[at : at + shape.rows] for at in range(0, len(entries), shape.rows)]
+
+    def _check_columns(
+        self, places: list[int], columns: list[list[int]], r: list[Plain], combination: list[Plain]
+    ) -> None:
+        """Each column, combined as the rows were, must be the combination's word there."""
+        field, code = self.shape.field, self.shape.code
+        weights = coordinates(equalities(field, r))
+        for weight, part in zip(weights, coordinates(combination), strict=True):
+            word = code.values_at(part, places)
+            for value, column in zip(word, columns, strict=True):
+                if (sum(map(mul, weight, column)) - value) % code.modulus.value:
+                    raise VerificationError("an opened column is not that of the combination")
+
+
+def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
+    """eq of two points."""
+    total, unit = one(field), one(field)
+    for x, y in zip(a, b, strict=True):
+        both = product(field, x, y)
+        # x*y + (1 - x)*(1 - y)
+        factor = add(field, subtract(field, subtract(field, unit, x), y), add(field, both, both))
+        total = product(field, total, factor)
+    return total
+
+
+def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> Plain:
+    """A multilinear polynomial at a point, by its values at the corners."""
+    p, places = field.modulus.value, range(field.degree)
+    parts: list[Sequence[int]] = list(coordinates(table))
+    units = [tuple(int(place == own) for place in places) for own in places]
+    for coordinate in point:
+        half = len(parts[0]) // 2
+        # Multiplication by the coordinate is linear: its columns are those of the units.
+        images = coordinates([product(field, unit, coordinate) for unit in units])
+        slopes = list(zip(*(map(int.__sub__, part[half:], part[:half]) for part in parts)))
+        parts = [
+            [(low + sum(map(mul, image, slope))) % p for low, slope in zip(part[:half], slopes)]
+            for part, image in zip(parts, images, strict=True)
+        ]
+    return tuple(part[0] for part in parts)

@@ -1,0 +1,165 @@
+"""Words of the code, the encoding kernel and the tree, each against its definition."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from quod.commitment.ligero.code import Code, circle_generator, most_log_length, points
+from quod.commitment.ligero.encode import encode_rows
+from quod.commitment.ligero.merkle import leaf, root, siblings
+from quod.commitment.ligero.tree import hash_columns, hash_pairs
+from quod.device.protocol import AnyDevice
+from quod.field import NAMED, Modulus, from_integers, random_elements, to_integers
+from tests.commitment.tables import TOY_17, TOY_31
+from tests.reference import ligero as reference
+
+MODULI = {
+    **{name: NAMED[name] for name in ("m31", "goldilocks", "baby_bear", "koala_bear")},
+    "toy.17": TOY_17, "toy.31": TOY_31,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_words_are_values_at_the_points(name: str) -> None:
+    modulus = MODULI[name]
+    generator = random.Random(1)
+    for log_message, log_length in ((0, 1), (0, 3), (1, 2), (2, 4), (3, 4), (1, 1), (4, 7)):
+        if log_length > most_log_length(modulus):
+            continue
+        code = Code(modulus, log_message, log_length)
+        places = points(modulus, log_length)
+        assert places == reference.points(modulus, log_length)
+        assert len(set(places)) == code.length
+        message = [generator.randrange(modulus.value) for _ in range(code.message)]
+        message[0] = modulus.value - 1
+        word = [reference.word_at(modulus.value, message, place) for place in places]
+        assert code.values_at(message, range(code.length)) == word
+        some = sorted(generator.sample(range(code.length), 2))
+        assert code.values_at(message, some) == [word[place] for place in some]
+
+
+def test_the_circle_of_m31() -> None:
+    """Its generator is that of Stwo and Plonky3, and all points are on it."""
+    p, (x, y) = NAMED["m31"].value, circle_generator(NAMED["m31"])
+    assert (x, y) == (2, 1268011823)
+    assert reference.circle_power(p, (x, y), 1 << 30) == (p - 1, 0)
+    found = points(NAMED["m31"], 8)
+    assert all((x * x + y * y) % p == 1 for x, y in found)  # type: ignore[misc]
+    assert [most_log_length(MODULI[name]) for name in MODULI] == [30, 32, 27, 24, 4, 4]
+
+
+@pytest.mark.parametrize("modulus", [TOY_17, TOY_31], ids=["roots", "circle"])
+def test_the_distance(modulus: Modulus) -> None:
+    """Of all words of small codes: no two agree in more places than a message has elements."""
+    for log_message, log_length in ((0, 2), (1, 3), (1, 4), (2, 3)):
+        code = Code(modulus, log_message, log_length)
+        most = 0
+        columns = [
+            code.values_at([int(own == at) for at in range(code.message)], range(code.length))
+            for own in range(code.message)
+        ]
+        # One of the coefficients may be 1, as words of multiples vanish in the same places.
+        for message in itertools.product(range(modulus.value), repeat=code.message - 1):
+            for own in ([*message, 1], [1, *message]):
+                values = np.array(own) @ np.array(columns) % modulus.value
+                most = max(most, int((values == 0).sum()))
+        assert most <= code.message - (0 if modulus is TOY_31 else 1)
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_rows_are_encoded(device: AnyDevice, name: str) -> None:
+    """With tiles as long as a row, and shorter ones."""
+    modulus = MODULI[name]
+    sizes = ((2, 4, 2), (2, 4, 1)) if name.startswith("toy") else ((6, 8, 6), (6, 7, 4), (0, 2, 0))
+    for log_message, log_length, log_tile in sizes:
+        check_encoded(device, Code(modulus, log_message, log_length), log_tile, lanes=8)
+
+
+def test_rows_are_encoded_by_many_instances(gpu_device: AnyDevice) -> None:
+    check_encoded(gpu_device, Code(NAMED["m31"], 8, 9), 7, lanes=32)
+
+
+def check_encoded(device: AnyDevice, code: Code, log_tile: int, *, lanes: int) -> None:
+    rows, modulus = 3, code.modulus
+    messages = random_elements(modulus, rows * code.message, seed=1)
+    messages[: code.message] = from_integers(modulus, [modulus.value - 1] * code.message)
+    words = np.full((rows * code.length, modulus.words), 0xFFFFFFFF, np.uint32)
+    log_tiles = code.log_length - log_tile
+    kernel = device.compile(
+        encode_rows, lanes=lanes, modulus=modulus, log_tile=log_tile,
+        log_folded=code.log_message - log_tile,
+    )  # fmt: skip
+    table = from_integers(modulus, list(code.twiddles()))
+    tiles = rows << log_tiles
+    device.launch(kernel, tiles - 1, tiles, log_tiles, messages, table, words)
+    found, given = to_integers(modulus, words), to_integers(modulus, messages)
+    for row in range(rows):
+        message = given[row * code.message : (row + 1) * code.message]
+        own = found[row * code.length : (row + 1) * code.length]
+        assert own == code.values_at(message, range(code.length))
+
+
+@pytest.mark.parametrize("name", ["m31", "goldilocks", "baby_bear"])
+def test_trees_are_those_of_hashlib(device: AnyDevice, name: str) -> None:
+    """Of columns shorter and longer than a block, and just as long."""
+    modulus, block = NAMED[name], 136 // NAMED[name].bytes
+    for rows, log_columns in ((1, 1), (8, 3), (block - 1, 2), (block, 1), (2 * block + 3, 2)):
+        check_tree(device, modulus, rows, log_columns)
+
+
+def test_the_tree_on_gpus(gpu_device: AnyDevice) -> None:
+    check_tree(gpu_device, NAMED["m31"], 40, 3)
+
+
+def check_tree(device: AnyDevice, modulus: Modulus, rows: int, log_columns: int) -> None:
+    columns = 1 << log_columns
+    matrix = random_elements(modulus, rows * columns, seed=2)
+    tree = device.upload(np.zeros((2 * columns, 8), np.uint32))
+    kernel = device.compile(hash_columns, lanes=8, modulus=modulus, rows=rows)
+    device.launch(kernel, -(-columns // 8), columns, matrix, tree)
+    pairs = device.compile(hash_pairs, lanes=8)
+    for level in reversed(range(log_columns)):
+        device.launch(pairs, -(-(1 << level) // 8), 1 << level, tree)
+    found = np.zeros((2 * columns, 8), np.uint32)
+    device.download(tree, found)
+
+    integers = to_integers(modulus, matrix)
+    data = [
+        b"".join(entry.to_bytes(modulus.bytes, "little") for entry in integers[column::columns])
+        for column in range(columns)
+    ]
+    own = [hashlib.sha3_256(each + b"\0").digest() for each in data]
+    assert own == [leaf(each) for each in data]
+    level = own
+    nodes = {columns + place: digest for place, digest in enumerate(own)}
+    for start in (columns >> step for step in range(1, log_columns + 1)):
+        pairs_of = zip(level[::2], level[1::2], strict=True)
+        level = [hashlib.sha3_256(a + b + b"\1").digest() for a, b in pairs_of]
+        nodes |= {start + place: digest for place, digest in enumerate(level)}
+    assert {node: found[node].tobytes() for node in nodes} == nodes
+
+
+def test_roots_of_some_leaves() -> None:
+    """Every set of leaves of a small tree shows the root, with no node that another gives."""
+    leaves = [leaf(bytes([number])) for number in range(8)]
+    tree = reference.Tree(leaves)
+    nodes = {
+        (len(level)) + place: digest
+        for level in tree.levels for place, digest in enumerate(level)
+    }  # fmt: skip
+    for count in range(1, 9):
+        for places in itertools.combinations(range(8), count):
+            others = siblings(3, places)
+            given = [nodes[node] for node in others]
+            assert b"".join(given) == tree.shown(places)
+            assert root(3, places, [leaves[place] for place in places], given) == nodes[1]
+
+
+def test_how_long_words_are_at_most() -> None:
+    assert most_log_length(Modulus("toy.13", 13)) == 2
+    assert most_log_length(Modulus("toy.19", 19)) == 1

@@ -1,0 +1,300 @@
+"""Ligero on every device against plain integers, and what its verifier refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+
+from quod.commitment import Claim, Ligero
+from quod.commitment.ligero.shape import MOST_CLAIMS
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, VerificationError
+from quod.field import EXTENSIONS, NAMED, Modulus, from_integers
+from quod.field.plain_extension import power, product
+from quod.transcript import ProofWriter
+from tests.commitment.tables import (
+    FIELDS,
+    MOST_LOG_LENGTH,
+    Statement,
+    begun,
+    model,
+    plain,
+    prove,
+    statement,
+    verify,
+)
+from tests.reference import ligero as reference
+from tests.reference.sumcheck import Plain, add, embed, multilinear, negate
+
+M31_4 = EXTENSIONS["m31.4"]
+
+
+def check(device: AnyDevice, own: Statement, scheme: Ligero) -> bytes:
+    proof, state = prove(scheme, device, own)
+    transcript = begun()
+    expected = model(own, log_blowup=scheme.log_blowup, bits=scheme.column_bits)
+    assert proof == expected.prove(transcript, plain(own))
+    assert state == transcript.state
+    assert verify(scheme, own, proof) == state
+    return proof
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_agrees_with_the_model(device: AnyDevice, name: str) -> None:
+    check(device, statement(FIELDS[name], 6, 2), Ligero())
+
+
+@pytest.mark.parametrize("log_blowup", [1, 2, 3])
+@pytest.mark.parametrize("variables", [0, 1, 2, 5, 7])
+def test_any_size(variables: int, log_blowup: int) -> None:
+    device = open_device("cpu")
+    for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):
+        own = statement(FIELDS[name], variables, claims)
+        check(device, own, Ligero(log_blowup, 20))
+
+
+def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+    check(gpu_device, statement(M31_4, 7, 2), Ligero(column_bits=20))
+
+
+def test_one_committer_proves_one_table_after_another() -> None:
+    device, scheme = open_device("cpu"), Ligero(column_bits=10)
+    committer = scheme.committer(device, M31_4, 5)
+    with pytest.raises(InputError, match="commit before"):
+        committer.open(statement(M31_4, 5, 1).claims, ProofWriter(begun()))
+    for seed, claims in ((1, 1), (2, 3), (3, 1)):
+        own, writer = statement(M31_4, 5, claims, seed), ProofWriter(begun())
+        committer.commit(device.upload(from_integers(M31_4.modulus, own.table)), writer)
+        committer.open(own.claims, writer)
+        assert writer.getvalue() == prove(scheme, device, own)[0]
+
+
+# --- what is refused
+
+
+@pytest.fixture(scope="module")
+def proven() -> tuple[Ligero, Statement, bytes]:
+    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    return scheme, own, prove(scheme, open_device("cpu"), own)[0]
+
+
+Proven = tuple[Ligero, Statement, bytes]
+
+
+def refused(scheme: Ligero, own: Statement, proof: bytes, *errors: type[Exception]) -> None:
+    with pytest.raises(errors or (VerificationError, InputError)):
+        verify(scheme, own, proof)
+
+
+def test_changed_bytes(proven: Proven) -> None:
+    scheme, own, proof = proven
+    for place in range(len(proof)):
+        changed = bytearray(proof)
+        changed[place] ^= 1 << place % 8
+        refused(scheme, own, bytes(changed))
+    for wrong in (proof[:-1], proof + b"\0", b"", proof[32:], proof * 2, proof[:32], proof[:-32]):
+        refused(scheme, own, wrong)
+
+
+def test_other_encodings(proven: Proven) -> None:
+    """Each number that is below p in four bytes is refused as the same plus p."""
+    scheme, own, proof = proven
+    p = own.field.modulus.value
+    # Rounds, the combination of rows, columns: all that stands between the root and the digests.
+    shape = scheme.shape(own.field, own.variables)
+    elements = 4 * 2 * shape.log_rows + 4 * shape.code.message + shape.opened * shape.rows
+    for place in range(32, 32 + 4 * elements, 4):
+        number = int.from_bytes(proof[place : place + 4], "little") + p
+        if number < 1 << 32:
+            other = proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :]
+            with pytest.raises(InputError, match="not below the modulus"):
+                verify(scheme, own, other)
+
+
+def columns_of(scheme: Ligero, own: Statement, proof: bytes) -> tuple[int, list[bytes]]:
+    """Where columns begin in a proof, and each of them."""
+    shape = scheme.shape(own.field, own.variables)
+    start = 32 + 4 * 4 * (2 * shape.log_rows + shape.code.message)
+    size = 4 * shape.rows
+    ends = range(start, start + size * shape.opened, size)
+    return start, [proof[at : at + size] for at in ends]
+
+
+def test_columns_in_other_places(proven: Proven) -> None:
+    """Swapped, twice the same, in the order that they were drawn, one too few or too many."""
+    scheme, own, proof = proven
+    start, columns = columns_of(scheme, own, proof)
+    end = start + len(b"".join(columns))
+    assert len(columns) > 3
+    for others in (
+        [columns[1], columns[0], *columns[2:]],
+        [columns[0], columns[0], *columns[2:]],
+        [columns[1], columns[1], *columns[2:]],
+        columns[::-1], columns[1:], columns[:-1], [*columns, columns[-1]],
+    ):  # fmt: skip
+        if others != columns:
+            refused(scheme, own, proof[:start] + b"".join(others) + proof[end:])
+
+
+def test_other_claims(proven: Proven) -> None:
+    scheme, own, proof = proven
+    first, second = own.claims
+    p = own.field.modulus.value
+
+    def more(element: tuple[int, ...]) -> tuple[int, ...]:
+        return (*element[:-1], (element[-1] + 1) % p)
+
+    points = [
+        Claim((*first.point[:at], more(first.point[at]), *first.point[at + 1 :]), first.value)
+        for at in range(own.variables)
+    ]
+    for claims in (
+        [Claim(first.point, more(first.value)), second], [first, Claim(second.point, first.value)],
+        *([claim, second] for claim in points),
+        [first], [second, first], [first, second, second],
+    ):  # fmt: skip
+        refused(scheme, own._replace(claims=claims), proof)
+
+
+def test_other_parameters(proven: Proven) -> None:
+    scheme, own, proof = proven
+    for other in (Ligero(1, 6), Ligero(3, 6), Ligero(2, 5), Ligero(2, 7), Ligero()):
+        assert other.parameters() != scheme.parameters()
+        refused(other, own, proof)
+    for field in (EXTENSIONS["m31.3"], EXTENSIONS["baby_bear.4"]):
+        claims = [
+            Claim(
+                tuple(element[: field.degree] for element in claim.point),
+                claim.value[: field.degree],
+            )
+            for claim in own.claims
+        ]
+        refused(scheme, own._replace(field=field, claims=claims), proof)
+    with pytest.raises(VerificationError):
+        verify(scheme, own, proof, transcript=begun(b"other"))
+
+
+def test_what_has_no_matrix() -> None:
+    scheme = Ligero()
+    with pytest.raises(InputError, match="takes no tables of bn254"):
+        scheme.shape(NAMED["bn254.fr"], 4)
+    with pytest.raises(InputError, match=r"takes no tables of toy\.13"):
+        Ligero(log_blowup=3).shape(Modulus("toy.13", 13), 4)
+    with pytest.raises(InputError, match="too long"):
+        scheme.shape(M31_4, 31)
+    own = statement(M31_4, 2, MOST_CLAIMS + 1)
+    with pytest.raises(InputError, match="at most 8"):
+        prove(scheme, open_device("cpu"), own)
+
+
+# --- how much is shown
+
+
+def test_columns_that_are_opened() -> None:
+    opened = [Ligero().shape(M31_4, variables).opened for variables in (0, 12, 20, 24, 30)]
+    assert opened == [3, 147, 162, 162, 163]
+    assert Ligero(1).shape(M31_4, 24).opened == 264
+    for scheme in (Ligero(), Ligero(1), Ligero(3)):
+        for variables in range(26):
+            shape = scheme.shape(M31_4, variables)
+            assert shape.miss <= Fraction(1, 1 << 110)
+            assert shape.opened <= shape.code.length
+    total = sum(Ligero().error_terms(M31_4, 24).values(), Fraction(0))
+    assert Fraction(1, 1 << 105) < total < Fraction(1, 1 << 104)
+    assert sum(Ligero().error_terms(EXTENSIONS["goldilocks.2"], 24).values()) < Fraction(
+        1, 1 << 104
+    )
+
+
+def accepted_of(scheme: Ligero, own: Statement, prover: reference.Ligero, trials: int) -> int:
+    """How many proofs, each with challenges of its own, are accepted."""
+    accepted = 0
+    for trial in range(trials):
+        name = str(trial).encode()
+        proof = prover.prove(begun(name), plain(own))
+        try:
+            verify(scheme, own, proof, transcript=begun(name))
+            accepted += 1
+        except VerificationError:
+            pass
+    return accepted
+
+
+class Adapted(reference.Ligero):
+    """Adds to the combination what makes it agree with one false claim.
+
+    That is a multiple of a message whose word is 0 in as many places as can be.
+    """
+
+    def __init__(self, own: Statement) -> None:
+        super().__init__(own.field, own.table, MOST_LOG_LENGTH[own.field.modulus.name], bits=1)
+        (self.claim,) = own.claims
+        places = reference.points(own.field.modulus, self.log_length)
+        self.difference = [1]
+        for x in places[: (1 << self.log_columns) - 1]:
+            below, above = [0, *self.difference], [*self.difference, 0]
+            self.difference = [(a - x * b) % self.p for a, b in zip(below, above, strict=True)]
+        self.difference_word = [reference.word_at(self.p, self.difference, x) for x in places]
+
+    def combined(self, r: Sequence[Plain]) -> list[Plain]:
+        field, half = self.field, embed(self.field, (self.p + 1) // 2)
+        left = self.claim.value
+        for (linear, square), challenge in zip(self.messages, r, strict=True):
+            first = product(
+                field, half, add(field, left, negate(field, add(field, linear, square)))
+            )
+            slope = add(field, linear, product(field, square, challenge))
+            left = add(field, first, product(field, slope, challenge))
+        honest = super().combined(r)
+        point = self.claim.point
+        weight = embed(field, 1)
+        for x, y in zip(point, r):
+            both = product(field, x, y)
+            unit = add(field, embed(field, 1), negate(field, add(field, x, y)))
+            weight = product(field, weight, add(field, unit, both, both))
+        lower = point[len(r) :]
+        missing = add(
+            field, left, negate(field, product(field, weight, multilinear(field, honest, lower)))
+        )
+        embedded = [embed(field, c) for c in self.difference]
+        own = product(field, weight, multilinear(field, embedded, lower))
+        inverse = power(field, own, self.p**field.degree - 2)
+        factor = product(field, missing, inverse)
+        return [
+            add(field, entry, product(field, factor, c))
+            for entry, c in zip(honest, embedded, strict=True)
+        ]
+
+
+def test_wrong_columns_are_seen_as_often_as_is_said() -> None:
+    """The least number of wrong columns beyond unique decoding, and else an honest prover."""
+    field = FIELDS["toy.17.4"]
+    own, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
+    shape, cheater = scheme.shape(field, 5), model(own, bits=1)
+    wrong = (shape.code.length - shape.code.message - 1) // 2 + 1
+    for word in cheater.words:
+        word[:wrong] = [(entry + 1) % 17 for entry in word[:wrong]]
+    cheater.hash_columns()
+    accepted = accepted_of(scheme, own, cheater, trials)
+    assert shape.opened == 2
+    assert shape.miss == Fraction(3, 8)
+    # Four standard deviations, and a chance of a sum of two wrong columns that agrees.
+    assert abs(accepted - trials * 3 / 8) < 4 * (trials * 15 / 64) ** 0.5
+
+
+def test_a_combination_of_other_rows_is_seen_as_often_as_words_agree() -> None:
+    """What is sent agrees with the claim, and with the columns where two words are equal."""
+    field = FIELDS["toy.17.4"]
+    own, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
+    (claim,) = own.claims
+    false = Claim(claim.point, ((claim.value[0] + 1) % 17, *claim.value[1:]))
+    own = own._replace(claims=[false])
+    cheater = Adapted(own)
+    equal = sum(entry == 0 for entry in cheater.difference_word)
+    assert equal == 3
+    accepted = accepted_of(scheme, own, cheater, trials)
+    expected = trials * 3 / 120
+    assert 0 < accepted < expected + 5 * expected**0.5
