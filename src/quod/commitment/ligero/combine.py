@@ -45,38 +45,6 @@ def sum_rows(
 
 
 @kernel
-def combine_rows(
-    k: Builder,
-    columns: U32,
-    parts: U32,
-    rows: U32,
-    matrix: Pointer[U32],
-    weights: Pointer[U32],
-    partial: Pointer[U32],
-    *,
-    field: FieldSpec,
-    unrolled: int,
-) -> None:
-    """partial[s][j] = the sum of weights[i] * matrix[i][j] over part s of the rows.
-
-    A part is `rows` of them, a multiple of `unrolled`.
-    """
-    mixed = MixedField(k, field)
-    f, base = mixed.extended, mixed.base
-    place = k.global_id()
-    with k.if_(place < columns * parts):
-        part, column = place // columns, place % columns
-        first = part * rows
-        with k.range(first, first + rows, unrolled, carry=f.carried(f.zero())) as loop:
-            pairs = [
-                (f.load(weights, row), base.load(matrix, row * columns + column))
-                for row in (loop.index + number for number in range(unrolled))
-            ]
-            loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
-        f.store(partial, place, loop.results)
-
-
-@kernel
 def add_parts(
     k: Builder,
     columns: U32,

@@ -9,7 +9,6 @@ import numpy as np
 
 from quod.commitment.ligero.combine import (
     add_parts,
-    combine_rows,
     gather_columns,
     gather_nodes,
     sum_rows,
@@ -18,6 +17,7 @@ from quod.commitment.ligero.encode import encode_rows, fitting_log_tile
 from quod.commitment.ligero.merkle import siblings
 from quod.commitment.ligero.shape import LigeroShape
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
+from quod.commitment.rows import add_rows
 from quod.commitment.scheme import Claim, check_table, check_writer
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -187,9 +187,9 @@ class LigeroCommitter:
         weights = self._equalities(recording, r, self._upper)
         rows = shape.rows // self._parts
         self._launch(
-            recording, combine_rows, code.message * self._parts, code.message, self._parts, rows,
-            self._given, weights, self._partial, field=shape.field,
-            unrolled=min(_UNROLLED, rows),
+            recording, add_rows, code.message * self._parts, code.message * self._parts,
+            code.log_message, rows, self._given, weights, self._partial, field=shape.field,
+            at_once=min(_UNROLLED, rows),
         )  # fmt: skip
         self._launch(
             recording, add_parts, code.message, code.message, self._parts, self._partial,
