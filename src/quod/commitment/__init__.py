@@ -1,7 +1,8 @@
 """Commitments to multilinear polynomials, and proofs of their values at points.
 
 `Scheme` is what all have in common; `Raw` sends the table itself, `Ligero` takes a code and hashes,
-`Hyrax` commits to it in BN254. None hides anything. The names below load on first use (PEP 562).
+`Hyrax` and `HyperKzg` commit to it in BN254. None hides anything. The names below load on first use
+(PEP 562).
 """
 
 from __future__ import annotations
@@ -11,23 +12,37 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.commitment.hyperkzg import HyperKzg as HyperKzg
     from quod.commitment.hyrax import Hyrax as Hyrax
     from quod.commitment.ligero.scheme import Ligero as Ligero
     from quod.commitment.raw import Raw as Raw
+    from quod.commitment.reference_string import ReferenceString as ReferenceString
     from quod.commitment.scheme import Claim as Claim
     from quod.commitment.scheme import Commitment as Commitment
     from quod.commitment.scheme import Committer as Committer
     from quod.commitment.scheme import Scheme as Scheme
 
-__all__ = ["Claim", "Commitment", "Committer", "Hyrax", "Ligero", "Raw", "Scheme"]
+__all__ = [
+    "Claim",
+    "Commitment",
+    "Committer",
+    "HyperKzg",
+    "Hyrax",
+    "Ligero",
+    "Raw",
+    "ReferenceString",
+    "Scheme",
+]
 
 _HOME = {
     "Claim": "quod.commitment.scheme",
     "Commitment": "quod.commitment.scheme",
     "Committer": "quod.commitment.scheme",
+    "HyperKzg": "quod.commitment.hyperkzg",
     "Hyrax": "quod.commitment.hyrax",
     "Ligero": "quod.commitment.ligero.scheme",
     "Raw": "quod.commitment.raw",
+    "ReferenceString": "quod.commitment.reference_string",
     "Scheme": "quod.commitment.scheme",
 }
 

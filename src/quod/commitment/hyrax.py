@@ -18,7 +18,7 @@ import numpy as np
 from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.one_claim import read_as_one, shown_as_one
 from quod.commitment.rows import weighted_rows
-from quod.commitment.scalars import combined_errors, committed, group_size, has_sum_zero
+from quod.commitment.scalars import combined_errors, committed, group_size, sum_of_multiples
 from quod.commitment.scheme import Claim, check_claims, check_table
 from quod.curve.array import Point, from_points
 from quod.device.buffer import Buffer
@@ -124,5 +124,5 @@ class HyraxCommitment:
             raise VerificationError("the sum of the table's rows has another value at a point")
         points = np.concatenate([hashed_bases(log_columns), from_points(GROUP, self.rows)])
         weights = [-w for (w,) in equalities(field, claim.point[:rows])]
-        if not has_sum_zero(GROUP, points, [*(entry for (entry,) in row), *weights]):
+        if sum_of_multiples(GROUP, points, [*(e for (e,) in row), *weights]) is not None:
             raise VerificationError("the sum of the table's rows is not the one committed to")

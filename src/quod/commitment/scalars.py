@@ -8,16 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from quod.commitment.scheme import check_size
-from quod.curve.array import Point, to_points
+from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
-from quod.device.discovery import resolve_device
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words
 from quod.field.kernels import field_from_montgomery
 from quod.field.spec import FieldSpec
-from quod.msm import MsmBases, MsmOptions, msm_buffer, msm_words
+from quod.msm import MsmBases, msm, msm_buffer
 from quod.transcript.elements import most_likely
 
 GROUP = GROUPS["bn254.g1"]
@@ -48,6 +47,8 @@ def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
     """
     device, field = bases.device, bases.group.scalars
     count = table.nbytes // field.bytes
+    if not count:
+        return [None] * vectors
     scalars = device.allocate(table.nbytes, zero=False)
     own = device.compile(field_from_montgomery, spec=field)
     recording = device.stream("scalars").record()
@@ -61,9 +62,11 @@ def points_of(group: Group, words: np.ndarray) -> list[Point]:
     return to_points(group, words.view(np.uint32).reshape(-1, *group.shape))
 
 
-def has_sum_zero(group: Group, points: Words, scalars: Sequence[int]) -> bool:
-    """Whether the sum of scalars[i] * points[i], for any integers, is the neutral element."""
+def sum_of_multiples(
+    group: Group, points: Sequence[Point] | Words, scalars: Sequence[int]
+) -> Point:
+    """The sum of scalars[i] * points[i], for any integers, on the host."""
     order = group.scalars.value
     words = integers_to_words(group.scalars, [scalar % order for scalar in scalars])
-    bases = MsmBases(resolve_device("cpu"), group, points, MsmOptions(precompute_factor=1))
-    return not msm_words(bases, words).any()
+    array = points if isinstance(points, np.ndarray) else from_points(group, points)
+    return msm("cpu", group, array, words)

@@ -1,0 +1,139 @@
+"""HyperKZG: commitments of one point with a reference string, and openings of a few.
+
+Kate, Zaverucha and Goldberg, "Constant-size commitments to polynomials and their applications",
+ASIACRYPT 2010, to the polynomial whose coefficients are the table; Bootle, Chiesa, Hu and Orru,
+"Gemini", EUROCRYPT 2022, section 5, for the step from one variable to many. The table is folded,
+the last variable first, f_(i+1)(X^2) = (1 - x) * even + x * odd where f_i(X) = even + X * odd and
+the parts are taken at X^2. The folds are committed to and all of them opened at r, -r and r^2 with
+one quotient; the last is the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from quod.commitment.hyperkzg_prover import HyperKzgCommitter
+from quod.commitment.one_claim import read_as_one
+from quod.commitment.reference_string import ReferenceString
+from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
+from quod.commitment.scheme import MOST_LOG2_SIZE, Claim
+from quod.commitment.three_points import drawn_point, folded_value, interpolated
+from quod.curve.affine import g1_group, g2_group
+from quod.curve.array import Point
+from quod.curve.pairing import pairing_product_is_one
+from quod.device.discovery import resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import VerificationError
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.transcript.elements import most_likely
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+from quod.validation import instance
+
+_CURVE = GROUP.curve
+
+
+@frozen(eq=False)
+class HyperKzg:
+    """A point of BN254 G1; openings have one more and two elements a variable. **Hides nothing.**
+
+    Tables are of BN254's scalars, and have at most as many entries as the reference string powers.
+    Binding rests on that nobody knows tau, and on the algebraic group model.
+    """
+
+    reference: ReferenceString
+
+    name = "hyperkzg"
+
+    def __post_init__(self) -> None:
+        instance(
+            "the reference string", self.reference, ReferenceString,
+            "ReferenceString.from_ptau reads one",
+        )  # fmt: skip
+
+    def parameters(self) -> str:
+        """The text that a statement absorbs: it names the reference string."""
+        return f"hyperkzg bn254.g1 {self.reference.digest.hex()}"
+
+    def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
+        """What is left to chance; folds are of no higher degree than the string has powers."""
+        log2_size, likely = group_size(field, log2_size), most_likely(field)
+        degree = 2 * (1 << MOST_LOG2_SIZE) + 1
+        return {
+            **combined_errors(field, log2_size),
+            "folds at one point": log2_size * degree * likely,
+            "folds combined": (log2_size - 1) * likely,
+        }
+
+    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> HyperKzgCommitter:
+        """A prover with its part of the reference string on a device.
+
+        InputError where the string has too few powers.
+        """
+        return HyperKzgCommitter(device, field, group_size(field, log2_size), self.reference)
+
+    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyperKzgCommitment:
+        """Reads a commitment; InputError for what is none."""
+        log2_size = group_size(field, log2_size)
+        instance("the reader", reader, ProofReader, "make one of a proof")
+        (point,) = reader.points(Label.COMMITMENT, GROUP, 1)
+        return HyperKzgCommitment(field, log2_size, self.reference, point)
+
+
+@frozen(eq=False)
+class HyperKzgCommitment:
+    """The commitment to a table."""
+
+    field: FieldSpec
+    log2_size: int
+    reference: ReferenceString
+    point: Point
+
+    def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
+        """One product of three pairings."""
+        instance("the reader", reader, ProofReader, "take the one that the commitment was read by")
+        field, n, p = self.field, self.log2_size, self.field.modulus.value
+        claim = read_as_one(field, n, claims, reader)
+        folds = reader.points(Label.OPENING, GROUP, n - 1)
+        r = drawn_point(reader.transcript, field)
+        values = [value for (value,) in reader.elements(Label.VALUES, field, 2 * n + 1)]
+        pairs = list(zip(values[: 2 * n : 2], values[1 : 2 * n : 2], strict=True))
+        squares = [values[2 * n]]
+        for (x,), pair in zip(reversed(claim.point), pairs, strict=True):
+            squares.append(folded_value(p, r, x, pair))
+        if squares.pop() != claim.value[0]:
+            raise VerificationError("the folds of the committed table end in another value")
+        (q,) = reader.transcript.challenge(field)
+        (quotient,) = reader.points(Label.OPENING, GROUP, 1)
+        factors = [pow(q, number, p) for number in range(n)]
+        rest = interpolated(
+            p, r,
+            *(
+                sum(factor * value for factor, value in zip(factors, own, strict=True)) % p
+                for own in (*zip(*pairs, strict=True), squares)
+            ),
+        )  # fmt: skip
+        if not self._holds(factors, [self.point, *folds], rest, r * r % p, quotient):
+            raise VerificationError("the values of the folds are not those of their commitments")
+
+    def _holds(
+        self, factors: Sequence[int], points: Sequence[Point], rest: Sequence[int], s: int,
+        quotient: Point,
+    ) -> bool:  # fmt: skip
+        """Whether the combination less `rest` is the quotient times X^3 - s*X^2 - s*X + s^2."""
+        law, twist = g1_group(_CURVE), g2_group(_CURVE)
+        first, second, third = self.reference.tau_g2
+        left = sum_of_multiples(
+            GROUP, [*points, *self.reference.tau_g1, quotient],
+            [*factors, *(-c for c in rest), -s * s],
+        )  # fmt: skip
+        return pairing_product_is_one(
+            resolve_device("cpu"), _CURVE,
+            [
+                (left, _CURVE.g2.generator),
+                (law.multiply(s, quotient), twist.add(second, first)),
+                (law.negate(quotient), third),
+            ],
+        )  # fmt: skip

@@ -1,0 +1,124 @@
+"""HyperKZG's prover: commitments to the table and its folds by MSMs, and one quotient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.commitment.one_claim import shown_as_one
+from quod.commitment.polynomial_kernels import add_multiple, fold_pairs, record_quotient
+from quod.commitment.reference_string import ReferenceString
+from quod.commitment.rows import weighted_rows
+from quod.commitment.scalars import GROUP, committed
+from quod.commitment.scheme import Claim, check_claims, check_table
+from quod.commitment.three_points import drawn_point
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.field.array import from_integers
+from quod.field.spec import FieldSpec
+from quod.msm import MsmBases
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
+from quod.validation import instance
+
+
+class HyperKzgCommitter:
+    """Commits to tables of one size with the powers of a reference string on a device."""
+
+    def __init__(
+        self, device: AnyDevice, field: FieldSpec, log2_size: int, reference: ReferenceString
+    ) -> None:
+        count = 1 << log2_size
+        if count > len(reference):
+            raise InputError(
+                f"the reference string has {len(reference)} powers, too few for 2**{log2_size} "
+                "coefficients; read more of a larger file"
+            )
+        self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
+        self._bases = MsmBases(device, GROUP, reference.powers_g1[:count])
+        self._table: Buffer | None = None
+
+    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+        """Sends a point; see `Committer.commit`."""
+        table = check_table(self._field, self._log2_size, table)
+        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table))
+        self._table = table
+
+    def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
+        """Sends the commitments of the folds, their values at three points, and a quotient's."""
+        field, n, p = self._field, self._log2_size, self._field.value
+        claims = check_claims(field, n, claims)
+        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        if self._table is None:
+            raise InputError("there is nothing to open before a commitment")
+        claim = shown_as_one(self._device, field, n, self._table, claims, writer)
+        folds = self._folds(self._table, [x for (x,) in reversed(claim.point)])
+        points = [committed(self._bases, fold)[0] for fold in folds[1:]]
+        writer.points(Label.OPENING, GROUP, points)
+        r = drawn_point(writer.transcript, field)
+        values: list[int] = []
+        for fold in folds:
+            values += self._values(fold, r)
+        values.append(self._values(self._table, r * r % p)[0])
+        writer.elements(Label.VALUES, field, [(value,) for value in values])
+        (q,) = writer.transcript.challenge(field)
+        writer.points(Label.OPENING, GROUP, committed(self._bases, self._quotient(folds, q, r)))
+
+    def _folds(self, table: Buffer, point: Sequence[int]) -> list[Buffer]:
+        """The table, and its folds of two entries and more."""
+        device, field, folds = self._device, self._field, [table]
+        recording = device.stream("folds").record()
+        own = device.compile(fold_pairs, field=field)
+        for x in point[:-1]:
+            half = folds[-1].nbytes // 2
+            folds.append(device.allocate(half))
+            count = half // field.bytes
+            recording.launch(
+                own, -(-count // own.lanes), count, device.upload(from_integers(field, [x])),
+                folds[-2], folds[-1], label="folds",
+            )  # fmt: skip
+        recording.finish().submit().wait()
+        return folds
+
+    def _values(self, coefficients: Buffer, r: int) -> tuple[int, int]:
+        """Those at r and -r of a polynomial of 2**n coefficients, n at least 1."""
+        field, p = self._field, self._field.value
+        variables = (coefficients.nbytes // field.bytes).bit_length() - 1
+        log_columns = (variables + 1) // 2
+        step = pow(r, 1 << log_columns, p)
+        weights = _powers(p, step, 1 << (variables - log_columns))
+        # Rows have an even length, so that their weights at -r are the same.
+        row = weighted_rows(
+            self._device, field, coefficients, [(weight,) for weight in weights], log_columns
+        )
+        terms = [power * e for power, (e,) in zip(_powers(p, r, len(row)), row, strict=True)]
+        even, odd = sum(terms[::2]), sum(terms[1::2])
+        return (even + odd) % p, (even - odd) % p
+
+    def _quotient(self, folds: Sequence[Buffer], q: int, r: int) -> Buffer:
+        """That of the sum of q**i * fold i by (X^2 - r^2) * (X - r^2), without the remainder."""
+        device, field, p = self._device, self._field, self._field.value
+        total = device.allocate(folds[0].nbytes, zero=False)
+        factors = device.upload(from_integers(field, _powers(p, q, len(folds))))
+        recording = device.stream("quotient").record()
+        recording.copy(folds[0], total)
+        own = device.compile(add_multiple, field=field)
+        for number, fold in enumerate(folds[1:], start=1):
+            count = fold.nbytes // field.bytes
+            recording.launch(
+                own, -(-count // own.lanes), count, factors, number, fold, total, label="quotient"
+            )  # fmt: skip
+        square = r * r % p
+        count = folds[0].nbytes // field.bytes
+        for stride in (2, 1):
+            total, count = record_quotient(recording, device, field, total, count, stride, square)
+        recording.finish().submit().wait()
+        return total
+
+
+def _powers(p: int, base: int, count: int) -> list[int]:
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * base % p)
+    return powers

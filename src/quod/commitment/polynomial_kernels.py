@@ -1,0 +1,142 @@
+"""Kernels on the coefficients of polynomials, as HyperKZG opens its commitments with.
+
+A quotient is a recurrence from the highest coefficient down. It is cut into chunks: what each adds
+to the one below it is a recurrence of chunks, with a power of the multiplier, and with those the
+chunks are independent of one another.
+"""
+
+from __future__ import annotations
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.field.array import from_integers
+from quod.field.extension import field_arithmetic
+from quod.field.moduli import Modulus
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+
+LENGTH = 64
+"""Coefficients that an instance goes through one after the other."""
+
+
+@kernel
+def fold_pairs(
+    k: Builder, n: U32, x: Pointer[U32], source: Pointer[U32], target: Pointer[U32], *,
+    field: Modulus,
+) -> None:  # fmt: skip
+    """target[i] = source[2*i] + x[0] * (source[2*i + 1] - source[2*i]), for n."""
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < n):
+        low, high = f.load(source, 2 * i), f.load(source, 2 * i + 1)
+        f.store(target, i, low + f.load(x, 0) * (high - low))
+
+
+@kernel
+def add_multiple(
+    k: Builder, n: U32, factors: Pointer[U32], number: U32, source: Pointer[U32],
+    total: Pointer[U32], *, field: Modulus,
+) -> None:  # fmt: skip
+    """total[i] += factors[number] * source[i], for n."""
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < n):
+        f.store(total, i, f.load(total, i) + f.load(factors, number) * f.load(source, i))
+
+
+@kernel
+def chunk_values(
+    k: Builder, chunks: U32, n: U32, multiplier: Pointer[U32], source: Pointer[U32],
+    values: Pointer[U32], *, field: Modulus, stride: int, length: int,
+) -> None:  # fmt: skip
+    """values[i]: the value at multiplier[0] of the polynomial with the coefficients of chunk i.
+
+    The coefficients of a chunk are `stride` apart and begin at number i % stride.
+    """
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < chunks):
+        m = f.carried(f.load(multiplier, 0))
+        first = _first(i, stride, length)
+        with k.range(0, length, carry=f.carried(f.zero())) as loop:
+            place = first + ((length - 1) - loop.index) * stride
+            own = f.load(source, k.minimum(place, n - 1))
+            own = f.select(place < n, f.carried(own), f.carried(f.zero()))
+            loop.next(f.carried(loop.carried * m + own))
+        f.store(values, i, loop.results)
+
+
+@kernel
+def chunk_recurrence(
+    k: Builder, chunks: U32, n: U32, above: U32, multiplier: Pointer[U32], carries: Pointer[U32],
+    source: Pointer[U32], target: Pointer[U32], *, field: Modulus, stride: int, length: int,
+    quotient: bool,
+) -> None:  # fmt: skip
+    """s[j] = source[j] + multiplier[0] * s[j + stride] from the top of n down, 0 beyond it.
+
+    carries[i], for `above`, is that at the first place of chunk i. target[j] becomes s[j], or with
+    `quotient` s[j + stride], which is the quotient by X**stride - multiplier[0].
+    """
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < chunks):
+        m = f.carried(f.load(multiplier, 0))
+        first, follower = _first(i, stride, length), i + stride
+        carry = f.load(carries, k.select(follower < above, follower, 0))
+        start = f.select(follower < above, f.carried(carry), f.carried(f.zero()))
+        with k.range(0, length, carry=f.carried(start)) as loop:
+            place = first + ((length - 1) - loop.index) * stride
+            own = f.load(source, k.minimum(place, n - 1))
+            own = f.select(place < n, f.carried(own), f.carried(f.zero()))
+            total = f.carried(loop.carried * m + own)
+            if quotient:
+                with k.if_((place >= stride) & (place < n)):
+                    f.store(target, place - stride, total)
+            else:
+                with k.if_(place < n):
+                    f.store(target, place, total)
+            loop.next(total)
+
+
+def _first(i: Value, stride: int, length: int) -> Value:
+    """The lowest place of a chunk."""
+    chunk = i // stride
+    return chunk * (length * stride) + (i - chunk * stride)
+
+
+def record_quotient(
+    recording: RecordingStream, device: AnyDevice, field: Modulus, source: Buffer, count: int,
+    stride: int, multiplier: int,
+) -> tuple[Buffer, int]:  # fmt: skip
+    """Records the quotient of a polynomial of `count` coefficients by X**stride - multiplier.
+
+    Gives its memory and how many coefficients it has; the remainder is left out.
+    """
+    target = device.allocate(max(0, count - stride) * field.bytes)
+    if count > stride:
+        _record(recording, device, field, source, count, stride, multiplier, target, quotient=True)
+    return target, max(0, count - stride)
+
+
+def _record(
+    recording: RecordingStream, device: AnyDevice, field: Modulus, source: Buffer, count: int,
+    stride: int, multiplier: int, target: Buffer, *, quotient: bool,
+) -> None:  # fmt: skip
+    power = device.upload(from_integers(field, [multiplier]))
+    chunks = -(-count // (stride * LENGTH)) * stride
+    carries, above = power, 0
+    if chunks > stride:
+        values, carries = (device.allocate(chunks * field.bytes) for _ in range(2))
+        above = chunks
+        own = device.compile(chunk_values, field=field, stride=stride, length=LENGTH)
+        recording.launch(
+            own, -(-chunks // own.lanes), chunks, count, power, source, values, label="quotient"
+        )  # fmt: skip
+        further = pow(multiplier, LENGTH, field.value)
+        _record(
+            recording, device, field, values, chunks, stride, further, carries, quotient=False
+        )  # fmt: skip
+    own = device.compile(
+        chunk_recurrence, field=field, stride=stride, length=LENGTH, quotient=quotient
+    )
+    recording.launch(
+        own, -(-chunks // own.lanes), chunks, count, above, power, carries, source, target,
+        label="quotient",
+    )  # fmt: skip

@@ -1,0 +1,171 @@
+"""Powers of a secret tau in BN254 G1 and G2, of which nobody may know tau.
+
+They come from a ceremony, as a file of powers of tau (`quod.formats.ptau`). Whoever knows tau opens
+a commitment to whatever he likes; that no one does is for the ceremony to see to, and that the
+points are powers of one tau at all is checked here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from functools import cached_property
+
+import numpy as np
+
+from quod.commitment.scalars import GROUP, points_of
+from quod.commitment.scheme import MOST_LOG2_SIZE
+from quod.curve.affine import g1_group, g2_group
+from quod.curve.array import to_points
+from quod.curve.encoding import encode_point
+from quod.curve.groups import GROUPS
+from quod.curve.operations import first_bad_point
+from quod.curve.pairing import pairing_product_is_one
+from quod.curve.parameters import G1Point, G2Point
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, InsecureKeyError, MismatchError
+from quod.field.array import Words, integers_to_words
+from quod.formats import PowersOfTau
+from quod.formats.source import Path
+from quod.frozen import frozen
+from quod.msm import MsmBases, MsmOptions, msm_words, multiply_generator
+from quod.validation import flag, whole_number
+
+GROUP_2 = GROUPS["bn254.g2"]
+_CURVE = GROUP.curve
+
+POWERS_OF_G2 = 4
+"""Powers of tau in G2 that openings are checked with, from the generator on."""
+
+_LEAST = 3
+_RANDOM_BITS = 128
+_ADVICE = (
+    "take the file of a ceremony that many contributed to; for tests only, insecure=True takes "
+    "any string"
+)
+
+
+@frozen(eq=False)
+class ReferenceString:
+    """`powers_g1` are tau**i in G1 as an array of points, `tau_g2` tau to tau**3 in G2, plain.
+
+    `from_ptau` reads and checks them. A verifier needs no more of G1 than the first three.
+    """
+
+    powers_g1: Words
+    tau_g2: tuple[G2Point, ...]
+
+    def __len__(self) -> int:
+        return len(self.powers_g1)
+
+    @classmethod
+    def from_ptau(
+        cls, path: Path, log2_size: int, *, device: DeviceChoice = "cpu", insecure: bool = False
+    ) -> ReferenceString:
+        """The first 2**log2_size powers (four at least) of a file, copied and checked.
+
+        They are in their groups, begin with the generators, and are powers of one tau, of which a
+        pairing of random sums tells. InputError for a file that is damaged or has too few powers,
+        MismatchError for one of another curve, InsecureKeyError where tau is known because nobody
+        contributed, unless `insecure` says that it is for tests.
+        """
+        count = max(1 << _size(log2_size), POWERS_OF_G2)
+        insecure = flag("insecure", insecure)
+        file = PowersOfTau.open(path)
+        if file.curve != _CURVE.name:
+            raise MismatchError(f"powers of {_CURVE.name} are asked for, not of {file.curve}",
+                                path=file.path)  # fmt: skip
+        if count > 1 << file.power:
+            raise InputError(
+                f"has 2**{file.power} powers, and {count} are asked for; take a larger file",
+                path=file.path,
+            )
+        powers = np.array(file.tau_g1[:count])
+        powers.flags.writeable = False
+        second = np.array(file.tau_g2[:POWERS_OF_G2])
+        opened = resolve_device(device)
+        for name, group, points in (("tau_g1", GROUP, powers), ("tau_g2", GROUP_2, second)):
+            bad = first_bad_point(opened, group, points, subgroup=True)
+            if bad is not None:
+                file.refuse(name, *bad)
+        first, (generator, *tau_g2) = to_points(GROUP, powers[:2]), to_points(GROUP_2, second)
+        if first[0] != _CURVE.g1.generator:
+            file.refuse("tau_g1", 0, "is not the generator")
+        if generator != _CURVE.g2.generator:
+            file.refuse("tau_g2", 0, "is not the generator")
+        if not insecure and (first[1] is None or first[1][0] == _CURVE.g1.generator[0]):
+            raise InsecureKeyError(
+                f"{file.path}: anyone knows its tau, as nobody contributed to it; {_ADVICE}"
+            )
+        made = cls(powers, tuple(tau_g2))
+        made._check(opened, file)
+        return made
+
+    @classmethod
+    def of_tau(cls, tau: int, log2_size: int, *, insecure: bool) -> ReferenceString:
+        """INSECURE: the powers of a known tau, with which anything can be opened; for tests.
+
+        InsecureKeyError unless `insecure` is True.
+        """
+        count = max(1 << _size(log2_size), POWERS_OF_G2)
+        order = GROUP.scalars.value
+        tau = whole_number("tau", tau, 1, order - 1)
+        if not flag("insecure", insecure):
+            raise InsecureKeyError(f"whoever makes a reference string knows its tau; {_ADVICE}")
+        numbers = [1]
+        for _ in range(count - 1):
+            numbers.append(numbers[-1] * tau % order)
+        scalars = integers_to_words(GROUP.scalars, numbers)
+        powers = multiply_generator(resolve_device("cpu"), GROUP, scalars)
+        powers.flags.writeable = False
+        law = g2_group(_CURVE)
+        tau_g2 = tuple(law.multiply(number, law.generator) for number in numbers[1:POWERS_OF_G2])
+        return cls(powers, tau_g2)
+
+    @cached_property
+    def tau_g1(self) -> tuple[G1Point, ...]:
+        """The first three powers in G1, plain."""
+        return tuple(to_points(GROUP, self.powers_g1[:_LEAST]))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What verifiers must agree on: SHA3-256 of tau and tau**2 in G1, tau to tau**3 in G2."""
+        parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
+        parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
+        return hashlib.sha3_256(b"".join(parts)).digest()
+
+    def _check(self, device: AnyDevice, file: PowersOfTau) -> None:
+        """InputError unless all points are powers of one tau."""
+        law, count = g1_group(_CURVE), len(self)
+        tau, generators = self.tau_g1[1], (_CURVE.g1.generator, _CURVE.g2.generator)
+        factors = np.zeros((count - 1, 8), np.uint32)
+        half = _RANDOM_BITS // 32
+        factors[:, :half] = np.frombuffer(
+            secrets.token_bytes(4 * half * (count - 1)), np.uint32
+        ).reshape(-1, half)
+        options = MsmOptions(scalar_bits=_RANDOM_BITS, precompute_factor=1)
+        lower, upper = (
+            points_of(GROUP, msm_words(MsmBases(device, GROUP, points, options), factors))[0]
+            for points in (self.powers_g1[:-1], self.powers_g1[1:])
+        )
+        host = resolve_device("cpu")
+        if not pairing_product_is_one(
+            host, _CURVE, [(lower, self.tau_g2[0]), (law.negate(upper), generators[1])]
+        ):
+            raise InputError(
+                f"the first {count} points of tau_g1 are no powers of the tau of tau_g2; the file "
+                "is damaged or forged, get it again from its source",
+                path=file.path,
+            )
+        below: G2Point = generators[1]
+        for number, point in enumerate(self.tau_g2, start=1):
+            if not pairing_product_is_one(
+                host, _CURVE, [(tau, below), (law.negate(generators[0]), point)]
+            ):
+                file.refuse("tau_g2", number, "is not tau times the one before")
+            below = point
+
+
+def _size(log2_size: object) -> int:
+    return whole_number("log2_size", log2_size, 1, MOST_LOG2_SIZE)

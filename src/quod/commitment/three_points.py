@@ -1,0 +1,39 @@
+"""A polynomial and its halves at r, -r and r^2: what HyperKZG's prover and verifier compute alike.
+
+Elements are plain integers below the prime p.
+"""
+
+from __future__ import annotations
+
+from quod.field.spec import FieldSpec
+from quod.transcript.transcript import Transcript
+
+
+def drawn_point(transcript: Transcript, field: FieldSpec) -> int:
+    """The challenge r: the first one for which r, -r and r^2 are three."""
+    while True:
+        (r,) = transcript.challenge(field)
+        if r * (r * r - 1) % field.modulus.value:
+            return r
+
+
+def folded_value(p: int, r: int, x: int, values: tuple[int, int]) -> int:
+    """(1 - x) * even + x * odd at r^2, of a polynomial even(X^2) + X*odd(X^2) with such values
+    at r and -r."""
+    even, odd = _halves(p, r, *values)
+    return (even + x * (odd - even)) % p
+
+
+def _halves(p: int, r: int, at_r: int, at_minus_r: int) -> tuple[int, int]:
+    half = (p + 1) // 2
+    return (at_r + at_minus_r) * half % p, (at_r - at_minus_r) * pow(2 * r, -1, p) % p
+
+
+def interpolated(
+    p: int, r: int, at_r: int, at_minus_r: int, at_square: int
+) -> tuple[int, int, int]:
+    """The coefficients, from that of 1 upwards, of the polynomial of degree 2 with such values."""
+    even, linear = _halves(p, r, at_r, at_minus_r)
+    s = r * r % p
+    square = (at_square - linear * s - even) * pow(s * (s - 1), -1, p) % p
+    return (even - square * s) % p, linear, square
