@@ -37,6 +37,7 @@ from quod.field import NAMED, from_integers, integers_to_words
 from tests.device import kernels
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
+POWERS = Path(__file__).parent / "data" / "formats" / "bn254" / "powers.ptau"
 DEVICE = open_device("cpu")
 MODULUS = NAMED["bn254.fr"]
 G1 = curve.GROUPS["bn254.g1"]
@@ -336,7 +337,17 @@ def rows() -> Iterator[tuple[str, Row]]:
         Row(writer.message, {"label": label, "message": b""}, {"message": ("bytes",)}),
     )
     yield "ProofReader.message", Row(reader.message, {"label": label, "size": 1})
-    for scheme in (commitment.Raw(), commitment.Hyrax()):
+    of_tau = commitment.ReferenceString.of_tau
+    yield "ReferenceString", Row(of_tau, {"tau": 5, "log2_size": 1, "insecure": True},
+                                 {"tau": ("huge",), "insecure": ("true",)})  # fmt: skip
+    yield "ReferenceString.from_ptau", Row(
+        commitment.ReferenceString.from_ptau,
+        {"path": POWERS, "log2_size": 1, "device": DEVICE, "insecure": True},
+        {"insecure": ("true",)},
+    )  # fmt: skip
+    string = of_tau(5, 1, insecure=True)
+    yield "HyperKzg", Row(commitment.HyperKzg, {"reference": string})
+    for scheme in (commitment.Raw(), commitment.Hyrax(), commitment.HyperKzg(string)):
         yield from rows_of_commitment(scheme, MODULUS)
     yield from rows_of_commitment(commitment.Ligero(), NAMED["goldilocks"])
     yield "Ligero", Row(commitment.Ligero, {"log_blowup": 2, "column_bits": 110})
