@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -20,7 +21,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.written import UNWRITTEN, not_written
 from quod.errors import VerificationError
-from quod.field.array import canonical, to_integers
+from quod.field.array import Words, canonical, from_montgomery, words_to_integers
 from quod.field.plain_extension import add, scaled
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -56,8 +57,8 @@ class Raw:
         """Reads a table; InputError for what is none."""
         log2_size = check_size(field, log2_size)
         check_reader(reader)
-        table = reader.digested(Label.COMMITMENT, field.modulus, 1 << log2_size)
-        return RawCommitment(field, log2_size, tuple(entry for (entry,) in table))
+        table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
+        return RawCommitment(field, log2_size, table)
 
 
 class RawCommitter:
@@ -75,8 +76,10 @@ class RawCommitter:
         self._device.download(table, words)
         if not canonical(field, words).all():
             raise not_written(self._device, "a table")
-        entries = [(entry,) for entry in to_integers(field, words)]
-        writer.digested(Label.COMMITMENT, field, entries)
+        if field.montgomery_radix != 1:
+            words = from_montgomery(self._device, field, words)
+        data = words.astype("<u4").tobytes()
+        writer.message(Label.COMMITMENT, data, absorbed=hashlib.sha3_256(data).digest())
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends nothing."""
@@ -84,19 +87,20 @@ class RawCommitter:
         check_writer(writer)
 
 
-@frozen
+@frozen(eq=False)
 class RawCommitment:
-    """A table that was read."""
+    """A table that was read: its integers below p as words, not in Montgomery form."""
 
     field: FieldSpec
     log2_size: int
-    table: tuple[int, ...]
+    table: Words
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """VerificationError for a claim that is false."""
         check_reader(reader)
+        entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
-            if evaluated(self.field, self.table, claim.point) != claim.value:
+            if evaluated(self.field, entries, claim.point) != claim.value:
                 raise VerificationError("the committed table has another value at a point")
 
 

@@ -36,7 +36,10 @@ class Statement:
         self.log_instances = log_instances(instances)
         self.instances = int(instances)
         key.check_bits(circuit, self.instances)
-        rows = by_instance("public inputs", public, self.instances)
+        given: object = public
+        if given in ([], ()) and not circuit.public:
+            given = [()] * self.instances
+        rows = by_instance("public inputs", given, self.instances)
         self.public = [_checked_row(circuit, row) for row in rows]
         """The public inputs of each instance."""
         for number in sorted(_multiplying(circuit)):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.errors import InputError
-from quod.field.array import check_field
+from quod.field.array import Words, canonical, check_field
+from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import Plain, check_elements, decode, element_bytes, encode
 from quod.transcript.labels import Label, check_label
@@ -145,6 +148,23 @@ class ProofReader:
         self.transcript.absorb(label, hashlib.sha3_256(data).digest())
         self.offset += len(data)
         return elements
+
+    def digested_words(self, label: Label, field: Modulus, count: int) -> Words:
+        """The same as an array of shape (count, words) of integers below p."""
+        check_label(label)
+        instance("the field of the message", field, Modulus, "take one of quod.field.NAMED")
+        data = self._elements(field, count)
+        words = np.frombuffer(data, "<u4").reshape(-1, field.words)
+        below = canonical(field, words)
+        if not below.all():
+            place = int(np.argmin(below))
+            raise InputError(
+                f"element {place} is not below the modulus of {field.name}",
+                offset=self.offset + place * field.bytes,
+            )
+        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self.offset += len(data)
+        return words
 
     def end(self) -> None:
         """InputError if there is more."""
