@@ -32,7 +32,7 @@ class Claim:
     """That the committed polynomial is `value` at `point`, elements of the field of challenges.
 
     The point has a coordinate a variable, the first the one that is the highest bit of a corner's
-    number. It must have been drawn after the commitment was absorbed.
+    number.
     """
 
     point: tuple[Plain, ...]

@@ -146,17 +146,17 @@ class LigeroCommitter:
             )
         run = self._runs[len(claims)]
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
+        compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
+        recording = device.stream("claims").record()
         for number, (claim, factor) in enumerate(zip(claims, factors, strict=True)):
-            recording = device.stream("claim").record()
             lower = self._equalities(recording, claim.point[log_rows:], self._lower)
             upper = self._equalities(recording, claim.point[:log_rows], self._upper)
-            compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
             recording.launch(
                 compiled, shape.rows, code.message, self._given, lower,
                 device.upload(elements_to_words(field, [factor])), run.table(2 * number),
             )  # fmt: skip
             recording.copy(upper, run.table(2 * number + 1))
-            recording.finish().submit().wait()
+        recording.finish().submit().wait()
         found = run.prove(total, writer.transcript.state, None)
         writer.absorbed(found.messages, found.state)
         return found.challenges
