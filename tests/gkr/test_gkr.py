@@ -124,6 +124,8 @@ def test_other_statements_are_refused(proven: Proven) -> None:
     ):
         with pytest.raises((VerificationError, InputError)):
             verify(wrong, circuit, public, proof, instances=count)
+    with pytest.raises(InputError, match="chain of 63 hashes is too short"):
+        verify(with_other(key, chain=63), circuit, public, proof, instances=count)
     more = [*public, public[-1]]
     with pytest.raises((VerificationError, InputError)):
         verify(key, circuit, more, proof, instances=count + 1)

@@ -47,16 +47,20 @@ class VerifyingKey:
         scheme = checked_scheme(commitment)
         check_challenges(circuit, field)
         allowed = whole_number("allow_bits", allow_bits, 0)
-        chain = max(_LEAST_CHAIN, -(-len(circuit.layers) // _LAYERS_A_HASH))
-        key = cls(circuit.digest, field, scheme, chain, allowed)
+        key = cls(circuit.digest, field, scheme, least_chain(circuit), allowed)
         key.check_bits(circuit, 1)
         return key
 
     def check_circuit(self, circuit: LayeredCircuit) -> None:
-        """MismatchError for another circuit."""
+        """MismatchError for another circuit, InputError for a chain that is too short for it."""
         instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
         if circuit.digest != self.circuit:
             raise MismatchError("the verifying key is of another circuit")
+        if self.chain < least_chain(circuit):
+            raise InputError(
+                f"the key's chain of {self.chain} hashes is too short for {len(circuit.layers)} "
+                f"layers, which take {least_chain(circuit)}"
+            )
 
     def check_bits(self, circuit: LayeredCircuit, instances: int) -> None:
         """InputError where a proof of so many instances shows too few bits."""
@@ -66,3 +70,8 @@ class VerifyingKey:
                 f"challenges of {self.field.name} show {found} bits for this circuit, and at least "
                 f"{self.bits} are asked for; take a larger extension, or say allow_bits={found}"
             )
+
+
+def least_chain(circuit: LayeredCircuit) -> int:
+    """Hashes before the first challenge of a circuit's proofs."""
+    return max(_LEAST_CHAIN, -(-len(circuit.layers) // _LAYERS_A_HASH))

@@ -36,7 +36,8 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
 
 _STEP_LANES = 128
-_MOST_WORDS = 1 << 32
+# Kernels count words in 32 bits.
+_MOST_BYTES = 4 << 32
 
 
 class ProofPlan:
@@ -58,7 +59,6 @@ class ProofPlan:
         self._sizes = [circuit.log_inputs, *(layer.log_size for layer in circuit.layers)]
         self.layout = Standing(batch, max(self._sizes), log_instances)
         self._sumchecks: dict[tuple[Shape, int], SumcheckPlan] = {}
-        self._check()
         self._allocate()
 
     # --- sizes
@@ -87,16 +87,6 @@ class ProofPlan:
             + ((second.log2_size * 2 + 1) * self.field.words if second else 0)
             for first, second in map(self._plans, range(len(self.circuit.layers)))
         )
-
-    def _check(self) -> None:
-        """InputError for more than kernels count in 32 bits."""
-        entries = max(self._entries(size) for size in self._sizes)
-        most = max(entries * self.field.words * 8, self._public_entries, 4 * self.sent_words)
-        if most >= _MOST_WORDS:
-            raise InputError(
-                f"{self.batch << self.log_instances} instances of this circuit have layers of "
-                f"{entries} values, which is too many at once; prove fewer"
-            )
 
     # --- sumchecks
 
@@ -153,6 +143,11 @@ class ProofPlan:
         levels = [
             self._entries(size) * self._value_bytes(level) for level, size in enumerate(self._sizes)
         ]
+        if max(*sizes.values(), *levels) > _MOST_BYTES:
+            raise InputError(
+                f"{self.batch << self.log_instances} instances of this circuit have layers of "
+                f"2^{max(self._sizes)} values each, which is too many at once; prove fewer"
+            )
         self.peak_bytes = sum(sizes.values()) + sum(levels)
         """Bytes of device memory beside the circuit."""
         device.check_budget("these proofs", self.peak_bytes)
