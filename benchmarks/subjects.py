@@ -41,6 +41,14 @@ CPU: Commands = {
             for field in ("goldilocks", "bn254.fr")
         ),
     ],
+    "lookup": [
+        *(
+            ["--field", field, "--log2", "10", "--log2", "14", "--log2", "18"]
+            for field in ("m31.4", "bn254.fr")
+        ),
+        ["--field", "m31.4", "--log2", "18", "--bits", "16"],
+        ["--field", "m31.4", "--log2", "16", "--columns", "4", "--bits", "12", "--width", "3"],
+    ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
         [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *peer]
@@ -76,6 +84,10 @@ CUDA: Commands = {
         *(["--field", field, "--log2", "24"] for field in ("m31.3", "m31.4", "goldilocks.2")),
         ["--field", "m31.4", "--log2", "24", "--in-base", "1"],
     ],
+    "lookup": [
+        ["--field", "m31.4", "--log2", "20", "--log2", "24", "--bits", "16"],
+        ["--field", "bn254.fr", "--log2", "18", "--log2", "22", "--bits", "16"],
+    ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
     "groth16": [
         ["--curve", "bn254", *(f"--constraints={n}" for n in (100_000, 800_000, 3_200_000))],
@@ -106,6 +118,7 @@ WEBGPU: Commands = {
     ],
     "ntt": [["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK]],
     "sumcheck": [["--field", "m31.4", "--log2", "20", *_QUICK]],
+    "lookup": [["--field", "m31.4", "--log2", "18", *_QUICK]],
     "groth16": [
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
         ["--curve", "bn254", "--constraints", "100000", *_QUICK],

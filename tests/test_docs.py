@@ -114,6 +114,7 @@ COMMANDS = [
     "bench msm",
     "bench ntt",
     "bench sumcheck",
+    "bench lookup",
     "bench groth16",
     "bench process",
 ]

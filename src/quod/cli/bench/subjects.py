@@ -127,6 +127,27 @@ def sumcheck(
     settings.measure("sumcheck", found)
 
 
+def lookup(
+    settings: StagedSettings,
+    field: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+    ] = "m31.4",
+    sizes: Sizes = None,
+    columns: Annotated[int, typer.Option(min=1, max=1024, help="Columns of 2^K rows.")] = 1,
+    bits: Annotated[int, typer.Option(min=1, max=24, help="Of the range, or of a table.")] = 8,
+    width: Annotated[int, typer.Option(min=1, max=64, help="Elements of an entry.")] = 1,
+) -> None:
+    """Lookups in a range or in a table of tuples, of columns in memory and counted before."""
+    from quod.cli.bench.lookup import cases
+    from quod.cli.bench.sumcheck import field_of
+
+    found = cases(
+        settings.device, field_of(field), sizes or [10, 14, 18], columns=columns, bits=bits,
+        width=width,
+    )  # fmt: skip
+    settings.measure("lookup", found)
+
+
 def groth16(
     settings: StagedSettings,
     zkey: ZkeyFile = None,
@@ -183,4 +204,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, groth16, process)
+SUBJECTS = (field, msm, ntt, sumcheck, lookup, groth16, process)
