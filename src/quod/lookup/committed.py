@@ -13,7 +13,8 @@ from quod.errors import InputError, VerificationError
 from quod.field.array import Words, to_integers
 from quod.field.spec import FieldSpec
 from quod.lookup.counts import Column, Given, table_arrays
-from quod.lookup.prover import LookupRun, wrong_proof
+from quod.lookup.prover import wrong_proof
+from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement
 from quod.lookup.verifier import Reduced, read
 from quod.transcript.elements import describe, encode

@@ -8,16 +8,13 @@ What one layer leaves to the next stays on the device: the host waits for all of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
 from quod.device.written import UNWRITTEN, not_written
 from quod.field.array import Words, canonical
 from quod.field.spec import FieldSpec
@@ -150,7 +147,6 @@ class FractionTrees:
 
     def record(self, recording: RecordingStream) -> None:
         """All sums from the leaves down to the roots, and all layers from there."""
-        recording.fill(self._sent, UNWRITTEN)
         with recording.part("sums"):
             for level in reversed(self._levels[:-1]):
                 for tree in self._active(level):
@@ -188,19 +184,17 @@ class FractionTrees:
             progress=layer.progress, proof=layer.sent, folded=self._folded, partial=self._partial,
         )  # fmt: skip
 
-    @cached_property
-    def recorded(self) -> Recording:
-        """All of it, to be replayed."""
-        recording = self._device.stream("fractions").record()
-        self.record(recording)
-        return recording.finish().recording
-
-    def prove(self, state: bytes, timeline: Timeline | None = None) -> bytes:
-        """What the trees send, from a transcript's state on. DeviceError if nothing came."""
+    def begin(self, state: bytes) -> None:
+        """Sets the state of the transcript from which the layers go on."""
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
         self._device.upload(start, into=self._start)
-        self._device.stream("fractions").replay(self.recorded).submit(timeline).wait()
+        # What no kernel writes is no element.
+        marks = np.full(self._sent.nbytes // 4, UNWRITTEN, np.uint32)
+        self._device.upload(marks, into=self._sent)
+
+    def sent(self) -> bytes:
+        """What the trees have sent. DeviceError if nothing came."""
         words = np.empty(self._sent.nbytes // 4, np.uint32)
         self._device.download(self._sent, words)
         return b"".join(self._sent_by(layer, words) for layer in range(self._layers_count))

@@ -25,7 +25,6 @@ from quod.transcript.elements import challenge_bits
 from quod.validation import instance, whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
-_CAPACITY_STEP = 4
 _LANES = 128
 _TAIL_LANES = 128
 _SHARE = 1.0
@@ -329,11 +328,6 @@ class SumcheckPlan:
             batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
             progress, proof,
         )  # fmt: skip
-
-    @property
-    def _log_capacity(self) -> int:
-        """That of the last rounds, one of few so that sumchecks of many sizes share their code."""
-        return min(self._most, -(-self.log2_size // _CAPACITY_STEP) * _CAPACITY_STEP)
 
     def _unrolled(self, step: Pass) -> int:
         """How many entries an instance takes at a time in a pass."""

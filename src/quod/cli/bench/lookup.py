@@ -14,7 +14,7 @@ from quod.errors import QuodError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec
 from quod.lookup.counts import Given, to_words
-from quod.lookup.prover import LookupRun
+from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range
 from quod.lookup.verifier import verify
 from quod.transcript.messages import ProofWriter

@@ -1,0 +1,181 @@
+"""Lookups in device memory: leaves from columns and table, sums, and values at their points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline
+from quod.device.written import UNWRITTEN, not_written
+from quod.field.array import Words, canonical
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.lookup.kernels import add_parts, embedded_numerators, row_denominators
+from quod.lookup.statement import Range, Statement
+from quod.lookup.tree import ALIGNMENT, FractionTrees
+from quod.lookup.verifier import Reduced, challenges, read_both, settled
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.run import elements_to_words, words_to_elements
+from quod.sumcheck.shape import Shape
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader, ProofWriter
+
+
+class LookupRun:
+    """Lookups of one shape on a device, with memory for columns, table and all sums.
+
+    All is recorded once; a proof waits twice, for the sums and for the values at their points.
+    """
+
+    def __init__(self, device: AnyDevice, statement: Statement) -> None:
+        self._device, self.statement = device, statement
+        field, width = statement.field, statement.table.width
+        self._trees = FractionTrees(device, field, statement.trees)
+        self._columns = _Arrays(device, field, width * statement.columns, statement.log2_size)
+        self._table = _Arrays(device, field, width, statement.table.log2_size)
+        self._counts = _Arrays(device, field, 1, statement.table.log2_size)
+        self._challenges = device.allocate((1 + width) * 4 * field.words)
+
+    def set_values(
+        self, columns: Sequence[Sequence[Words]], table: Sequence[Words], counts: Words
+    ) -> None:
+        """Uploads columns, the table and how often its entries are looked up."""
+        upload = self._device.upload
+        for number, column in enumerate(columns):
+            for part, array in enumerate(column):
+                upload(array, into=self.column(number, part))
+        for part, array in enumerate(table):
+            upload(array, into=self._table[part])
+        upload(counts, into=self.counts)
+
+    def column(self, number: int, part: int) -> Buffer:
+        """The memory of one array of a column."""
+        return self._columns[part * self.statement.columns + number]
+
+    @property
+    def counts(self) -> Buffer:
+        """The memory of the multiplicities."""
+        return self._counts[0]
+
+    def prove(self, writer: ProofWriter, timeline: Timeline | None) -> Reduced:
+        """Absorbs the statement and writes the proof; gives what that leaves to check."""
+        statement, field = self.statement, self.statement.field
+        alpha, powers = challenges(statement, writer.transcript)
+        self._device.upload(elements_to_words(field, [alpha, *powers]), into=self._challenges)
+        self._trees.begin(writer.transcript.state)
+        self._device.stream("lookups").replay(self._recorded).submit(timeline).wait()
+        data = self._trees.sent()
+        reader = ProofReader(data, writer.transcript.copy())
+        sums = read_both(statement, reader, alpha, powers)
+        reader.end()
+        writer.absorbed(data, reader.transcript.state)
+        points = [sums.lookups.point[statement.log_columns :], sums.table.point]
+        values: list[Plain] = []
+        for evaluation, point in zip(self._evaluations, points, strict=False):
+            values += evaluation.at(point, timeline)
+        writer.elements(Label.VALUES, field, values)
+        return settled(statement, sums, values)
+
+    @cached_property
+    def _recorded(self) -> Recording:
+        """Leaves, sums, and what shows them."""
+        recording = self._device.stream("lookups").record()
+        with recording.part("leaves"):
+            self._record_leaves(recording)
+        self._trees.record(recording)
+        return recording.finish().recording
+
+    def _record_leaves(self, recording: RecordingStream) -> None:
+        statement, trees = self.statement, self._trees
+        entries = 1 << statement.table.log2_size
+        for tree, columns, first, parts in (
+            (0, statement.columns, trees.first(0), self._columns),
+            (1, 1, trees.first(1) + entries, self._table),
+        ):
+            trees.launch(
+                recording, row_denominators, 1 << statement.trees[tree].log2_size, columns,
+                parts.log2_size, parts.pitch, statement.table.width, first, parts.memory,
+                self._challenges, trees.leaves(tree),
+            )  # fmt: skip
+        trees.launch(
+            recording, embedded_numerators, entries, trees.first(1), self.counts, trees.leaves(1)
+        )
+
+    @cached_property
+    def _evaluations(self) -> list[_Evaluation]:
+        """Of the columns, and of a table that the verifier does not know."""
+        statement, width = self.statement, self.statement.table.width
+        columns = [
+            self.column(number, part)
+            for number in range(statement.columns)
+            for part in range(width)
+        ]
+        found = [_Evaluation(self._device, statement.field, columns, statement.log2_size)]
+        if not isinstance(statement.table, Range):
+            parts = [self._table[part] for part in range(width)]
+            size = statement.table.log2_size
+            found.append(_Evaluation(self._device, statement.field, parts, size))
+        return found
+
+
+class _Arrays:
+    """Arrays of the prime field in one memory, each `pitch` elements behind the one before."""
+
+    def __init__(self, device: AnyDevice, field: FieldSpec, count: int, log2_size: int) -> None:
+        self._size = field.modulus.bytes << log2_size
+        step = -(-self._size // ALIGNMENT) * ALIGNMENT
+        self.log2_size, self.pitch = log2_size, step // field.modulus.bytes
+        self._step = step
+        self.memory = device.allocate(count * step, zero=False)
+
+    def __getitem__(self, number: int) -> Buffer:
+        start = number * self._step
+        return self.memory.slice(start, start + self._size)
+
+
+class _Evaluation:
+    """The values of the multilinear polynomials of arrays of the prime field at a point."""
+
+    def __init__(
+        self, device: AnyDevice, field: FieldSpec, arrays: Sequence[Buffer], log2_size: int
+    ) -> None:
+        self._device, self._field, self._arrays = device, field, arrays
+        self._in_base = 0 if isinstance(field, Modulus) else 1
+        shape = Shape(field, SumOfProducts.product(1), self._in_base, True)
+        self._plan = SumcheckPlan(device, shape, log2_size)
+        self._point = device.allocate(log2_size * 4 * field.words)
+        self._sums = device.allocate(len(arrays) * 4 * field.words)
+
+    @cached_property
+    def _recorded(self) -> Recording:
+        plan, device = self._plan, self._device
+        equality, partial = map(device.allocate, (plan.equality_bytes, plan.partial_bytes))
+        recording = device.stream("values").record()
+        plan.record_point(recording, self._point, equality)
+        compiled: Any = device.compile(add_parts, lanes=plan.finish_lanes, field=self._field)
+        for place, array in enumerate(self._arrays):
+            inputs = Inputs(array, None) if self._in_base else Inputs(None, array)
+            plan.record_sum(recording, inputs, equality, partial)
+            recording.launch(compiled, 1, plan.sum_groups, partial, self._sums, place)
+        return recording.finish().recording
+
+    def at(self, point: Sequence[Plain], timeline: Timeline | None) -> list[Plain]:
+        """Those of all arrays; DeviceError if nothing came."""
+        device, field = self._device, self._field
+        device.upload(elements_to_words(field, point), into=self._point)
+        found = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)
+        device.upload(found, into=self._sums)
+        device.stream("values").replay(self._recorded).submit(timeline).wait()
+        device.download(self._sums, found)
+        if not canonical(field.modulus, found.reshape(-1, field.modulus.words)).all():
+            raise not_written(device, "values at a point")
+        return words_to_elements(field, found)
