@@ -11,17 +11,34 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.circuit.builder import CircuitBuilder as CircuitBuilder
+    from quod.circuit.circuit6 import from_circuit6 as from_circuit6
+    from quod.circuit.circuit6 import to_circuit6 as to_circuit6
+    from quod.circuit.file import read_circuit as read_circuit
+    from quod.circuit.file import write_circuit as write_circuit
     from quod.circuit.layered import LayeredCircuit as LayeredCircuit
     from quod.circuit.layered import Public as Public
     from quod.circuit.layered import Random as Random
 
-__all__ = ["CircuitBuilder", "LayeredCircuit", "Public", "Random"]
+__all__ = [
+    "CircuitBuilder",
+    "LayeredCircuit",
+    "Public",
+    "Random",
+    "read_circuit",
+    "write_circuit",
+    "from_circuit6",
+    "to_circuit6",
+]
 
 _HOME = {
     "CircuitBuilder": "quod.circuit.builder",
     "LayeredCircuit": "quod.circuit.layered",
     "Public": "quod.circuit.layered",
     "Random": "quod.circuit.layered",
+    "from_circuit6": "quod.circuit.circuit6",
+    "to_circuit6": "quod.circuit.circuit6",
+    "read_circuit": "quod.circuit.file",
+    "write_circuit": "quod.circuit.file",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.formats.circuit6 import Circuit6 as Circuit6
+    from quod.formats.circuit6 import write_circuit6 as write_circuit6
+    from quod.formats.circuit6_witness import Circuit6Witness as Circuit6Witness
+    from quod.formats.circuit6_witness import write_circuit6_witness as write_circuit6_witness
     from quod.formats.inspect import describe as describe
     from quod.formats.output import write_all_atomically as write_all_atomically
     from quod.formats.output import write_atomically as write_atomically
@@ -58,6 +62,10 @@ __all__ = [
     "proof_to_json",
     "public_to_json",
     "verification_key_to_json",
+    "Circuit6",
+    "write_circuit6",
+    "Circuit6Witness",
+    "write_circuit6_witness",
     "describe",
     "write_atomically",
     "write_all_atomically",
@@ -84,6 +92,10 @@ _HOME = {
     "proof_to_json": "quod.formats.snarkjs_json",
     "public_to_json": "quod.formats.snarkjs_json",
     "verification_key_to_json": "quod.formats.snarkjs_json",
+    "Circuit6": "quod.formats.circuit6",
+    "write_circuit6": "quod.formats.circuit6",
+    "Circuit6Witness": "quod.formats.circuit6_witness",
+    "write_circuit6_witness": "quod.formats.circuit6_witness",
     "describe": "quod.formats.inspect",
     "write_atomically": "quod.formats.output",
     "write_all_atomically": "quod.formats.output",

@@ -74,6 +74,10 @@ class SectionReader:
         self._position += length
         return taken
 
+    def rest(self) -> memoryview:
+        """What is not yet read, without reading it."""
+        return self._data[self._position : self._end]
+
     def u32(self, what: str) -> int:
         """The next 32-bit integer."""
         return int.from_bytes(self.take(4, what), "little")

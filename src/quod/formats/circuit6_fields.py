@@ -1,0 +1,79 @@
+"""The fields of Expander's circuit files, each told by its prime, and how long an element is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.field.moduli import BABY_BEAR, BN254_FR, GOLDILOCKS, M31, Modulus
+from quod.formats.curves import first_at_or_above
+from quod.formats.iden3 import SectionReader, Words
+from quod.frozen import frozen
+
+
+@frozen
+class Circuit6Field:
+    """A field of such files: its prime `value` and the `element_bytes` of an element.
+
+    `modulus` is what Quod computes in; None for the field of two elements, of which Quod only reads
+    files.
+    """
+
+    name: str
+    value: int
+    element_bytes: int
+    modulus: Modulus | None
+
+    @property
+    def words(self) -> int:
+        """32-bit words that hold an element."""
+        return -(-self.element_bytes // 4)
+
+    def first_wrong(self, words: Words) -> int | None:
+        """Index of the first of (n, words) numbers that is not below the prime, or None."""
+        if self.modulus is not None:
+            return first_at_or_above(words, self.modulus)
+        wrong = np.flatnonzero(words[:, 0] >= self.value)
+        return int(wrong[0]) if wrong.size else None
+
+    def words_of(self, data: memoryview, count: int) -> Words:
+        """The words of so many elements, one after the other: a copy."""
+        if self.element_bytes < 4:
+            return np.frombuffer(data, np.uint8).reshape(count, 1).astype(np.uint32)
+        return np.frombuffer(data, "<u4").reshape(count, self.words).astype(np.uint32)
+
+    def bytes_of(self, words: Words) -> bytes:
+        """The inverse of `words_of`."""
+        if self.element_bytes < 4:
+            return words.astype(np.uint8).tobytes()
+        return np.ascontiguousarray(words, "<u4").tobytes()
+
+
+_PRIMES = (M31, GOLDILOCKS, BABY_BEAR, BN254_FR)
+
+FIELDS = (
+    *(Circuit6Field(prime.name, prime.value, prime.bytes, prime) for prime in _PRIMES),
+    Circuit6Field("gf2", 2, 1, None),
+)
+
+MODULUS_BYTES = 32
+
+
+def field_of(modulus: Modulus) -> Circuit6Field:
+    """How files hold a field of Quod's; InputError for one that they have no form for."""
+    for field in FIELDS:
+        if field.value == modulus.value:
+            return field
+    known = ", ".join(field.name for field in FIELDS)
+    raise InputError(f"files of Expander are over {known}, not over {modulus.name}")
+
+
+def read_field(reader: SectionReader) -> Circuit6Field:
+    """Reads the prime, 32 bytes."""
+    start = reader.offset
+    prime = int.from_bytes(reader.take(MODULUS_BYTES, "the prime"), "little")
+    field = next((field for field in FIELDS if field.value == prime), None)
+    if field is None:
+        known = ", ".join(field.name for field in FIELDS)
+        reader.fail(f"the prime 0x{prime:x} is none of {known}; compile for one of them", start)
+    return field
