@@ -18,6 +18,9 @@ a circuit has one form. The digest is computed again when a file is read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import BinaryIO
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,7 +42,8 @@ from quod.circuit.layered import (
 from quod.errors import InputError
 from quod.field.moduli import MOST_BITS, NAMED, Modulus
 from quod.formats.circuit6 import MAGIC, Circuit6
-from quod.formats.iden3 import Buffer, Iden3File, SectionReader, write_iden3
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
+from quod.formats.output import write_atomically
 from quod.formats.source import Path, map_file
 from quod.validation import file_path, instance, shown
 
@@ -197,8 +201,13 @@ def _dtype(limit: int) -> np.dtype[np.unsignedinteger]:
 
 def write_circuit(path: Path, circuit: LayeredCircuit) -> None:
     """Write a circuit atomically, in Quod's own form. Raises `OutputError`."""
+    write_atomically(path, circuit_writer(circuit))
+
+
+def circuit_writer(circuit: LayeredCircuit) -> Callable[[BinaryIO], None]:
+    """What writes a circuit to an open file."""
     instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
-    write_iden3(path, KIND, VERSION, _sections(circuit))
+    return iden3_writer(KIND, VERSION, _sections(circuit))
 
 
 def _sections(circuit: LayeredCircuit) -> list[tuple[int, list[Buffer]]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quod import __version__
-from quod.cli import bench, devices, export_web, groth16, inspect, kernel, zkey
+from quod.cli import bench, devices, export_web, gkr, groth16, inspect, kernel, zkey
 from quod.cli.options import typer_command
 
 app = typer.Typer(
@@ -24,6 +24,14 @@ _groth16 = typer.Typer(
 for _command in (groth16.prove, groth16.verify, groth16.setup):
     _groth16.command()(typer_command(_command))
 app.add_typer(_groth16, name="groth16")
+_gkr = typer.Typer(
+    help="Proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",
+    no_args_is_help=True,
+)
+for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
+    _gkr.command(_of_gkr.__name__.removesuffix("_key"))(typer_command(_of_gkr))
+_gkr.command("inspect")(inspect.inspect)
+app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,17 +25,26 @@ def inspect(
     """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
-    and checks them as the other commands would.
+    layered circuits, their keys, proofs and inputs, and Expander's circuits and witnesses, and
+    checks them as the other commands would.
     """
     from quod.formats.inspect import contents, describe_bytes
+    from quod.gkr.describe import describe_file
 
     # Once, for a pipe can be read only once.
     data, name = contents(file), os.fspath(file)
-    found = describe_bytes(data, name)
-    found |= _weakness(data, name, str(found["kind"]))
+    found = describe_file(data, name)
+    if found is None:
+        found = describe_bytes(data, name)
+        found |= _weakness(data, name, str(found["kind"]))
     if as_json:
         show_json(found)
-        return
+    else:
+        show_found(found)
+
+
+def show_found(found: Mapping[str, object]) -> None:
+    """What was found, a line for each thing."""
     width = max(map(len, found)) + 2
     for key, value in found.items():
         label = key.replace("_", " ").ljust(width)

@@ -11,7 +11,7 @@ open: whoever replaces it renames a complete file over it. `Iden3File.identity` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -239,6 +239,13 @@ def write_iden3(
 
     Arrays are written in C order as they lie in memory. Raises `OutputError`.
     """
+    write_atomically(path, iden3_writer(kind, version, sections))
+
+
+def iden3_writer(
+    kind: str, version: int, sections: Iterable[tuple[int, list[Buffer]]]
+) -> Callable[[BinaryIO], None]:
+    """What writes a container to an open file; see `write_iden3`."""
     pieces = [(identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections]
 
     def write(file: BinaryIO) -> None:
@@ -250,7 +257,7 @@ def write_iden3(
             for part in parts:
                 file.write(part)
 
-    write_atomically(path, write)
+    return write
 
 
 def as_bytes(piece: Buffer) -> bytes | memoryview:

@@ -85,8 +85,9 @@ class Prover:
         for at in range(0, len(tables), batch):
             proofs += self._prove(statements[at : at + batch], tables[at : at + batch], timeline)
         if check:
-            for statement, proof in zip(statements, proofs, strict=True):
-                self._verify(statement, proof)
+            with or_null(timeline).stage("check"):
+                for statement, proof in zip(statements, proofs, strict=True):
+                    self._verify(statement, proof)
         return proofs
 
     def _prove(

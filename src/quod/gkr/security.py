@@ -19,6 +19,7 @@ MOST_LOG_INSTANCES = 24
 
 # Of SHA3-256 against collisions.
 _HASH_BITS = 128
+_CHALLENGE_BITS = 120
 
 
 def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
@@ -40,6 +41,25 @@ def checked_scheme(given: object) -> Scheme:
     ):
         raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
     return cast(Scheme, given)
+
+
+def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
+    """The field of challenges of at least 120 bits over a circuit's, the smallest with a name.
+
+    InputError where there is none.
+    """
+    from quod.field.named_extensions import EXTENSIONS
+
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    own: list[FieldSpec] = [circuit.field]
+    own += [extension for extension in EXTENSIONS.values() if extension.modulus == circuit.field]
+    enough = [field for field in own if field.degree * circuit.field.bits >= _CHALLENGE_BITS]
+    if not enough:
+        raise InputError(
+            f"no extension of {circuit.field.name} with a name has {_CHALLENGE_BITS} bits; name "
+            "the field of challenges"
+        )
+    return min(enough, key=lambda field: field.degree)
 
 
 def log_instances(instances: int) -> int:

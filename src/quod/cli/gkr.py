@@ -1,0 +1,252 @@
+"""quod gkr: proofs of layered circuits."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import (
+    AS_JSON,
+    Argument,
+    Device,
+    Option,
+    Quiet,
+    Timings,
+    Trace,
+    WrongUsage,
+)
+from quod.cli.streams import ReaderLeft, discard_results
+from quod.cli.terminal import note, show, show_json, show_timings, warn
+from quod.errors import InputError, OutputError, VerificationError
+
+if TYPE_CHECKING:
+    from quod.circuit import LayeredCircuit
+    from quod.commitment import Scheme
+    from quod.field.spec import FieldSpec
+    from quod.formats.output import Content
+
+NOT_ZERO_KNOWLEDGE = (
+    "proofs of layered circuits are not zero knowledge: what they open is the inputs themselves, "
+    "and their messages tell about all values"
+)
+
+CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit: of Quod (qcir) or CIRCUIT6.")
+KEY = Option("--key", metavar="FILE", help="Verifying key (JSON), from `quod gkr compile`.")
+FIELD = Option("--field", metavar="NAME", help="Field of challenges, such as m31.4.")
+COMMITMENT = Option("--commitment", metavar="NAME", help="How the inputs are bound: raw.")
+_OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
+
+
+def info(
+    circuit: Annotated[Path, _OF_CIRCUIT],
+    field: Annotated[str | None, FIELD] = None,
+    commitment: Annotated[str, COMMITMENT] = "raw",
+    instances: Annotated[
+        int, Option(metavar="N", least=1, help="Instances that a proof is about.")
+    ] = 1,
+    layers: Annotated[bool, Option("--layers", help="Print a row for each layer.")] = False,
+    as_json: Annotated[bool, AS_JSON] = False,
+) -> None:
+    """Say what a circuit is, and what proofs of it show: each error term, and the bits."""
+    from quod.cli.inspect import show_found
+    from quod.gkr.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
+
+    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment)
+    from quod.gkr.key import LEAST_BITS, VerifyingKey
+
+    summary = circuit_summary(found)
+    summary |= soundness_summary(found, challenges, scheme, instances)
+    key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=0)
+    summary["least_bits"] = LEAST_BITS
+    summary["chain"] = key.chain
+    summary["bytes_of_values"] = value_bytes(found, challenges, instances)
+    rows = layer_rows(found) if layers else []
+    if as_json:
+        show_json(summary | ({"each_layer": rows} if layers else {}))
+        return
+    show_found(summary)
+    if layers:
+        from quod.cli.terminal import show_table
+
+        columns = ("layer", *rows[0])
+        table = [[f"{at}", *(f"{n:,}" for n in row.values())] for at, row in enumerate(rows)]
+        show_table(columns, table, right=columns)
+    show(f"Note: {NOT_ZERO_KNOWLEDGE}.")
+
+
+def compile_key(
+    circuit: Annotated[Path, _OF_CIRCUIT],
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="Where the verifying key goes (JSON).")
+    ],
+    field: Annotated[str | None, FIELD] = None,
+    commitment: Annotated[str, COMMITMENT] = "raw",
+    allow_bits: Annotated[
+        int | None,
+        Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
+    ] = None,
+    circuit_output: Annotated[
+        Path | None, Option(metavar="FILE", help="Where the circuit goes, as Quod's own file.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make the verifying key of a circuit: all that a verifier pins beforehand.
+
+    The circuit must come from the verifier's side: the key binds proofs to it.
+    """
+    outputs = [output] if circuit_output is None else [output, circuit_output]
+    check_outputs(outputs, [circuit])
+    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment)
+    from quod.circuit.file import circuit_writer
+    from quod.formats import write_all_atomically
+    from quod.gkr.key import LEAST_BITS, VerifyingKey
+    from quod.gkr.key_file import verifying_key_to_json
+
+    allowed = LEAST_BITS if allow_bits is None else allow_bits
+    try:
+        key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=allowed)
+    except InputError as error:
+        text = str(error).replace("allow_bits=", "--allow-bits ")
+        raise InputError(text, path=circuit) from None
+    if allowed < LEAST_BITS:
+        warn(f"{output}: proofs for this key may show as few as {allowed} bits")
+    contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, found)}
+    if circuit_output is not None:
+        contents[circuit_output] = circuit_writer(found)
+    write_all_atomically(contents)
+    note(f"Wrote {', '.join(map(str, outputs))}.", quiet=quiet)
+
+
+def prove(
+    circuit: Annotated[Path, CIRCUIT],
+    key: Annotated[Path, KEY],
+    inputs: Annotated[
+        Path, Option("--inputs", metavar="FILE", help="Inputs (JSON), or a witness of Expander.")
+    ],
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Where the proof goes.")],
+    public: Annotated[
+        Path | None, Option(metavar="FILE", help="Where the public inputs go (JSON).")
+    ] = None,
+    instances: Annotated[
+        int | None, Option(metavar="N", least=1, help="Prove the first N instances of the inputs.")
+    ] = None,
+    device: Device = "cpu",
+    self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
+    timings: Timings = False,
+    trace: Trace = None,
+    quiet: Quiet = False,
+) -> None:
+    """Prove that inputs satisfy a circuit. The proof is NOT zero knowledge."""
+    outputs = [path for path in (output, public, trace) if path is not None]
+    check_outputs(outputs, [circuit, key, inputs])
+    from quod.circuit import read_circuit
+    from quod.cli.progress import followed_timeline
+    from quod.formats import write_all_atomically
+    from quod.gkr import Prover, read_inputs, read_verifying_key
+    from quod.gkr.inputs_file import public_inputs_to_json
+    from quod.gkr.proof_file import proof_writer
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        with timeline.stage("read circuit"):
+            found = read_circuit(circuit)
+            verifying = read_verifying_key(key, found)
+        with timeline.stage("read inputs"):
+            given = read_inputs(inputs, found)
+            if instances is not None:
+                given = given.first(instances)
+        with timeline.stage("prepare"):
+            prover = Prover(device, verifying, found, instances=len(given))
+            table = given.for_prover(prover.device)
+        with timeline.stage("prove"):
+            proof = prover.prove(table, given.public, check=self_check, timeline=timeline)
+        with timeline.stage("write"):
+            contents: dict[str | os.PathLike[str], Content] = {
+                output: proof_writer(verifying, len(given), proof)
+            }
+            if public is not None:
+                contents[public] = public_inputs_to_json(given.public)
+            write_all_atomically(contents)
+    if trace is not None:
+        write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
+    if timings:
+        show_timings(timeline, prover.device.throughput_limits())
+    checked = "checked" if self_check else "not checked"
+    written = ", ".join(map(str, contents))
+    note(
+        f"Proved {len(given)} instances in {perf_counter() - begin:.2f} s on {device} ({checked}, "
+        f"{len(proof):,} bytes): {written}",
+        quiet=quiet,
+    )
+    note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
+
+
+def verify(
+    circuit: Annotated[Path, CIRCUIT],
+    key: Annotated[Path, KEY],
+    proof: Annotated[Path, Option("--proof", metavar="FILE", help="Proof.")],
+    public: Annotated[
+        Path | None, Option("--public", metavar="FILE", help="Public inputs (JSON).")
+    ] = None,
+    instances: Annotated[
+        int | None,
+        Option(metavar="N", least=1, help="Instances, where no public inputs tell how many."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
+    from quod.circuit import read_circuit
+    from quod.gkr import read_proof, read_public_inputs, read_verifying_key
+    from quod.gkr import verify as verify_proof
+
+    found = read_circuit(circuit)
+    verifying = read_verifying_key(key, found)
+    if public is not None:
+        rows = read_public_inputs(public, found)
+    elif found.public:
+        raise WrongUsage(f"the circuit has {found.public} public inputs: say --public FILE")
+    else:
+        rows = [[] for _ in range(instances or 1)]
+    if instances is not None and instances != len(rows):
+        raise InputError(
+            f"has public inputs of {len(rows)} instances, not of {instances}", path=public
+        )
+    file = read_proof(proof)
+    file.check(verifying, len(rows))
+    try:
+        verify_proof(verifying, found, rows, file.proof, instances=len(rows))
+    except VerificationError as error:
+        raise VerificationError(
+            f"{proof}: not valid for these public inputs and this key ({error}); do not accept it"
+        ) from None
+    except InputError as error:
+        if error.path is None:
+            raise type(error)(str(error), path=proof) from None
+        raise
+    if not quiet:
+        try:
+            show("OK: the proof is valid.")
+        except (OutputError, ReaderLeft):
+            # The exit code says it.
+            discard_results()
+            warn("the proof is valid, but standard output could not be written")
+    note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
+
+
+def _circuit_and_scheme(
+    path: Path, field: str | None, commitment: str
+) -> tuple[LayeredCircuit, FieldSpec, Scheme]:
+    """The circuit, the field of challenges and the commitment that options name."""
+    from quod.circuit import read_circuit
+    from quod.commitment.named import scheme_named
+    from quod.gkr.key_file import field_named
+    from quod.gkr.security import usual_challenges
+
+    scheme = scheme_named(commitment)
+    given = None if field is None else field_named(field)
+    found = read_circuit(path)
+    return found, usual_challenges(found) if given is None else given, scheme

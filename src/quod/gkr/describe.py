@@ -1,0 +1,177 @@
+"""What files of circuits, keys, proofs and inputs are, for who looks at them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from quod.circuit import file as circuit_file
+from quod.circuit.file import parse_circuit
+from quod.circuit.layered import KINDS, LayeredCircuit
+from quod.commitment.scheme import Scheme
+from quod.errors import InputError
+from quod.field.spec import FieldSpec
+from quod.formats.circuit6 import MAGIC, MOST_TOTAL, Circuit6
+from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
+from quod.formats.strict_json import parse_json
+from quod.gkr import proof_file
+from quod.gkr.inputs_file import INPUTS
+from quod.gkr.key_file import FORMAT, parse_verifying_key
+from quod.gkr.proof_file import parse_proof
+from quod.gkr.security import error_terms, log_instances, security_bits
+
+# Bytes in which a document's first bracket is looked for.
+_LEADING_SPACE = 64
+
+
+def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
+    """What a file is, in the order to show it in; None for a file of other parts of Quod.
+
+    Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
+    """
+    found = _described(data, name)
+    if found is None:
+        return None
+    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
+
+
+def _described(data: memoryview, name: str) -> dict[str, object] | None:
+    magic = bytes(data[: len(MAGIC)])
+    if magic == MAGIC:
+        return _circuit6(Circuit6.parse(data, name))
+    if magic[:4] == circuit_file.KIND.encode():
+        circuit = parse_circuit(data, name)
+        return {"kind": "layered circuit (qcir)", **circuit_summary(circuit)}
+    if magic[:4] == proof_file.KIND.encode():
+        proof = parse_proof(data, name)
+        return {
+            "kind": "proof of a layered circuit (qgkp)",
+            "circuit": proof.circuit.hex(),
+            "instances": proof.instances,
+            "proof_bytes": len(proof.proof),
+            "zero_knowledge": False,
+        }
+    if is_circuit6_witness(data):
+        witness = Circuit6Witness.parse(data, name)
+        return {
+            "kind": "witness (Expander)",
+            "field": witness.field.name,
+            "instances": len(witness),
+            "inputs": witness.private.shape[1],
+            "public": witness.public.shape[1],
+        }
+    return _json(data, name)
+
+
+def _json(data: memoryview, name: str) -> dict[str, object] | None:
+    if bytes(data[:_LEADING_SPACE]).lstrip()[:1] != b"{" or len(data) > INPUTS.most_bytes:
+        return None
+    content = bytes(data)
+    if FORMAT.split(" verifying", maxsplit=1)[0].encode() in content[: 1 << 16]:
+        file = parse_verifying_key(content, name)
+        return {
+            "kind": "verifying key of a layered circuit (JSON)",
+            "circuit": file.key.circuit.hex(),
+            "field": file.key.field.name,
+            "commitment": file.key.commitment.parameters(),
+            "chain": file.key.chain,
+            "bits": file.key.bits,
+            "public": file.public,
+            "zeros": file.zeros,
+        }
+    if b'"inputs"' not in content:
+        return None
+    document: Any = parse_json(content, name, INPUTS)
+    if not isinstance(document, dict) or "inputs" not in document:
+        return None
+    shapes: dict[str, object] = {}
+    for key in ("inputs", "public"):
+        rows = document.get(key, [])
+        if not isinstance(rows, list):
+            raise InputError("must be a list", path=name, section=key)
+        nested = bool(rows) and isinstance(rows[0], list)
+        if key == "inputs":
+            shapes["instances"] = len(rows) if nested else 1
+        shapes[key] = len(rows[0] if nested else rows)
+    return {"kind": "inputs of a layered circuit (JSON)", **shapes}
+
+
+def _circuit6(circuit: Circuit6) -> dict[str, object]:
+    segments = circuit.segments
+    return {
+        "kind": "layered circuit (Expander, CIRCUIT6)",
+        "field": circuit.field.name,
+        "inputs": segments[circuit.layers[0]].inputs,
+        "public": circuit.public,
+        "outputs": circuit.outputs,
+        "zeros": circuit.zeros,
+        "layers": len(circuit.layers),
+        "segments": len(segments),
+        "gates": {
+            kind: f"2**{MOST_TOTAL.bit_length() - 1} or more" if count >= MOST_TOTAL else count
+            for kind, count in circuit.gates().items()
+        },
+        "random_coefficients": circuit.randoms(),
+        "provable": circuit.field.modulus is not None and circuit.zeros > 0,
+    }
+
+
+def circuit_summary(circuit: LayeredCircuit) -> dict[str, object]:
+    """The counts of a circuit, in the order to show them in."""
+    return {
+        "field": circuit.field.name,
+        "digest": circuit.digest.hex(),
+        "inputs": 1 << circuit.log_inputs,
+        "public": circuit.public,
+        "outputs": 1 << circuit.log_outputs,
+        "zeros": circuit.zeros,
+        "layers": len(circuit.layers),
+        "gates": {kind: sum(len(layer.gates[kind]) for layer in circuit.layers) for kind in KINDS},
+        "coefficients": len(circuit.coefficients),
+        "random_coefficients": circuit.randoms,
+    }
+
+
+def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
+    """Of each layer how many values it has, and how many gates of each kind."""
+    return [
+        {"values": 1 << layer.log_size, **{kind: len(layer.gates[kind]) for kind in KINDS}}
+        for layer in circuit.layers
+    ]
+
+
+def soundness_summary(
+    circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int
+) -> dict[str, object]:
+    """Each error term as a power of two, and the bits that all together leave."""
+    terms = error_terms(circuit, field, instances=instances, commitment=commitment)
+    bits = security_bits(circuit, field, instances=instances, commitment=commitment)
+    return {
+        "challenges": field.name,
+        "commitment": commitment.parameters(),
+        "instances": instances,
+        "error_terms": {what: f"2**{_log2(term):.1f}" for what, term in terms.items()},
+        "bits": bits,
+        "zero_knowledge": False,
+    }
+
+
+def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> int:
+    """Device memory of the values of all layers, of which a prover needs some times as much.
+
+    Values above a random coefficient are of the field of challenges.
+    """
+    total = circuit.field.bytes << circuit.log_inputs
+    element = circuit.field.bytes
+    for layer in circuit.layers:
+        places = [gates.coefficient for gates in layer.gates.values()]
+        if any(circuit.random_coefficients[place].any() for place in places):
+            element = 4 * field.words
+        total += element << layer.log_size
+    return total << log_instances(instances)
+
+
+def _log2(term: Fraction) -> float:
+    """Of the parts, as floats have no room for what is small."""
+    return math.log2(term.numerator) - math.log2(term.denominator)

@@ -1,0 +1,213 @@
+"""Inputs of circuits as files: JSON, or the witnesses of Expander's compiler.
+
+JSON is an object with `inputs` and, for a circuit that has any, `public`: for each instance a list
+of numbers, of one instance such a list alone. Numbers are integers below the prime, as decimal
+strings or, up to 20 digits, as they are. Public inputs alone are such a list of lists, or the same
+object, whose `inputs` do not matter then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from quod.circuit.layered import LayeredCircuit
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, MismatchError
+from quod.field.array import Words, to_montgomery
+from quod.field.moduli import Modulus
+from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
+from quod.formats.output import write_atomically
+from quod.formats.source import Path, is_pipe, read_file, read_small
+from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
+from quod.frozen import frozen
+from quod.validation import file_path, instance, whole_number
+
+INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+# The largest prime has 157 digits; int() is not asked to read more than this.
+_MOST_DIGITS = 160
+
+
+@frozen(eq=False)
+class CircuitInputs:
+    """Inputs of instances of a circuit: `public` ones and the others, of each instance a row.
+
+    `inputs` are rows of int, or canonical words of shape (instances, inputs, words).
+    """
+
+    circuit: LayeredCircuit
+    inputs: list[list[int]] | Words
+    public: list[list[int]]
+
+    def __len__(self) -> int:
+        """The number of instances."""
+        return len(self.public)
+
+    def first(self, count: int) -> CircuitInputs:
+        """Those of the first instances; InputError where there are fewer."""
+        count = whole_number("the instances", count, 1)
+        if count > len(self):
+            raise InputError(f"there are inputs of {len(self)} instances, not of {count}")
+        return CircuitInputs(self.circuit, self.inputs[:count], self.public[:count])
+
+    def for_prover(self, device: AnyDevice) -> list[list[int]] | Words:
+        """The inputs as `Prover.prove` takes them, converted on a device where they are words."""
+        if isinstance(self.inputs, list):
+            return self.inputs
+        field = self.circuit.field
+        flat = self.inputs.reshape(-1, field.words)
+        stored = flat if field.is_plain else to_montgomery(device, field, flat)
+        return stored.reshape(self.inputs.shape)
+
+
+def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
+    """The inputs in a file, of either kind, or in a pipe, which must have JSON.
+
+    InputError for whatever is wrong with them, MismatchError for those of another circuit.
+    """
+    name = file_path(path)
+    if is_pipe(path):
+        return parse_inputs(memoryview(read_json(path, INPUTS)), name, circuit)
+    return parse_inputs(read_file(path), name, circuit)
+
+
+def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -> CircuitInputs:
+    """As `read_inputs`, for bytes in memory; `name` says in errors where they come from."""
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    view = memoryview(data)
+    if is_circuit6_witness(view):
+        return _of_witness(Circuit6Witness.parse(view, name), circuit)
+    document = _document(view, name)
+    if not isinstance(document, dict) or "inputs" not in document:
+        raise InputError(
+            'must be an object with "inputs", or a witness of Expander; check that this is the '
+            "right file",
+            path=name,
+        )
+    for key in document:
+        if key not in ("inputs", "public"):
+            raise InputError(f'{shown(key)} is neither "inputs" nor "public"', path=name)
+    inputs = _rows(document["inputs"], name, "inputs", circuit.field, 1 << circuit.log_inputs)
+    public = _public(document.get("public"), name, circuit, len(inputs))
+    if len(public) != len(inputs):
+        raise InputError(
+            f"there are inputs of {len(inputs)} instances, and public ones of {len(public)}",
+            path=name,
+            section="public",
+        )
+    return CircuitInputs(circuit, inputs, public)
+
+
+def read_public_inputs(path: Path, circuit: LayeredCircuit) -> list[list[int]]:
+    """The public inputs of all instances in a file or a pipe of JSON; errors as `read_inputs`."""
+    data = read_small(path, limit=INPUTS.most_bytes, what=INPUTS.what)
+    return parse_public_inputs(data, file_path(path), circuit)
+
+
+def parse_public_inputs(data: bytes, name: str, circuit: LayeredCircuit) -> list[list[int]]:
+    """As `read_public_inputs`, for bytes in memory; `name` says in errors where they come from."""
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    document = _document(memoryview(data), name)
+    if isinstance(document, dict):
+        if "public" not in document:
+            raise InputError('"public" is missing; check that this is the right file', path=name)
+        document = document["public"]
+    return _rows(document, name, "public", circuit.field, circuit.public)
+
+
+def write_public_inputs(path: Path, public: Sequence[Sequence[int]]) -> None:
+    """Write public inputs atomically, of each instance a list. Raises `OutputError`."""
+    write_atomically(path, public_inputs_to_json(public))
+
+
+def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
+    """The text of a file of public inputs."""
+    return json.dumps([[str(value) for value in row] for row in public]).encode() + b"\n"
+
+
+def _document(data: memoryview, name: str) -> Any:
+    if len(data) > INPUTS.most_bytes:
+        raise InputError(
+            f"is longer than {INPUTS.what} may be as JSON ({INPUTS.most_bytes:,} bytes); "
+            "write a witness of Expander, which is shorter, or prove in parts",
+            path=name,
+        )
+    return parse_json(bytes(data), name, INPUTS)
+
+
+def _public(given: object, name: str, circuit: LayeredCircuit, instances: int) -> list[list[int]]:
+    if given is None and not circuit.public:
+        return [[] for _ in range(instances)]
+    if given is None:
+        raise MismatchError(
+            f'the circuit has {circuit.public} public inputs, and "public" is missing', path=name
+        )
+    return _rows(given, name, "public", circuit.field, circuit.public)
+
+
+def _rows(given: object, name: str, key: str, field: Modulus, length: int) -> list[list[int]]:
+    """The rows of all instances, each of so many numbers."""
+
+    def fail(what: str) -> NoReturn:
+        raise InputError(what, path=name, section=key)
+
+    if not isinstance(given, list):
+        fail(f"must be a list, not {kind_of(given)}")
+    if not given and length:
+        fail("has no instance")
+    rows = given if given and isinstance(given[0], list) else [given]
+    found = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, list):
+            fail(f"instance {number} must be a list, not {kind_of(row)}")
+        if len(row) != length:
+            what = "public inputs" if key == "public" else "inputs"
+            raise MismatchError(
+                f"instance {number} has {len(row)} {what}, and the circuit {length}",
+                path=name,
+                section=key,
+            )
+        values = []
+        for place, value in enumerate(row):
+            parsed = _number(value, field)
+            if parsed is None:
+                fail(
+                    f"value {place} of instance {number} must be an integer from 0 to the prime "
+                    f'of {field.name}, such as 7 or "7", not {shown(value)}'
+                )
+            values.append(parsed)
+        found.append(values)
+    return found
+
+
+def _number(value: object, field: Modulus) -> int | None:
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and _DECIMAL.fullmatch(value):
+        value = int(value)
+    return value if type(value) is int and 0 <= value < field.value else None
+
+
+def _of_witness(witness: Circuit6Witness, circuit: LayeredCircuit) -> CircuitInputs:
+    field = circuit.field
+    if witness.field.value != field.value:
+        raise MismatchError(
+            f"the witness is over {witness.field.name} and the circuit over {field.name}",
+            path=witness.path,
+        )
+    for what, found, needed in (
+        ("inputs", witness.private.shape[1], 1 << circuit.log_inputs),
+        ("public inputs", witness.public.shape[1], circuit.public),
+    ):
+        if found != needed:
+            raise MismatchError(
+                f"the witness has {found} {what}, and the circuit {needed}", path=witness.path
+            )
+    data = witness.public.astype("<u4").tobytes()
+    size = field.bytes
+    numbers = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    width = circuit.public
+    public = [numbers[at * width : (at + 1) * width] for at in range(len(witness))]
+    return CircuitInputs(circuit, witness.private, public)

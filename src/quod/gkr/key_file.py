@@ -1,0 +1,162 @@
+"""Verifying keys as JSON: written, and read strictly.
+
+An object with exactly these keys: `format`, the text below; `circuit`, the digest in hexadecimal;
+`field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
+and its parameters; `chain` and `bits`; and, for readers, how many `public` inputs the circuit has
+and how many of its outputs are `zeros`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from quod.circuit.layered import MOST_LOG_SIZE, MOST_PUBLIC, LayeredCircuit
+from quod.commitment.named import parameters_of, scheme_named
+from quod.errors import InputError, MismatchError
+from quod.field import EXTENSIONS, NAMED
+from quod.field.spec import FieldSpec
+from quod.formats.output import write_atomically
+from quod.formats.source import Path
+from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
+from quod.frozen import frozen
+from quod.gkr.key import VerifyingKey
+from quod.validation import file_path, instance, whole_number
+
+FORMAT = "quod gkr verifying key 1"
+
+MOST_CHAIN = 1 << 20
+MOST_BITS = 1 << 10
+
+_KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)
+_KEYS = ("format", "circuit", "field", "commitment", "chain", "bits", "public", "zeros")
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@frozen
+class KeyFile:
+    """What a file says: the key, and the counts of the circuit's public inputs and zero outputs."""
+
+    path: str
+    key: VerifyingKey
+    public: int
+    zeros: int
+
+    def check(self, circuit: LayeredCircuit) -> None:
+        """MismatchError for another circuit, InputError for a key that no `of` makes of it."""
+        self.key.check_circuit(circuit)
+        if (self.public, self.zeros) != (circuit.public, circuit.zeros):
+            raise MismatchError(
+                f"the key says that the circuit has {self.public} public inputs and {self.zeros} "
+                f"zero outputs, and it has {circuit.public} and {circuit.zeros}; compile it again",
+                path=self.path,
+            )
+        own = self.key
+        made = VerifyingKey.of(circuit, own.field, commitment=own.commitment, allow_bits=own.bits)
+        if own.chain < made.chain:
+            raise InputError(
+                f"the chain of {own.chain} hashes is too short for the circuit, which needs "
+                f"{made.chain}; compile it again",
+                path=self.path,
+            )
+
+
+def field_named(name: object) -> FieldSpec:
+    """A field of challenges by its name; InputError for another one."""
+    known: dict[str, FieldSpec] = {**EXTENSIONS, **NAMED}
+    if not isinstance(name, str) or name not in known:
+        raise InputError(
+            f"there is no field {shown(name) if isinstance(name, str) else kind_of(name)}; "
+            f"challenges are of {', '.join(known)}"
+        )
+    return known[name]
+
+
+def write_verifying_key(path: Path, key: VerifyingKey, circuit: LayeredCircuit) -> None:
+    """Write the key of a circuit atomically.
+
+    Raises as `verifying_key_to_json` does, and `OutputError` if writing fails.
+    """
+    write_atomically(path, verifying_key_to_json(key, circuit))
+
+
+def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
+    """The text of the file of a key.
+
+    MismatchError for another circuit, InputError for a field or a commitment that has no name.
+    """
+    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+    key.check_circuit(circuit)
+    if field_named(key.field.name) != key.field:
+        raise InputError(f"{key.field.name} is not the field that files call so")
+    document = {
+        "format": FORMAT,
+        "circuit": key.circuit.hex(),
+        "field": key.field.name,
+        "commitment": {"scheme": key.commitment.name, **parameters_of(key.commitment)},
+        "chain": key.chain,
+        "bits": key.bits,
+        "public": circuit.public,
+        "zeros": circuit.zeros,
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def read_verifying_key(path: Path, circuit: LayeredCircuit) -> VerifyingKey:
+    """The key in a file or a pipe, which must be that of a circuit.
+
+    InputError for whatever is wrong with it, MismatchError for that of another circuit.
+    """
+    found = parse_verifying_key(read_json(path, _KIND), file_path(path))
+    found.check(circuit)
+    return found.key
+
+
+def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
+    """What the text of a file says; `name` says in errors where it comes from."""
+    document = parse_json(data, name, _KIND)
+
+    def fail(key: str, message: str) -> NoReturn:
+        raise InputError(message, path=name, section=key)
+
+    if not isinstance(document, dict):
+        raise InputError(f"must be an object, not {kind_of(document)}", path=name)
+    if document.get("format") != FORMAT:
+        fail("format", f"must be {shown(FORMAT)}; check that this is the right file")
+    for key in (*_KEYS, *document):
+        if key not in document or key not in _KEYS:
+            what = "is no part of a verifying key" if key in document else "is missing"
+            raise InputError(f"{shown(key)} {what}; compile the circuit again", path=name)
+    limits = {
+        "chain": (1, MOST_CHAIN), "bits": (0, MOST_BITS), "public": (0, MOST_PUBLIC),
+        "zeros": (1, 1 << MOST_LOG_SIZE),
+    }  # fmt: skip
+    numbers = {}
+    for key, (low, high) in limits.items():
+        value = document[key]
+        if type(value) is not int or not low <= value <= high:
+            fail(key, f"must be a whole number from {low} to {high}, not {shown(value)}")
+        numbers[key] = value
+    digest = document["circuit"]
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        fail("circuit", f"must be 64 hexadecimal digits, not {shown(digest)}")
+    made: dict[str, Any] = {}
+    for key, make in (("field", field_named), ("commitment", _commitment)):
+        try:
+            made[key] = make(document[key])
+        except InputError as error:
+            fail(key, str(error))
+    key = VerifyingKey(
+        bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"], numbers["bits"]
+    )
+    return KeyFile(name, key, numbers["public"], numbers["zeros"])
+
+
+def _commitment(given: object) -> Any:
+    if not isinstance(given, dict) or not isinstance(given.get("scheme"), str):
+        raise InputError(f'must be an object such as {{"scheme": "raw"}}, not {shown(given)}')
+    parameters = {key: value for key, value in given.items() if key != "scheme"}
+    for key, value in parameters.items():
+        whole_number(f"the parameter {shown(key)}", value, 0)
+    return scheme_named(given["scheme"], parameters)

@@ -1,0 +1,87 @@
+"""Proofs as files: containers of the iden3 tools (`quod.formats.iden3`) of the kind `qgkp`.
+
+Version 1 has two sections: the circuit's digest in 32 bytes and the u64 number of instances; and
+the bytes of the proof. Verifiers have both numbers and take neither from the file: its first
+section only tells what a proof is of that is not of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+from quod.errors import InputError, MismatchError
+from quod.formats.iden3 import Buffer, Iden3File, iden3_writer
+from quod.formats.output import write_atomically
+from quod.formats.source import Path, read_file
+from quod.frozen import frozen
+from quod.gkr.key import VerifyingKey
+from quod.gkr.security import MOST_LOG_INSTANCES
+from quod.validation import file_path, instance, shown_kind, whole_number
+
+KIND = "qgkp"
+VERSION = 1
+
+_DIGEST_BYTES = 32
+
+
+@frozen
+class ProofFile:
+    """A proof, and what it says that it is of: a circuit's digest, and so many instances."""
+
+    path: str
+    circuit: bytes
+    instances: int
+    proof: bytes
+
+    def check(self, key: VerifyingKey, instances: int) -> None:
+        """MismatchError for the proof of another circuit, or of other than so many instances."""
+        if self.circuit != key.circuit:
+            raise MismatchError("the proof is of another circuit than the key", path=self.path)
+        if self.instances != instances:
+            raise MismatchError(
+                f"the proof is of {self.instances} instances, and {instances} are to be verified",
+                path=self.path,
+            )
+
+
+def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> None:
+    """Write a proof atomically. Raises `OutputError`."""
+    write_atomically(path, proof_writer(key, instances, proof))
+
+
+def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
+    """What writes a proof to an open file."""
+    given: object = proof
+    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+    count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
+    if not isinstance(given, bytes):
+        raise InputError(f"a proof is bytes, not {shown_kind(given)}")
+    sections: list[tuple[int, list[Buffer]]] = [
+        (1, [key.circuit, count.to_bytes(8, "little")]),
+        (2, [proof]),
+    ]
+    return iden3_writer(KIND, VERSION, sections)
+
+
+def read_proof(path: Path) -> ProofFile:
+    """Read a proof; InputError with section and offset for what is none."""
+    return parse_proof(read_file(path), file_path(path))
+
+
+def parse_proof(data: memoryview, name: str) -> ProofFile:
+    """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    file = Iden3File.parse(data, name, KIND, VERSION)
+    header = file.section(1, "header")
+    digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
+    start = header.offset
+    instances = header.u64("the number of instances")
+    header.finish()
+    if not 1 <= instances <= 1 << MOST_LOG_INSTANCES:
+        header.fail(
+            f"{instances} instances are none, or more than {1 << MOST_LOG_INSTANCES}; the file is "
+            "damaged, copy it again",
+            start,
+        )
+    section = file.section(2, "proof")
+    return ProofFile(name, digest, instances, bytes(section.take(section.length, "the proof")))
