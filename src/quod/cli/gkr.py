@@ -19,9 +19,8 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.cli.streams import ReaderLeft, discard_results
-from quod.cli.terminal import note, show, show_json, show_timings, warn
-from quod.errors import InputError, OutputError, VerificationError
+from quod.cli.terminal import note, show, show_json, show_timings, show_valid, warn
+from quod.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
     from quod.circuit import LayeredCircuit
@@ -227,13 +226,7 @@ def verify(
         if error.path is None:
             raise type(error)(str(error), path=proof) from None
         raise
-    if not quiet:
-        try:
-            show("OK: the proof is valid.")
-        except (OutputError, ReaderLeft):
-            # The exit code says it.
-            discard_results()
-            warn("the proof is valid, but standard output could not be written")
+    show_valid(quiet=quiet)
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 

@@ -22,9 +22,8 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.cli.streams import ReaderLeft, discard_results
-from quod.cli.terminal import note, show, show_timings, warn
-from quod.errors import OutputError, VerificationError
+from quod.cli.terminal import note, show_timings, show_valid, warn
+from quod.errors import VerificationError
 
 
 def prove(
@@ -97,13 +96,7 @@ def verify(
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )
-    if not quiet:
-        try:
-            show("OK: the proof is valid.")
-        except (OutputError, ReaderLeft):
-            # The exit code says it.
-            discard_results()
-            warn("the proof is valid, but standard output could not be written")
+    show_valid(quiet=quiet)
 
 
 def setup(

@@ -9,6 +9,9 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from quod.cli.streams import ReaderLeft, discard_results
+from quod.errors import OutputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -44,6 +47,18 @@ def show(text: str) -> None:
     """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
     sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
     sys.stdout.flush()
+
+
+def show_valid(*, quiet: bool) -> None:
+    """That a proof is valid, unless `quiet`; whether it can be written does not matter."""
+    if quiet:
+        return
+    try:
+        show("OK: the proof is valid.")
+    except (OutputError, ReaderLeft):
+        # The exit code says it.
+        discard_results()
+        warn("the proof is valid, but standard output could not be written")
 
 
 def show_json(value: Any) -> None:
