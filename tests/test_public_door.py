@@ -7,6 +7,7 @@ argument in turn is each wrong value.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -295,6 +296,7 @@ def rows() -> Iterator[tuple[str, Row]]:
             function, {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None},
             {"commitment": OPTIONAL},
         )  # fmt: skip
+    yield from rows_of_files(made, known)
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -480,6 +482,39 @@ def rows() -> Iterator[tuple[str, Row]]:
         groth16.generate_key,
         {"r1cs": "no such", "zkey": "no such", "seed": 1, "device": DEVICE, "timeline": None},
         {},
+    )  # fmt: skip
+
+
+def rows_of_files(made: circuit.LayeredCircuit, key: gkr.VerifyingKey) -> Iterator[tuple[str, Row]]:
+    """Files of layered circuits, of their keys, inputs and proofs."""
+    # A path of text is one, which is written to.
+    into = {"path": ("text",)}
+    yield "read_circuit", Row(circuit.read_circuit, {"path": EXAMPLE})
+    yield "write_circuit", Row(circuit.write_circuit, {"path": os.devnull, "circuit": made}, into)
+    yield "to_circuit6", Row(circuit.to_circuit6, {"circuit": made})
+    yield "from_circuit6", Row(
+        circuit.from_circuit6,
+        {"given": circuit.to_circuit6(made), "relay": True, "most_gates": 9},
+        {"relay": ("true",), "most_gates": ("huge",)},
+    )  # fmt: skip
+    yield "read_verifying_key", Row(
+        gkr.read_verifying_key, {"path": EXAMPLE / "input.json", "circuit": made}
+    )  # fmt: skip
+    yield "write_verifying_key", Row(
+        gkr.write_verifying_key, {"path": os.devnull, "key": key, "circuit": made}, into
+    )  # fmt: skip
+    for function in (gkr.read_inputs, gkr.read_public_inputs):
+        yield function.__name__, Row(
+            function, {"path": EXAMPLE / "input.json", "circuit": made}
+        )  # fmt: skip
+    yield (
+        "write_public_inputs",
+        Row(gkr.write_public_inputs, {"path": os.devnull, "public": [[1]]}, into),
+    )
+    yield "read_proof", Row(gkr.read_proof, {"path": EXAMPLE})
+    yield "write_proof", Row(
+        gkr.write_proof, {"path": os.devnull, "key": key, "instances": 1, "proof": b""},
+        {**into, "proof": ("bytes",)},
     )  # fmt: skip
 
 

@@ -10,8 +10,11 @@ from quod.errors import InputError
 from quod.frozen import field_names, fields_of
 from quod.validation import choice
 
-SCHEMES = {"raw": ("quod.commitment.raw", "Raw")}
-"""The module and the class of each scheme whose parameters are numbers."""
+SCHEMES = {
+    "raw": ("quod.commitment.raw", "Raw"),
+    "hyrax": ("quod.commitment.hyrax", "Hyrax"),
+}
+"""The module and the class of each scheme whose parameters, if it has any, are numbers."""
 
 
 def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> Scheme:
@@ -32,6 +35,9 @@ def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> S
 def parameters_of(scheme: Scheme) -> dict[str, int]:
     """The parameters with which `scheme_named` makes a scheme again; InputError if it cannot."""
     found = fields_of(scheme) if field_names(type(scheme)) is not None else {}
-    if scheme.name not in SCHEMES or scheme_named(scheme.name, found) != scheme:
+    if (
+        scheme.name not in SCHEMES
+        or scheme_named(scheme.name, found).parameters() != scheme.parameters()
+    ):
         raise InputError(f"files name no commitment like {scheme.parameters()}")
     return found

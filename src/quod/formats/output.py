@@ -50,7 +50,7 @@ def write_atomically(path: Path, content: Content) -> None:
     Raises `OutputError` when the system refuses, with nothing left behind; whatever a writing
     function raises passes through.
     """
-    write_all_atomically({path: content})
+    write_all_atomically({file_path(path): content})
 
 
 def write_all_atomically(contents: Mapping[Path, Content]) -> None:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.gkr.inputs_file import CircuitInputs as CircuitInputs
     from quod.gkr.inputs_file import read_inputs as read_inputs
     from quod.gkr.inputs_file import read_public_inputs as read_public_inputs
     from quod.gkr.inputs_file import write_public_inputs as write_public_inputs
     from quod.gkr.key import VerifyingKey as VerifyingKey
     from quod.gkr.key_file import read_verifying_key as read_verifying_key
     from quod.gkr.key_file import write_verifying_key as write_verifying_key
-    from quod.gkr.proof_file import ProofFile as ProofFile
     from quod.gkr.proof_file import read_proof as read_proof
     from quod.gkr.proof_file import write_proof as write_proof
     from quod.gkr.prover import Prover as Prover
@@ -32,13 +30,11 @@ __all__ = [
     "error_terms",
     "security_bits",
     "verify",
-    "CircuitInputs",
     "read_inputs",
     "read_public_inputs",
     "write_public_inputs",
     "read_verifying_key",
     "write_verifying_key",
-    "ProofFile",
     "read_proof",
     "write_proof",
 ]
@@ -49,13 +45,11 @@ _HOME = {
     "error_terms": "quod.gkr.security",
     "security_bits": "quod.gkr.security",
     "verify": "quod.gkr.verifier",
-    "CircuitInputs": "quod.gkr.inputs_file",
     "read_inputs": "quod.gkr.inputs_file",
     "read_public_inputs": "quod.gkr.inputs_file",
     "write_public_inputs": "quod.gkr.inputs_file",
     "read_verifying_key": "quod.gkr.key_file",
     "write_verifying_key": "quod.gkr.key_file",
-    "ProofFile": "quod.gkr.proof_file",
     "read_proof": "quod.gkr.proof_file",
     "write_proof": "quod.gkr.proof_file",
 }

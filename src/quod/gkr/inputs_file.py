@@ -125,7 +125,13 @@ def write_public_inputs(path: Path, public: Sequence[Sequence[int]]) -> None:
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
-    """The text of a file of public inputs."""
+    """The text of a file of public inputs; InputError for what is no list of lists of int."""
+    given: object = public
+    if not isinstance(given, (list, tuple)) or any(
+        not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
+        for row in given
+    ):
+        raise InputError("public inputs are, of each instance, a list of int")
     return json.dumps([[str(value) for value in row] for row in public]).encode() + b"\n"
 
 

@@ -1,0 +1,291 @@
+"""quod gkr: the user's way, what is written, what is refused with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quod.circuit import CircuitBuilder, Public, Random, write_circuit
+from quod.cli import entry
+from quod.cli.gkr import COMMITMENT, NOT_ZERO_KNOWLEDGE
+from quod.commitment.named import SCHEMES
+from quod.field import NAMED
+from tests.formats import expander
+
+PROVE = ["gkr", "prove", "--circuit", "c.circ", "--key", "key.json"]
+VERIFY = ["gkr", "verify", "--circuit", "c.circ", "--key", "key.json", "--proof", "p.qgkp"]
+MADE = [*PROVE, "--inputs", "w.json", "-o", "p.qgkp", "--public", "public.json", "-q"]
+
+# Public input 0 less the product of the inputs, times a challenge.
+SEGMENTS = [
+    expander.Segment(2, 2, mul=[(0, 1, 0, -1)], const=[(0, ("public", 0))]),
+    expander.Segment(2, 1, add=[(0, 0, expander.RANDOM)]),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a circuit of Expander, its key, and inputs of three instances."""
+    monkeypatch.chdir(tmp_path)
+    circuit = expander.circuit_bytes(expander.M31, SEGMENTS, [0, 1], public=1)
+    (tmp_path / "c.circ").write_bytes(circuit)
+    document = {"inputs": [[2, 3], [5, 7], ["11", "13"]], "public": [[6], [35], ["143"]]}
+    (tmp_path / "w.json").write_text(json.dumps(document))
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "key.json", "-q"]) == 0
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_a_process_each_as_users_run_them(folder: Path) -> None:
+    source = Path(__file__).parents[2] / "src"
+    environment = os.environ | {"PYTHONPATH": str(source)}
+
+    def quod(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "quod", "gkr", *words],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    for words in (PROVE[1:], VERIFY[1:]):
+        rest = ["--inputs", "w.json", "-o", "p.qgkp"] if words[0] == "prove" else []
+        done = quod(*words, "--public", "public.json", *rest)
+        assert done.returncode == 0, done.stderr
+        assert NOT_ZERO_KNOWLEDGE in done.stderr
+    assert done.stdout == "OK: the proof is valid.\n"
+    assert json.loads(Path("public.json").read_text()) == [["6"], ["35"], ["143"]]
+    Path("public.json").write_text('[["6"], ["35"], ["144"]]')
+    done = quod(*VERIFY[1:], "--public", "public.json")
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith("quod: error: p.qgkp: not valid for these public inputs")
+
+
+def test_compile_writes_a_key_and_a_circuit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gkr", "compile", "c.circ", "--output", "k.json", "--circuit-output", "c.qcir"]
+    assert entry.run([*words, "--field", "m31.4", "--commitment", "raw"]) == 0
+    assert capsys.readouterr() == ("", "Wrote k.json, c.qcir.\n")
+    assert Path("k.json").read_bytes() == Path("key.json").read_bytes()
+    assert entry.run(["gkr", "compile", "c.qcir", "-o", "again.json", "-q"]) == 0
+    assert Path("again.json").read_bytes() == Path("key.json").read_bytes()
+
+
+def test_few_bits_are_allowed_by_name_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gkr", "compile", "c.circ", "-o", "k.json", "--field", "m31.3"]
+    assert entry.run(words) == 3
+    text = said(capsys)
+    assert "c.circ: challenges of m31.3 show" in text
+    assert "or say --allow-bits 8" in text
+    assert not Path("k.json").exists()
+    assert entry.run([*words, "--allow-bits", "80"]) == 0
+    assert "warning: k.json: proofs for this key may show as few as 80 bits" in said(capsys)
+    assert json.loads(Path("k.json").read_text())["bits"] == 80
+
+
+def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["gkr", "info", "c.circ", "--instances", "3", "--layers"]) == 0
+    text = capsys.readouterr().out
+    lines = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in text.splitlines()}
+    assert (lines["field"], lines["public"], lines["zeros"]) == ("m31", "1", "1")
+    assert (lines["challenges"], lines["commitment"], lines["chain"]) == ("m31.4", "raw", "64")
+    assert lines["instances"] == "3"
+    assert 100 < int(lines["bits"]) < 124
+    assert lines["zero knowledge"] == "no"
+    for term in ("random coefficients", "the outputs' point", "rounds of sumchecks", "the hash"):
+        assert f"  {term}" in text
+        assert "2**-1" in text.split(term)[-1]
+    # The inputs, a layer that copies them, two layers; the last one of the extension; four
+    # instances.
+    assert lines["bytes of values"] == str(4 * (8 + 8 + 8 + 32))
+    assert f"Note: {NOT_ZERO_KNOWLEDGE}." in text
+    assert [line.split() for line in text.splitlines() if line.startswith("    ")] == [
+        ["0", "2", "0", "2", *"00000"], ["1", "2", "1", "0", "1", *"0000"],
+        ["2", "2", "0", "1", *"00000"],
+    ]  # fmt: skip
+    assert entry.run(["gkr", "info", "c.circ", "--json", "--layers", "--field", "m31.3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["zero_knowledge"] is False
+    assert found["bits"] < 100 == found["least_bits"]
+    assert [layer["multiply"] for layer in found["each_layer"]] == [0, 1, 0]
+
+
+def test_prove_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*PROVE, "--inputs", "w.json", "-o", "p.qgkp", "--timings", "--trace", "t.json"]
+    assert entry.run(words) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Proved 3 instances in " in err
+    assert "(checked, " in err
+    assert NOT_ZERO_KNOWLEDGE in err
+    for stage in ("read circuit", "read inputs", "prepare", "prove", "  check", "write"):
+        assert stage in err
+    events = json.loads(Path("t.json").read_text())["traceEvents"]
+    assert {"read circuit", "prove", "check"} <= {event["name"] for event in events}
+    words = [*PROVE, "--inputs", "w.json", "-o", "q.qgkp", "--no-self-check", "--device"]
+    assert entry.run([*words, "cpu:scalar"]) == 0
+    assert "on cpu:scalar (not checked, " in capsys.readouterr().err
+    assert Path("q.qgkp").read_bytes() == Path("p.qgkp").read_bytes()
+    assert entry.run(MADE) == 0
+    assert capsys.readouterr() == ("", "")
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run([*MADE, "--instances", "2"]) == 0
+    assert json.loads(Path("public.json").read_text()) == [["6"], ["35"]]
+    assert entry.run([*VERIFY, "--public", "public.json", "--instances", "2", "-q"]) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "--instances", "3", "-q"]) == 3
+    assert "public.json: has public inputs of 2 instances, not of 3" in said(capsys)
+    assert entry.run([*MADE, "--instances", "4"]) == 3
+    assert "there are inputs of 3 instances, not of 4" in said(capsys)
+    # The public inputs of others.
+    Path("all.json").write_text('[["6"], ["35"], ["143"]]')
+    assert entry.run([*VERIFY, "--public", "all.json"]) == 4
+    assert "p.qgkp: the proof is of 2 instances, and 3 are to be verified" in said(capsys)
+
+
+def test_circuits_without_public_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.circ").write_bytes(expander.SMALL_CIRCUIT)
+    Path("w.json").write_bytes(expander.SMALL_WITNESS)
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "key.json", "-q"]) == 0
+    assert entry.run(MADE) == 0
+    assert entry.run([*VERIFY, "--instances", "16"]) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 0
+    assert entry.run(VERIFY) == 4
+    assert "the proof is of 16 instances, and 1 are to be verified" in said(capsys)
+
+
+def proved(folder: Path) -> list[str]:
+    assert entry.run(MADE) == 0
+    return [*VERIFY, "--public", "public.json"]
+
+
+def test_verify_needs_the_public_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proved(folder)
+    assert entry.run(VERIFY) == 2
+    assert "the circuit has 1 public inputs: say --public FILE" in said(capsys)
+
+
+def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify, data = proved(folder), Path("p.qgkp").read_bytes()
+    capsys.readouterr()
+    # Of the last element, the lowest byte: another element, most likely.
+    Path("p.qgkp").write_bytes(data[:-4] + bytes([data[-4] ^ 1]) + data[-3:])
+    assert entry.run(verify) == 6
+    assert "p.qgkp: not valid for these public inputs and this key" in said(capsys)
+    Path("p.qgkp").write_bytes(data[:-4] + b"\xff\xff\xff\xff")
+    assert entry.run(verify) == 3
+    assert "p.qgkp" in said(capsys)
+    Path("p.qgkp").write_bytes(data[:-4])
+    assert entry.run(verify) == 3
+    assert "p.qgkp, section 2, offset 68: states a length of" in said(capsys)
+
+
+def test_files_that_do_not_belong_together(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verify = proved(folder)
+    # Once more the same, but for a coefficient.
+    other = [expander.Segment(2, 2, mul=[(0, 1, 0, -2)], const=SEGMENTS[0].const), SEGMENTS[1]]
+    Path("other.circ").write_bytes(expander.circuit_bytes(expander.M31, other, [0, 1], public=1))
+    assert entry.run(["gkr", "compile", "other.circ", "-o", "other.json", "-q"]) == 0
+    capsys.readouterr()
+    for words in (verify, MADE):
+        swapped = ["other.circ" if word == "c.circ" else word for word in words]
+        assert entry.run(swapped) == 4
+        assert "key.json: the verifying key is of another circuit" in said(capsys)
+    both = [{"c.circ": "other.circ", "key.json": "other.json"}.get(word, word) for word in verify]
+    assert entry.run(both) == 4
+    assert "p.qgkp: the proof is of another circuit than the key" in said(capsys)
+
+
+def test_failures_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(os.listdir())
+    wrong = {"inputs": [[2, 3], [5, 7]], "public": [[6], [36]]}
+    Path("w.json").write_text(json.dumps(wrong))
+    assert entry.run(MADE) == 3
+    assert "output 0 of the circuit of instance 1 is not 0 with these inputs" in said(capsys)
+    Path("w.json").write_text('{"inputs": [[2, 3, 4]], "public": [[6]]}')
+    assert entry.run(MADE) == 4
+    assert "w.json, section inputs: instance 0 has 3 inputs, and the circuit 2" in said(capsys)
+    assert entry.run([*MADE, "--device", "nowhere"]) in (3, 4, 7)
+    Path("c.circ").write_bytes(Path("c.circ").read_bytes()[:-1])
+    for words in (MADE, VERIFY, ["gkr", "info", "c.circ"], ["gkr", "inspect", "c.circ"],
+                  ["gkr", "compile", "c.circ", "-o", "new.json"]):  # fmt: skip
+        capsys.readouterr()
+        assert entry.run(words) == 3
+        assert "c.circ, section layers, offset " in said(capsys)
+    assert set(os.listdir()) == before
+
+
+def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["gkr", "info", "c.circ", "--field", "m31.9"]) == 3
+    assert 'there is no field "m31.9"' in said(capsys)
+    assert entry.run(["gkr", "info", "c.circ", "--field", "goldilocks.2"]) == 3
+    assert "challenges are of m31" in said(capsys)
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "k", "--commitment", "none"]) == 3
+    assert "the commitment must be raw" in said(capsys)
+    assert entry.run(["gkr", "compile", "c.circ"]) == 2
+    assert entry.run(["gkr", "prove", "--circuit", "c.circ"]) == 2
+    capsys.readouterr()
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "c.circ"]) == 2
+    assert "named twice" in said(capsys)
+    assert entry.run([*MADE[:-1], "--trace", "key.json"]) == 2
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "no/k.json"]) == 5
+    assert all(name in COMMITMENT.help for name in SCHEMES)
+
+
+def test_fields_of_two_elements_are_shown_and_not_proved(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segment = expander.Segment(2, 2, add=[(0, 0, 1)])
+    Path("two.circ").write_bytes(expander.circuit_bytes(2, [segment], [0]))
+    assert entry.run(["gkr", "inspect", "two.circ", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["provable"] is False
+    assert entry.run(["gkr", "compile", "two.circ", "-o", "k.json"]) == 3
+    assert "two.circ, section header: the circuit is over gf2" in said(capsys)
+
+
+def test_inspect_knows_all_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proved(folder)
+    builder = CircuitBuilder(NAMED["koala_bear"], 1, public=1)
+    builder.layer(1).add(0, 0, Random(0))
+    builder.layer(1).constant(0, Public(0))
+    write_circuit("c.qcir", builder.finished())
+    capsys.readouterr()
+    for file, kind in {
+        "c.circ": "layered circuit (Expander, CIRCUIT6)", "c.qcir": "layered circuit (qcir)",
+        "key.json": "verifying key of a layered circuit (JSON)",
+        "p.qgkp": "proof of a layered circuit (qgkp)",
+        "w.json": "inputs of a layered circuit (JSON)",
+    }.items():  # fmt: skip
+        for group in ([], ["gkr"]):
+            assert entry.run([*group, "inspect", file, "--json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert (found["file"], found["kind"]) == (file, kind)
+        assert entry.run(["gkr", "inspect", file]) == 0
+        assert kind in capsys.readouterr().out
+
+
+def test_a_pipe_of_inputs_and_outputs(folder: Path) -> None:
+    """As a shell's <(...) and /dev/stdout give them."""
+    source = Path(__file__).parents[2] / "src"
+    command = f"{sys.executable} -m quod " + " ".join(
+        [*PROVE, "--inputs", "<(cat w.json)", "-o", "p.qgkp", "--public", "/dev/stdout", "-q"]
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], env=os.environ | {"PYTHONPATH": str(source)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [["6"], ["35"], ["143"]]

@@ -1,0 +1,391 @@
+"""Files of verifying keys, inputs and proofs of layered circuits: read back, or refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.circuit import (
+    CircuitBuilder,
+    LayeredCircuit,
+    Public,
+    Random,
+    read_circuit,
+    to_circuit6,
+    write_circuit,
+)
+from quod.commitment import Raw
+from quod.commitment.named import SCHEMES, parameters_of, scheme_named
+from quod.device import open_device
+from quod.errors import InputError, MismatchError, OutputError
+from quod.field import EXTENSIONS, NAMED, from_integers
+from quod.field.moduli import Modulus
+from quod.formats import write_circuit6, write_circuit6_witness
+from quod.gkr import (
+    Prover,
+    VerifyingKey,
+    read_inputs,
+    read_proof,
+    read_public_inputs,
+    read_verifying_key,
+    verify,
+    write_proof,
+    write_public_inputs,
+    write_verifying_key,
+)
+from quod.gkr.describe import describe_file, value_bytes
+from quod.gkr.inputs_file import parse_inputs, parse_public_inputs
+from quod.gkr.key_file import parse_verifying_key
+from quod.gkr.proof_file import parse_proof
+from quod.gkr.security import usual_challenges
+from tests.formats import expander
+from tests.formats.tiny import piped, refused, replaced, split
+
+M31 = NAMED["m31"]
+
+
+def squares(field: Modulus = M31) -> LayeredCircuit:
+    """Output 0 is the public input less the square of the first input."""
+    builder = CircuitBuilder(field, 1, public=1)
+    layer = builder.layer(1)
+    layer.multiply(0, 0, 0, -1)
+    layer.constant(0, Public(0))
+    return builder.finished(zeros=1)
+
+
+CIRCUIT = squares()
+KEY = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"])
+
+
+def document(**changes: Any) -> bytes:
+    """The file of the key, with some of its values changed, or left out if they are None."""
+    found = {
+        "format": "quod gkr verifying key 1", "circuit": CIRCUIT.digest.hex(), "field": "m31.4",
+        "commitment": {"scheme": "raw"}, "chain": 64, "bits": 100, "public": 1, "zeros": 1,
+    }  # fmt: skip
+    return json.dumps({k: v for k, v in (found | changes).items() if v is not None}).encode()
+
+
+def test_a_key_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    write_verifying_key(path, KEY, CIRCUIT)
+    assert json.loads(path.read_bytes()) == json.loads(document())
+    assert read_verifying_key(path, CIRCUIT) == KEY
+    with piped(path.read_bytes()) as pipe:
+        assert read_verifying_key(pipe, CIRCUIT) == KEY
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": None}, "section format: must be"),
+        ({"format": "quod gkr verifying key 2"}, "section format: must be"),
+        ({"chain": None}, '"chain" is missing'),
+        ({"more": 1}, '"more" is no part of a verifying key'),
+        ({"circuit": "00"}, "section circuit: must be 64 hexadecimal digits"),
+        ({"circuit": CIRCUIT.digest.hex().upper()}, "section circuit: must be 64 hexadecimal"),
+        ({"circuit": 7}, "section circuit"),
+        ({"field": "m31.5"}, 'section field: there is no field "m31.5"'),
+        ({"field": 4}, "section field: there is no field a number"),
+        ({"commitment": "raw"}, "section commitment: must be an object"),
+        ({"commitment": {}}, "section commitment: must be an object"),
+        ({"commitment": {"scheme": "merkle"}}, "section commitment: the commitment must be raw"),
+        ({"commitment": {"scheme": "raw", "rows": 1}}, "has no parameter 'rows'"),
+        ({"commitment": {"scheme": "raw", "rows": "1"}}, 'the parameter "rows" must be a whole'),
+        ({"chain": 0}, "section chain: must be a whole number from 1 to"),
+        ({"chain": 1 << 40}, "section chain"),
+        ({"chain": True}, "section chain"),
+        ({"bits": -1}, "section bits"),
+        ({"bits": "100"}, "section bits"),
+        ({"public": -1}, "section public"),
+        ({"zeros": 0}, "section zeros"),
+    ],
+)
+def test_what_is_no_key_is_refused(changes: dict[str, Any], said: str) -> None:
+    assert parse_verifying_key(document(), "key.json").key == KEY
+    with pytest.raises(InputError) as error:
+        parse_verifying_key(document(**changes), "key.json")
+    refused(error, "key.json", said)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff", document() * 2])
+def test_what_is_no_document_is_no_key(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"key\.json"):
+        parse_verifying_key(data, "key.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({"circuit": "00" * 32}, MismatchError, "of another circuit"),
+        ({"public": 2}, MismatchError, "says that the circuit has 2 public inputs"),
+        ({"zeros": 2}, MismatchError, "and 2 zero outputs, and it has 1 and 1"),
+        ({"field": "goldilocks.2"}, InputError, "challenges are of m31"),
+        ({"chain": 63}, InputError, "chain of 63 hashes is too short for the circuit"),
+        ({"bits": 125}, InputError, "at least 125"),
+    ],
+)
+def test_keys_that_are_not_of_the_circuit_are_refused(
+    tmp_path: Path, changes: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    path = tmp_path / "key.json"
+    path.write_bytes(document(chain=65, bits=80))
+    assert read_verifying_key(path, CIRCUIT).chain == 65
+    path.write_bytes(document(**changes))
+    with pytest.raises(kind, match=said) as error:
+        read_verifying_key(path, CIRCUIT)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
+    toy = squares(Modulus("m31", 2**61 - 1))
+    key = VerifyingKey.of(toy, toy.field, allow_bits=0)
+    with pytest.raises(InputError, match="m31 is not the field that files call so"):
+        write_verifying_key(tmp_path / "key.json", key, toy)
+    with pytest.raises(MismatchError):
+        write_verifying_key(tmp_path / "key.json", KEY, toy)
+
+    class Own(Raw):
+        @property
+        def name(self) -> str:
+            return "own"
+
+    own = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Own())
+    with pytest.raises(InputError, match="files name no commitment like raw"):
+        write_verifying_key(tmp_path / "key.json", own, CIRCUIT)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_schemes_by_name(name: str) -> None:
+    scheme = scheme_named(name)
+    assert scheme.name == name
+    again = scheme_named(name, parameters_of(scheme))
+    assert again.parameters() == scheme.parameters()
+    with pytest.raises(InputError, match="no parameter 'nothing'"):
+        scheme_named(name, {"nothing": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "challenges"),
+    [
+        ("m31", "m31.4"), ("baby_bear", "baby_bear.4"), ("koala_bear", "koala_bear.4"),
+        ("goldilocks", "goldilocks.2"), ("bn254.fr", "bn254.fr"), ("m61", None),
+    ],
+)  # fmt: skip
+def test_usual_challenges(name: str, challenges: str | None) -> None:
+    circuit = squares(NAMED[name])
+    if challenges is None:
+        with pytest.raises(InputError, match="name the field of challenges"):
+            usual_challenges(circuit)
+        return
+    field = usual_challenges(circuit)
+    assert field.name == challenges
+    assert VerifyingKey.of(circuit, field).bits == 100
+
+
+def inputs(data: object, circuit: LayeredCircuit = CIRCUIT) -> Any:
+    return parse_inputs(json.dumps(data).encode(), "inputs.json", circuit)
+
+
+def test_inputs_of_one_and_of_many_instances() -> None:
+    for given in ([3, 0], ["3", 0], [["3", "0"]]):
+        for public in ([9], ["9"], [["9"]]):
+            found = inputs({"inputs": given, "public": public})
+            assert (found.inputs, found.public, len(found)) == ([[3, 0]], [[9]], 1)
+    found = inputs({"inputs": [[3, 0], ["2147483646", 1]], "public": [[9], [1]]})
+    assert found.inputs == [[3, 0], [M31.value - 1, 1]]
+    assert (found.first(1).inputs, found.first(1).public) == ([[3, 0]], [[9]])
+    with pytest.raises(InputError, match="inputs of 2 instances, not of 3"):
+        found.first(3)
+    builder = CircuitBuilder(M31, 1)
+    builder.layer(1).add(0, 0)
+    alone = builder.finished()
+    for public in ({}, {"public": [[], []]}):
+        assert inputs({"inputs": [[0, 1], [0, 2]], **public}, alone).public == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ([1, 2], InputError, 'must be an object with "inputs"'),
+        ({"public": [1]}, InputError, 'must be an object with "inputs"'),
+        ({"inputs": [1, 2], "public": [4], "more": 1}, InputError, '"more" is neither'),
+        ({"inputs": 1, "public": [4]}, InputError, "section inputs: must be a list, not a number"),
+        ({"inputs": [], "public": [4]}, InputError, "section inputs: has no instance"),
+        ({"inputs": [1, 2, 3], "public": [4]}, MismatchError, "has 3 inputs, and the circuit 2"),
+        ({"inputs": [[1, 2], 3], "public": [4]}, InputError, "instance 1 must be a list"),
+        ({"inputs": [[1, 2], []], "public": [4]}, MismatchError, "instance 1 has 0 inputs"),
+        ({"inputs": [1, 2]}, MismatchError, 'has 1 public inputs, and "public" is missing'),
+        ({"inputs": [1, 2], "public": []}, InputError, "section public: has no instance"),
+        ({"inputs": [1, 2], "public": [1, 2]}, MismatchError, "has 2 public inputs, and the"),
+        ({"inputs": [1, 2], "public": [[1], [2]]}, InputError, "public ones of 2"),
+        *(
+            ({"inputs": [0, value], "public": [4]}, InputError, "value 1 of instance 0 must be")
+            for value in (-1, M31.value, str(M31.value), "01", "+1", " 1", "1e3", "", True, None,
+                          [1], "9" * 4000)
+        ),
+        ({"inputs": [0, 10**30], "public": [4]}, InputError, "too many digits"),
+        ({"inputs": [0, 0.5], "public": [4]}, InputError, "a fraction"),
+    ],
+)  # fmt: skip
+def test_what_are_no_inputs_is_refused(given: object, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind) as error:
+        inputs(given)
+    refused(error, "inputs.json", said)
+
+
+def test_public_inputs_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "public.json"
+    write_public_inputs(path, [[9], [M31.value - 1]])
+    assert path.read_bytes() == b'[["9"], ["2147483646"]]\n'
+    assert read_public_inputs(path, CIRCUIT) == [[9], [M31.value - 1]]
+    with piped(path.read_bytes()) as pipe:
+        assert read_public_inputs(pipe, CIRCUIT) == [[9], [M31.value - 1]]
+    own = json.dumps({"inputs": [[1]], "public": 9 * [[1]]}).encode()
+    assert parse_public_inputs(own, "p", CIRCUIT) == [[1]] * 9
+    for wrong in (b"{}", b"7", b"[[1, 2]]", b"[]", b'[["x"]]'):
+        with pytest.raises(InputError, match=r"^p"):
+            parse_public_inputs(wrong, "p", CIRCUIT)
+
+
+@pytest.mark.parametrize("name", ["m31", "baby_bear", "goldilocks", "bn254.fr"])
+def test_inputs_of_witnesses(name: str, tmp_path: Path) -> None:
+    field = NAMED[name]
+    circuit = squares(field)
+    rows = [[3, 0], [field.value - 2, 1], [7, field.value - 1]]
+    public = [[9], [4], [49]]
+    path = tmp_path / "witness"
+    path.write_bytes(expander.witness_bytes(field.value, rows, public))
+    found = read_inputs(path, circuit)
+    assert found.public == public
+    device = open_device("cpu")
+    array = found.for_prover(device)
+    assert isinstance(array, np.ndarray)
+    assert array.shape == (3, 2, field.words)
+    wanted = from_integers(field, [value for row in rows for value in row])
+    assert (array.reshape(-1, field.words) == wanted).all()
+    assert (found.first(2).for_prover(device) == array[:2]).all()
+    for other, said in (
+        (squares(NAMED["koala_bear"]), "the witness is over"),
+        (CircuitBuilder(field, 2, public=1), "the witness has 2 inputs, and the circuit 4"),
+        (CircuitBuilder(field, 1), "the witness has 1 public inputs, and the circuit 0"),
+    ):
+        if isinstance(other, CircuitBuilder):
+            other.layer(1).add(0, 0)
+            other = other.finished()
+        with pytest.raises(MismatchError, match=said):
+            read_inputs(path, other)
+
+
+def test_a_proof_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "proof.qgkp"
+    write_proof(path, KEY, 3, b"a proof")
+    found = read_proof(path)
+    assert (found.circuit, found.instances, found.proof) == (CIRCUIT.digest, 3, b"a proof")
+    found.check(KEY, 3)
+    with pytest.raises(MismatchError, match=r"qgkp: the proof is of 3 instances, and 2 are to be"):
+        found.check(KEY, 2)
+    other = squares(NAMED["baby_bear"])
+    with pytest.raises(MismatchError, match="of another circuit than the key"):
+        found.check(VerifyingKey.of(other, EXTENSIONS["baby_bear.4"]), 3)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        with pytest.raises(InputError):
+            parse_proof(memoryview(data[:length]), "proof.qgkp")
+    sections = dict(split(data)[2])
+    for header in (
+        sections[1] + b"\0", CIRCUIT.digest + bytes(8),
+        CIRCUIT.digest + struct.pack("<Q", (1 << 24) + 1),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            parse_proof(memoryview(replaced(data, {1: header})), "proof.qgkp")
+        refused(error, "proof.qgkp, section 1 (header), offset ")
+    with pytest.raises(OutputError):
+        write_proof(tmp_path / "nowhere" / "proof", KEY, 1, b"")
+
+
+def test_what_was_written_is_proved_and_verified(tmp_path: Path) -> None:
+    """All calls of the command line from Python, on a circuit of Expander."""
+    write_circuit6(tmp_path / "circuit", to_circuit6(CIRCUIT))
+    circuit = read_circuit(tmp_path / "circuit")
+    key = VerifyingKey.of(circuit, usual_challenges(circuit))
+    write_verifying_key(tmp_path / "key.json", key, circuit)
+    rows = np.array([[[3], [0]], [[4], [1]], [[5], [2]]], np.uint32)
+    write_circuit6_witness(tmp_path / "witness", M31, rows, rows[:, :1] * rows[:, :1])
+    given = read_inputs(tmp_path / "witness", circuit)
+    prover = Prover("cpu", key, circuit, instances=3)
+    proof = prover.prove(given.for_prover(prover.device), given.public)
+    write_proof(tmp_path / "proof", key, 3, proof)
+    write_public_inputs(tmp_path / "public.json", given.public)
+
+    known = read_verifying_key(tmp_path / "key.json", circuit)
+    public = read_public_inputs(tmp_path / "public.json", circuit)
+    found = read_proof(tmp_path / "proof")
+    found.check(known, len(public))
+    verify(known, circuit, public, found.proof, instances=3)
+
+
+DESCRIBED: list[tuple[str, Callable[[Path], object], dict[str, object]]] = [
+    ("a circuit", lambda path: write_circuit(path, CIRCUIT),
+     {"kind": "layered circuit (qcir)", "field": "m31", "inputs": 2, "zeros": 1}),
+    ("a circuit of Expander", lambda path: path.write_bytes(expander.SMALL_CIRCUIT),
+     {"kind": "layered circuit (Expander, CIRCUIT6)", "layers": 6, "provable": True,
+      "gates": {"mul": 1, "add": 7, "const": 0, "uni": 0}}),
+    ("of two elements", lambda path: path.write_bytes(
+        expander.circuit_bytes(2, [expander.Segment(2, 2, add=[(0, 0, 1)])], [0])),
+     {"field": "gf2", "provable": False}),
+    ("too many gates", lambda path: path.write_bytes(expander.circuit_bytes(
+        expander.M31, [expander.Segment(2, 2, [(at + 1, [(0, 0)] * 2)]) for at in range(70)]
+        + [expander.Segment(2, 2, add=[(0, 0, 1)])], [0])),
+     {"gates": {"mul": 0, "add": "2**62 or more", "const": 0, "uni": 0}}),
+    ("a witness", lambda path: path.write_bytes(expander.SMALL_WITNESS),
+     {"kind": "witness (Expander)", "instances": 16, "inputs": 4, "public": 0}),
+    ("a key", lambda path: path.write_bytes(document()),
+     {"kind": "verifying key of a layered circuit (JSON)", "field": "m31.4", "bits": 100}),
+    ("a proof", lambda path: write_proof(path, KEY, 2, b"abc"),
+     {"kind": "proof of a layered circuit (qgkp)", "instances": 2, "proof_bytes": 3,
+      "zero_knowledge": False}),
+    ("inputs", lambda path: path.write_bytes(b' {"inputs": [["1", "2"]], "public": ["3"]}'),
+     {"kind": "inputs of a layered circuit (JSON)", "instances": 1, "inputs": 2, "public": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "write", "said"), DESCRIBED, ids=[row[0] for row in DESCRIBED])
+def test_what_files_are(
+    what: str, write: Callable[[Path], object], said: dict[str, object], tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    write(path)
+    data = path.read_bytes()
+    found = describe_file(memoryview(data), "file")
+    assert found is not None
+    assert list(found)[:3] == ["file", "kind", "bytes"]
+    assert found["bytes"] == len(data)
+    assert said.items() <= found.items()
+
+
+def test_other_files_are_none_of_these() -> None:
+    for data in (b"zkey\1\0\0\0", b"[1, 2]", b'{"pi_a": []}', b"", b'{"IC": "inputs"}'):
+        assert describe_file(memoryview(data), "file") is None
+    for data in (b"qcir", b"qgkp", b"CIRCUIT6", b'{"format": "quod gkr"}', b'{"inputs": 1}'):
+        with pytest.raises(InputError, match=r"^file"):
+            describe_file(memoryview(data), "file")
+
+
+def test_the_memory_of_values() -> None:
+    builder = CircuitBuilder(M31, 3)
+    builder.layer(2).add(0, 0)
+    builder.layer(1).add(0, 0, Random(0))
+    circuit = builder.finished()
+    # Above a random coefficient they are of the extension.
+    one = 4 * 8 + 4 * 4 + 16 * 2
+    assert value_bytes(circuit, EXTENSIONS["m31.4"], 1) == one
+    assert value_bytes(circuit, EXTENSIONS["m31.4"], 5) == 8 * one
+    assert value_bytes(circuit, EXTENSIONS["m31.3"], 1) == 4 * 8 + 4 * 4 + 12 * 2
