@@ -113,3 +113,14 @@ SMALL = [
 """x3 - x0 - x1 * x2 over M31, times a challenge, handed on through four layers."""
 SMALL_CIRCUIT = circuit_bytes(M31, SMALL, range(6))
 SMALL_WITNESS = witness_bytes(M31, [[10, 5, 2, 20]] * 16, [[]] * 16)
+
+EVERYTHING = [
+    Segment(
+        4, 4, mul=[(0, 1, 0, 5)], add=[(3, 1, -1), (2, 1, RANDOM), (1, 1, 1)],
+        const=[(2, 9), (3, ("public", 1)), (3, ("public", 0)), (0, RANDOM)],
+        uni=[(12345, 2, 3, 2), (12346, 3, 0, RANDOM), (12345, 0, 1, -2)],
+    ),
+    Segment(8, 8, [(0, [(0, 0), (4, 4), (2, 3)])], add=[(7, 7, 1)]),
+    Segment(8, 2, [(1, [(0, 0)] * 0)], mul=[(7, 7, 1, -1)]),
+]  # fmt: skip
+"""Gates and coefficients of all sorts; segment 1 has copies of segment 0, segment 2 none."""

@@ -20,20 +20,11 @@ from tests.formats import expander
 from tests.formats.expander import BN254, GOLDILOCKS, M31, RANDOM, Segment, circuit_bytes, u64
 from tests.formats.tiny import refused
 
-EVERYTHING = [
-    Segment(
-        4, 4, mul=[(0, 1, 0, 5)], add=[(3, 1, -1), (2, 1, RANDOM), (1, 1, 1)],
-        const=[(2, 9), (3, ("public", 1)), (3, ("public", 0)), (0, RANDOM)],
-        uni=[(12345, 2, 3, 2), (12346, 3, 0, RANDOM), (12345, 0, 1, -2)],
-    ),
-    Segment(8, 8, [(0, [(0, 0), (4, 4), (2, 3)])], add=[(7, 7, 1)]),
-    Segment(8, 2, [(1, [(0, 0)] * 0)], mul=[(7, 7, 1, -1)]),
-]  # fmt: skip
 PRIMES = [M31, GOLDILOCKS, expander.BABY_BEAR, BN254, 2]
 
 
 def everything(prime: int) -> bytes:
-    return circuit_bytes(prime, EVERYTHING, [1, 2], public=2, outputs=2)
+    return circuit_bytes(prime, expander.EVERYTHING, [1, 2], public=2, outputs=2)
 
 
 def read(data: bytes) -> Circuit6:

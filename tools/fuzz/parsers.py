@@ -6,10 +6,15 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
+from quod.circuit import CircuitBuilder, LayeredCircuit, Public, from_circuit6
+from quod.circuit import Random as Challenge
+from quod.circuit.file import circuit_writer, parse_circuit
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
@@ -19,6 +24,7 @@ from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
+from quod.field import EXTENSIONS, NAMED
 from quod.formats import (
     PowersOfTau,
     R1cs,
@@ -28,13 +34,22 @@ from quod.formats import (
     parse_public,
     parse_verification_key,
 )
+from quod.formats.circuit6 import Circuit6
+from quod.formats.circuit6_witness import Circuit6Witness
 from quod.formats.iden3 import Iden3File
 from quod.formats.inspect import describe_bytes
+from quod.gkr import VerifyingKey
+from quod.gkr.describe import describe_file
+from quod.gkr.inputs_file import parse_inputs, parse_public_inputs
+from quod.gkr.key_file import parse_verifying_key, verifying_key_to_json
+from quod.gkr.proof_file import parse_proof as parse_gkr_proof
+from quod.gkr.proof_file import proof_writer
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
+from tests.formats import expander
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
 
 TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
@@ -87,6 +102,76 @@ def _ptx(data: bytes) -> None:
 
 def _inspect(data: bytes) -> None:
     describe_bytes(memoryview(data), "file")
+
+
+_MOST_GATES = 1 << 16
+"""Of circuits whose segments are taken apart: a small file may ask for any number."""
+
+
+def _expander(data: bytes) -> None:
+    found = Circuit6.parse(memoryview(data), "circuit")
+    found.gates()
+    if found.field.modulus is not None:
+        from_circuit6(found, most_gates=_MOST_GATES)
+
+
+def _described(data: bytes) -> None:
+    describe_file(memoryview(data), "file")
+
+
+def _layered(prime: str) -> LayeredCircuit:
+    """A circuit with gates and coefficients of all sorts."""
+    builder = CircuitBuilder(NAMED[prime], 2, public=2)
+    for log_size, below in ((9, 2), (1, 9)):
+        layer = builder.layer(log_size)
+        for number, coefficient in enumerate((1, 2**31 - 2, Public(0), Public(1), Challenge(7))):
+            x = (1 << below) - 1 - number % 2
+            layer.constant(number % 2, coefficient)
+            layer.multiply(1, x, 0, coefficient)
+            layer.power(0, x, 1 + number, coefficient)
+    return builder.finished(zeros=1)
+
+
+def _written(write: Callable[[BinaryIO], None]) -> bytes:
+    file = BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def _gkr_parsers() -> dict[str, Parser]:
+    """Readers of layered circuits, of their keys, inputs and proofs."""
+    circuits = [expander.SMALL_CIRCUIT] + [
+        expander.circuit_bytes(prime, expander.EVERYTHING, [1, 2], public=2, outputs=2)
+        for prime in expander.ELEMENT_BYTES
+    ]
+    witnesses = [expander.SMALL_WITNESS]
+    witnesses += [
+        expander.witness_bytes(prime, [[0, prime - 1]] * 2, [[1]] * 2)
+        for prime in expander.ELEMENT_BYTES
+    ]
+    layered = _layered("m31")
+    files = [_written(circuit_writer(own)) for own in (layered, _layered("bn254.fr"))]
+    key = VerifyingKey.of(layered, EXTENSIONS["m31.4"])
+    keys = [verifying_key_to_json(key, layered)]
+    proofs = [_written(proof_writer(key, 3, bytes(range(64))))]
+    inputs = [b'{"inputs": [["1", 2, 3, 4], [5, 6, 7, 8]], "public": [["0", "1"], [2, 3]]}']
+    public = [b'[["0", "1"], [2, 3]]']
+    return {
+        "circuit6": Parser(_expander, circuits, of_bytes),
+        "circuit6-witness": Parser(
+            lambda data: Circuit6Witness.parse(memoryview(data), "w"), witnesses, of_bytes
+        ),
+        "layered": Parser(lambda data: parse_circuit(data, "circuit"), files, of_container),
+        "gkr-key": Parser(lambda data: parse_verifying_key(data, "key"), keys, of_json),
+        "gkr-proof": Parser(
+            lambda data: parse_gkr_proof(memoryview(data), "proof"), proofs, of_container
+        ),
+        "gkr-inputs": Parser(lambda data: parse_inputs(data, "w", layered), inputs, of_json),
+        "gkr-public": Parser(lambda data: parse_public_inputs(data, "p", layered), public, of_json),
+        "gkr-inspect": Parser(_described, [*circuits, *witnesses], of_bytes),
+        "gkr-inspect-file": Parser(_described, [*files, *proofs], of_container),
+        "gkr-inspect-json": Parser(_described, [*keys, *inputs], of_json),
+    }
 
 
 def _formats(name: str) -> list[bytes]:
@@ -236,4 +321,5 @@ def all_parsers() -> dict[str, Parser]:
         ),
         "cached": _cached(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
+        **_gkr_parsers(),
     }
