@@ -166,6 +166,22 @@ def test_circuits_without_public_inputs(folder: Path, capsys: pytest.CaptureFixt
     assert "the proof is of 16 instances, and 1 are to be verified" in said(capsys)
 
 
+@pytest.mark.parametrize("scheme", ["ligero"])
+def test_commitments(folder: Path, scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gkr", "compile", "c.circ", "-o", "key.json", "-q", "--commitment", scheme]
+    assert entry.run(words) == 0
+    assert json.loads(Path("key.json").read_text())["commitment"] == {
+        "scheme": "ligero", "log_blowup": 2, "column_bits": 110
+    }  # fmt: skip
+    assert entry.run(MADE) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 0
+    assert entry.run(["gkr", "info", "c.circ", "--commitment", scheme]) == 0
+    assert "ligero 1/4 110 sha3-256" in capsys.readouterr().out
+    # With the key of another commitment.
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "key.json", "-q"]) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) in (3, 6)
+
+
 def proved(folder: Path) -> list[str]:
     assert entry.run(MADE) == 0
     return [*VERIFY, "--public", "public.json"]

@@ -36,7 +36,9 @@ NOT_ZERO_KNOWLEDGE = (
 CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit: of Quod (qcir) or CIRCUIT6.")
 KEY = Option("--key", metavar="FILE", help="Verifying key (JSON), from `quod gkr compile`.")
 FIELD = Option("--field", metavar="NAME", help="Field of challenges, such as m31.4.")
-COMMITMENT = Option("--commitment", metavar="NAME", help="How the inputs are bound: raw or hyrax.")
+COMMITMENT = Option(
+    "--commitment", metavar="NAME", help="How the inputs are bound: raw, ligero or hyrax."
+)
 _OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
 
 

@@ -12,6 +12,7 @@ from quod.validation import choice
 
 SCHEMES = {
     "raw": ("quod.commitment.raw", "Raw"),
+    "ligero": ("quod.commitment.ligero.scheme", "Ligero"),
     "hyrax": ("quod.commitment.hyrax", "Hyrax"),
 }
 """The module and the class of each scheme whose parameters, if it has any, are numbers."""
