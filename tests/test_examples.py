@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from quod.circuit import read_circuit
 from quod.cli import entry
 from quod.formats import Witness, Zkey, read_verification_key
+from quod.gkr import read_inputs
 from tests.support.node import run_program
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "membership"
@@ -123,3 +125,18 @@ def test_the_verifying_key_is_the_one_in_the_key(tmp_path: Path) -> None:
     assert entry.run([*arguments, "--quiet"]) == 0
     expected = json.loads((EXAMPLE / "verification_key.json").read_text())
     assert json.loads(out.read_text()) == expected
+
+
+def test_the_layered_circuit_is_the_one_that_its_script_makes() -> None:
+    folder = EXAMPLE.parent / "layered"
+    made = runpy.run_path(str(folder / "make.py"))
+    circuit = read_circuit(folder / "circuit.qcir")
+    assert circuit.digest == made["circuit"]().digest
+    assert len(circuit.layers) == made["ROUNDS"] + 1
+    assert 5 ** made["ROUNDS"] > made["P"] > 5 ** (made["ROUNDS"] - 1)
+    given = read_inputs(folder / "inputs.json", circuit)
+    assert len(given) == made["INSTANCES"]
+    for row, public in zip(given.inputs, given.public, strict=True):
+        assert public == [made["mimc"](*row)]
+        assert circuit.evaluate(row, public)[-1][0] == 0
+    assert json.loads((folder / "inputs.json").read_text()) == made["inputs"]()
