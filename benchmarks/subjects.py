@@ -41,6 +41,13 @@ CPU: Commands = {
             for field in ("goldilocks", "bn254.fr")
         ),
     ],
+    "commitment": [
+        *(
+            ["--field", field, "--log2", "12", "--log2", "16", "--log2", "20"]
+            for field in ("m31.4", "goldilocks.2")
+        ),
+        ["--scheme", "hyrax", "--log2", "12", "--log2", "16"],
+    ],
     "lookup": [
         *(
             ["--field", field, "--log2", "10", "--log2", "14", "--log2", "18"]
@@ -84,6 +91,13 @@ CUDA: Commands = {
         *(["--field", field, "--log2", "24"] for field in ("m31.3", "m31.4", "goldilocks.2")),
         ["--field", "m31.4", "--log2", "24", "--in-base", "1"],
     ],
+    "commitment": [
+        *(
+            ["--field", field, "--log2", "20", "--log2", "24"]
+            for field in ("m31.4", "goldilocks.2")
+        ),
+        ["--scheme", "hyrax", "--log2", "20", "--log2", "24"],
+    ],
     "lookup": [
         ["--field", "m31.4", "--log2", "20", "--log2", "24", "--bits", "16"],
         ["--field", "bn254.fr", "--log2", "18", "--log2", "22", "--bits", "16"],
@@ -118,6 +132,7 @@ WEBGPU: Commands = {
     ],
     "ntt": [["--curve", "bls12_381", "--log2", "16", "--log2", "20", *_QUICK]],
     "sumcheck": [["--field", "m31.4", "--log2", "20", *_QUICK]],
+    "commitment": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "lookup": [["--field", "m31.4", "--log2", "18", *_QUICK]],
     "groth16": [
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],

@@ -119,6 +119,7 @@ COMMANDS = [
     "bench msm",
     "bench ntt",
     "bench sumcheck",
+    "bench commitment",
     "bench lookup",
     "bench groth16",
     "bench process",

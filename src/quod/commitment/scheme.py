@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from quod.device.buffer import Buffer
-from quod.device.discovery import DeviceChoice
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
@@ -79,7 +79,7 @@ class Scheme(Protocol):
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """How likely false claims are accepted, by what goes wrong; the hash is not among it."""
 
-    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> Committer:
+    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> Committer:
         """Allocates the memory of a prover."""
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> Commitment:

@@ -127,6 +127,24 @@ def sumcheck(
     settings.measure("sumcheck", found)
 
 
+def commitment(
+    settings: StagedSettings,
+    scheme: Annotated[str, typer.Option(help="ligero, hyrax or raw.")] = "ligero",
+    field: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the challenges: m31.4, goldilocks.2, bn254.fr, ..."),
+    ] = None,
+    sizes: Sizes = None,
+    claims: Annotated[int, typer.Option(min=1, max=8, help="Claims that are opened.")] = 2,
+) -> None:
+    """Commitments to a table in memory, openings of claims about it, and their verifier."""
+    from quod.cli.bench.commitment import cases
+
+    settings.measure(
+        "commitment", cases(settings.device, scheme, field, sizes or [12, 16, 20], claims=claims)
+    )
+
+
 def lookup(
     settings: StagedSettings,
     field: Annotated[
@@ -204,4 +222,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, lookup, groth16, process)
+SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, groth16, process)

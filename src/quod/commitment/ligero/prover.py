@@ -22,6 +22,7 @@ from quod.commitment.scheme import Claim, check_table, check_writer
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline, or_null
 from quod.device.written import UNWRITTEN, not_written
 from quod.errors import InputError
 from quod.field.array import Words, canonical, from_integers
@@ -77,11 +78,12 @@ class LigeroCommitter:
 
     # --- committing
 
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+    def commit(self, table: Buffer, writer: ProofWriter, timeline: Timeline | None = None) -> None:
         """Encodes the rows of a table, hashes the columns, and sends the root."""
         shape, code, device = self._shape, self._shape.code, self._device
         self._table = check_table(shape.field, shape.log2_size, table)
         check_writer(writer)
+        or_null(timeline)
         # What no kernel writes is no digest.
         recording = device.stream("commitment").record()
         recording.fill(self._tree.slice(0, 8 * STATE_WORDS), UNWRITTEN)
@@ -102,7 +104,7 @@ class LigeroCommitter:
         )  # fmt: skip
         for level in reversed(range(code.log_length)):
             self._launch(recording, hash_pairs, 1 << level, 1 << level, self._tree)
-        recording.finish().submit().wait()
+        recording.finish().submit(timeline).wait()
         root = self._downloaded(self._tree.slice(4 * STATE_WORDS, 8 * STATE_WORDS))
         if (root == UNWRITTEN).all():
             raise not_written(device, "a commitment")
@@ -110,29 +112,37 @@ class LigeroCommitter:
 
     # --- opening
 
-    def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
+    def open(
+        self, claims: Sequence[Claim], writer: ProofWriter, timeline: Timeline | None = None
+    ) -> None:
         """Sends a sumcheck over the upper variables, the rows' combination and columns."""
         check_writer(writer)
+        or_null(timeline)
         shape, code = self._shape, self._shape.code
         checked, factors, total = shape.combine(writer.transcript, claims)
         if self._table is None:
             raise InputError("no table was committed to; call commit before open")
         r: Sequence[Plain] = ()
         if shape.log_rows:
-            r = self._sumcheck(checked, factors, total, writer)
-        combination = self._combine(r)
+            r = self._sumcheck(checked, factors, total, writer, timeline)
+        combination = self._combine(r, timeline)
         writer.message(Label.OPENING, combination.tobytes())
 
         places = shape.places(writer.transcript)
         nodes = [code.length + place for place in places]
         nodes += siblings(code.log_length, places)
-        columns, digests = self._gather(places, nodes)
+        columns, digests = self._gather(places, nodes, timeline)
         leaves = digests[: len(places)].tobytes()
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
         writer.message(Label.OPENING, digests[len(places) :].tobytes())
 
     def _sumcheck(
-        self, claims: Sequence[Claim], factors: Sequence[Plain], total: Plain, writer: ProofWriter
+        self,
+        claims: Sequence[Claim],
+        factors: Sequence[Plain],
+        total: Plain,
+        writer: ProofWriter,
+        timeline: Timeline | None,
     ) -> list[Plain]:
         """Reduces the claims, each a sum over rows of a weight and a product of the row."""
         shape, code, device = self._shape, self._shape.code, self._device
@@ -156,8 +166,8 @@ class LigeroCommitter:
                 device.upload(elements_to_words(field, [factor])), run.table(2 * number),
             )  # fmt: skip
             recording.copy(upper, run.table(2 * number + 1))
-        recording.finish().submit().wait()
-        found = run.prove(total, writer.transcript.state, None)
+        recording.finish().submit(timeline).wait()
+        found = run.prove(total, writer.transcript.state, timeline)
         writer.absorbed(found.messages, found.state)
         return found.challenges
 
@@ -179,7 +189,7 @@ class LigeroCommitter:
         )  # fmt: skip
         return pyramid.slice(element << size, element << (size + 1))
 
-    def _combine(self, r: Sequence[Plain]) -> Words:
+    def _combine(self, r: Sequence[Plain], timeline: Timeline | None) -> Words:
         """The rows' combination with eq of a point, as a message has it."""
         shape, code, device = self._shape, self._shape.code, self._device
         recording = device.stream("combination").record()
@@ -195,10 +205,12 @@ class LigeroCommitter:
             recording, add_parts, code.message, code.message, self._parts, self._partial,
             self._combination, field=shape.field,
         )  # fmt: skip
-        recording.finish().submit().wait()
+        recording.finish().submit(timeline).wait()
         return self._elements("the combination of rows", self._combination)
 
-    def _gather(self, places: Sequence[int], nodes: Sequence[int]) -> tuple[Words, Words]:
+    def _gather(
+        self, places: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
+    ) -> tuple[Words, Words]:
         """Columns, as a message has them, and nodes of the tree, a row each."""
         shape, code, device = self._shape, self._shape.code, self._device
         entries = len(places) * shape.rows
@@ -215,7 +227,7 @@ class LigeroCommitter:
             recording, gather_nodes, len(nodes), len(nodes), self._tree,
             device.upload(np.array(nodes, np.uint32)), digests,
         )  # fmt: skip
-        recording.finish().submit().wait()
+        recording.finish().submit(timeline).wait()
         return self._elements("columns", columns), self._downloaded(digests).reshape(
             -1, STATE_WORDS
         )
