@@ -70,6 +70,8 @@ CASES = [
     ("m31.4", 1, 3, 2, 1), ("m31.4", 3, 2, 4, 2), ("bn254.fr", 2, 2, 3, 3),
     ("goldilocks.2", 5, 1, 1, 1), ("koala_bear.4", 1, 1, 3, 2), ("toy.17", 1, 3, 2, 1),
     ("toy.31.2", 3, 2, 3, 2),
+    # Columns that are the leaves themselves, in a tree that is lower, as high, and higher.
+    ("m31.4", 2, 4, 6, 1), ("goldilocks.2", 1, 3, 3, 1), ("toy.31.2", 1, 4, 2, 1),
 ]  # fmt: skip
 
 
@@ -123,8 +125,11 @@ def test_ranges(device: AnyDevice, name: str) -> None:
     check(proof.statement, proof.data, columns, table, expected)
 
 
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
-    test_agrees_with_the_model(gpu_device, "m31.4", 3, 1, 2, 2)
+@pytest.mark.parametrize(("log2_size", "log2_table", "width"), [(1, 2, 1), (4, 5, 1), (1, 2, 2)])
+def test_the_code_of_gpus_agrees_with_the_model(
+    gpu_device: AnyDevice, log2_size: int, log2_table: int, width: int
+) -> None:
+    test_agrees_with_the_model(gpu_device, "m31.4", width, log2_size, log2_table, width)
 
 
 def test_sums_beyond_a_workgroup() -> None:

@@ -102,6 +102,31 @@ def add_fractions(
 
 
 @kernel
+def add_shifted(
+    k: Builder,
+    n: U32,
+    to_first: U64,
+    values: Pointer[U32],
+    shift: Pointer[U32],
+    below: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """As `add_fractions`, of 1/(shift[0] - value) for 2*n values of the prime field."""
+    mixed, i = MixedField(k, field), k.global_id()
+    f = mixed.extended
+    with k.if_(i < n):
+        size = n.cast(u64)
+        alpha = f.carried(f.load(shift, 0))
+        d0, d1 = (
+            f.carried(alpha - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side)))
+            for side in range(2)
+        )
+        f.store(below, to_first + i.cast(u64), d0 + d1)
+        f.store(below, to_first + size + i.cast(u64), d0 * d1)
+
+
+@kernel
 def next_layer(
     k: Builder,
     log_before: U32,
@@ -112,16 +137,21 @@ def next_layer(
     after: Pointer[U32],
     point: Pointer[U32],
     equality: Pointer[U32],
+    shift: Pointer[U32],
     *,
     field: FieldSpec,
     counts: Sequence[int],
     going: Sequence[int],
+    was_shifted: bool,
+    is_shifted: bool,
 ) -> None:
     """From the values that end a layer to the claim, the point and the scales of the next one.
 
     One workgroup. `values` has those of each tree, as many as `counts` says, from `first_value` on;
     `going` are the trees that have a further layer. `before` and `after` are the progress of both
-    layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before variables and one more.
+    layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before variables and one more. The
+    first tree's values are to be taken from shift[0] where it `was_shifted`; where it `is_shifted`
+    two scales for that follow the powers (`quod.lookup.tree`).
     """
     f: Any = field_arithmetic(k, field, inlined=True)
     chain = Chain(k)
@@ -134,6 +164,8 @@ def next_layer(
     for count in counts:
         start = sum(map(len, sides))
         side = [f.carried(f.load(values, first_value + start + at)) for at in range(count)]
+        if was_shifted and not sides:
+            side = [f.carried(f.load(shift, 0) - element) for element in side]
         for element in side:
             message += message_words(f, element)
         sides.append(side)
@@ -150,13 +182,18 @@ def next_layer(
     for part in parts[1:]:
         claim = f.carried(claim + scales[-1] * part)
         scales.append(f.carried(scales[-1] * scale))
+    scales.pop()
+    if is_shifted:
+        alpha = f.carried(f.load(shift, 0))
+        both = f.carried(alpha + scale)
+        scales += [both, alpha * f.carried(both + scale)]
     with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
         f.store(point, loop.index + 1, old.challenge(loop.index))
     with k.if_(k.local_id() == 0):
         f.store(point, nothing, last)
         new.set_state(chain, state)
         new.set_claim(claim)
-        for place, element in enumerate(scales[:-1]):
+        for place, element in enumerate(scales):
             f.store(equality, first_scale + place, element)
 
 

@@ -16,10 +16,10 @@ from quod.device.timeline import Timeline
 from quod.device.written import UNWRITTEN, not_written
 from quod.field.array import Words, canonical
 from quod.field.moduli import Modulus
-from quod.field.spec import FieldSpec
+from quod.field.spec import Extension, FieldSpec
 from quod.lookup.kernels import add_parts, embedded_numerators, row_denominators
 from quod.lookup.statement import Range, Statement
-from quod.lookup.tree import ALIGNMENT, FractionTrees
+from quod.lookup.tree import ALIGNMENT, FractionTrees, Shifted
 from quod.lookup.verifier import Reduced, challenges, read_both, settled
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
@@ -39,11 +39,26 @@ class LookupRun:
     def __init__(self, device: AnyDevice, statement: Statement) -> None:
         self._device, self.statement = device, statement
         field, width = statement.field, statement.table.width
-        self._trees = FractionTrees(device, field, statement.trees)
         self._columns = _Arrays(device, field, width * statement.columns, statement.log2_size)
         self._table = _Arrays(device, field, width, statement.table.log2_size)
         self._counts = _Arrays(device, field, 1, statement.table.log2_size)
         self._challenges = device.allocate((1 + width) * 4 * field.words)
+        self._shifted = None
+        if self._stays:
+            self._shifted = Shifted(self._columns.memory, self._challenges)
+        self._trees = FractionTrees(device, field, statement.trees, shifted=self._shifted)
+
+    @property
+    def _stays(self) -> bool:
+        """Whether the columns are the leaves as they lie there, side by side."""
+        statement, columns = self.statement, self._columns
+        return (
+            isinstance(statement.field, Extension)
+            and statement.table.width == 1
+            and statement.padding == 0
+            and statement.trees[0].log2_size > 1
+            and columns.pitch == 1 << columns.log2_size
+        )
 
     def set_values(
         self, columns: Sequence[Sequence[Words]], table: Sequence[Words], counts: Words
@@ -71,7 +86,7 @@ class LookupRun:
         statement, field = self.statement, self.statement.field
         alpha, powers = challenges(statement, writer.transcript)
         self._device.upload(elements_to_words(field, [alpha, *powers]), into=self._challenges)
-        self._trees.begin(writer.transcript.state)
+        self._trees.begin(writer.transcript.state, alpha)
         self._device.stream("lookups").replay(self._recorded).submit(timeline).wait()
         data = self._trees.sent()
         reader = ProofReader(data, writer.transcript.copy())
@@ -97,10 +112,10 @@ class LookupRun:
     def _record_leaves(self, recording: RecordingStream) -> None:
         statement, trees = self.statement, self._trees
         entries = 1 << statement.table.log2_size
-        for tree, columns, first, parts in (
-            (0, statement.columns, trees.first(0), self._columns),
-            (1, 1, trees.first(1) + entries, self._table),
-        ):
+        leaves = [(1, 1, trees.first(1) + entries, self._table)]
+        if self._shifted is None:
+            leaves.append((0, statement.columns, trees.first(0), self._columns))
+        for tree, columns, first, parts in leaves:
             trees.launch(
                 recording, row_denominators, 1 << statement.trees[tree].log2_size, columns,
                 parts.log2_size, parts.pitch, statement.table.width, first, parts.memory,

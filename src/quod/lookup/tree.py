@@ -17,17 +17,18 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.device.written import UNWRITTEN, not_written
 from quod.field.array import Words, canonical
+from quod.field.plain_extension import subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.fractions import Fractions, layers_of
-from quod.lookup.kernels import add_fractions, next_layer
+from quod.lookup.kernels import add_fractions, add_shifted, next_layer
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
 from quod.sumcheck.run import words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import encode
+from quod.transcript.elements import Plain, encode
 
 ALIGNMENT = 64
 """What stands in one memory with other arrays begins at a multiple of so many bytes."""
@@ -42,17 +43,32 @@ class _Layer:
     sent: Buffer
 
 
+@frozen(eq=False)
+class Shifted:
+    """Leaves of a tree without numerators that stay what they are: `values` of the prime field,
+    whose denominators are the element `shift` less each."""
+
+    values: Buffer
+    shift: Buffer
+
+
 class FractionTrees:
     """Trees of one run on a device, with memory for all of their levels.
 
-    The leaves are written by the caller, to `leaves` from `first` on.
+    The leaves are written by the caller, to `leaves` from `first` on, but for a first tree of
+    `Shifted` ones, at least four. In the sumcheck of its leaves' layer the tables are the values w
+    themselves: with the layer's challenge mu
+
+        d0*d1 + mu*(d0 + d1) = w0*w1 - (alpha + mu)*(w0 + w1) + alpha*(alpha + 2*mu)
     """
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, trees: Sequence[Fractions], *,
-        log_capacity: int | None = None,
+        shifted: Shifted | None = None, log_capacity: int | None = None,
     ) -> None:  # fmt: skip
         """At most four trees; `log_capacity` as of a `SumcheckPlan`."""
+        self._shifted = shifted
+        self._alpha: Plain | None = None
         self._log_capacity = log_capacity
         self._device, self._field, self._trees = device, field, tuple(trees)
         self._layers_count = layers_of(trees)
@@ -63,7 +79,8 @@ class FractionTrees:
             for name in ("equality_bytes", "folded_bytes", "partial_bytes")
         ]
         progress = [plan.progress_bytes for plan in plans]
-        sizes = [self._level_elements(level) * self._element for level in self._levels]
+        # Of a level without an element a kernel still takes some memory.
+        sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
         sent = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
         device.check_budget("sums of fractions", sum(largest + progress + sizes + sent))
         self._equality, self._folded, self._partial = map(device.allocate, largest)
@@ -102,6 +119,8 @@ class FractionTrees:
         return sum(self._elements(before, level) for before in range(tree))
 
     def _elements(self, tree: int, level: int) -> int:
+        if tree == 0 and self._is_shifted(level - 1):
+            return 0
         return self._trees[tree].tables(level - 1) << (level - 1)
 
     def _level_elements(self, level: int) -> int:
@@ -110,6 +129,10 @@ class FractionTrees:
     def _active(self, layer: int) -> list[int]:
         return [number for number, tree in enumerate(self._trees) if tree.tables(layer)]
 
+    def _is_shifted(self, layer: int) -> bool:
+        """Whether it is the layer of the first tree's leaves, and these are shifted values."""
+        return self._shifted is not None and layer == self._trees[0].log2_size - 1
+
     def _values(self, layer: int) -> int:
         return sum(tree.tables(layer) for tree in self._trees)
 
@@ -117,12 +140,19 @@ class FractionTrees:
 
     def _plan(self, layer: int) -> SumcheckPlan:
         """Of tree t at place p the scales are powers 2*p of the denominators' product and 2*p + 1
-        of the numerators' sum; power e is number e - 1."""
+        of the numerators' sum; power e is number e - 1, and behind them are those of shifted
+        values."""
         terms: list[Term] = []
         of_numerators: list[Term]
         scales: list[int | None] = []
-        table = 0
-        for place, tree in enumerate(self._active(layer)):
+        table, active, in_base = 0, self._active(layer), 0
+        for place, tree in enumerate(active):
+            if tree == 0 and self._is_shifted(layer):
+                both = 2 * len(active) - 1
+                terms = [(1, (0, 1)), (-1, (0,)), (-1, (1,)), (1, ())]
+                scales = [None, both, both, both + 1]
+                table = in_base = 2
+                continue
             if self._trees[tree].tables(layer) == 4:
                 n0, n1, d0, d1 = range(table, table + 4)
                 of_numerators = [(1, (n0, d1)), (1, (n1, d0))]
@@ -132,7 +162,7 @@ class FractionTrees:
             table = d1 + 1
             terms += [(1, (d0, d1)), *of_numerators]
             scales += [2 * place - 1 if place else None, 2 * place, 2 * place]
-        shape = Shape(self._field, SumOfProducts(tuple(terms)), 0, True, tuple(scales))
+        shape = Shape(self._field, SumOfProducts(tuple(terms)), in_base, True, tuple(scales))
         return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
 
     # --- launches
@@ -150,6 +180,12 @@ class FractionTrees:
         with recording.part("sums"):
             for level in reversed(self._levels[:-1]):
                 for tree in self._active(level):
+                    if tree == 0 and self._shifted is not None and self._is_shifted(level):
+                        self.launch(
+                            recording, add_shifted, 1 << level, self.first(tree, level),
+                            self._shifted.values, self._shifted.shift, self._memory[level],
+                        )  # fmt: skip
+                        continue
                     has_numerators = self._trees[tree].tables(level) == 4
                     self.launch(
                         recording, add_fractions, 1 << level, self.first(tree, level + 1),
@@ -173,19 +209,26 @@ class FractionTrees:
             next_layer, lanes=plan.finish_lanes, field=self._field,
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
             going=tuple(place for place, t in enumerate(active) if self._trees[t].tables(number)),
+            was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),
         )  # fmt: skip
+        shift = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(
             compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
-            self._point, self._equality,
+            self._point, self._equality, shift,
         )  # fmt: skip
+        base = None
+        if self._shifted is not None and self._is_shifted(number):
+            base = self._shifted.values
         plan.record_point(recording, self._point, self._equality)
         plan.record(
-            recording, Inputs(None, self._memory[number + 1]), equality=self._equality,
+            recording, Inputs(base, self._memory[number + 1]), equality=self._equality,
             progress=layer.progress, proof=layer.sent, folded=self._folded, partial=self._partial,
         )  # fmt: skip
 
-    def begin(self, state: bytes) -> None:
-        """Sets the state of the transcript from which the layers go on."""
+    def begin(self, state: bytes, alpha: Plain | None = None) -> None:
+        """Sets the state of the transcript from which the layers go on, and says what the shift of
+        shifted values is."""
+        self._alpha = alpha
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
         self._device.upload(start, into=self._start)
@@ -208,4 +251,7 @@ class FractionTrees:
         if not canonical(modulus, own.reshape(-1, modulus.words)).all():
             raise not_written(self._device, "sums of fractions")
         values = words_to_elements(self._field, own[count:])
+        if self._is_shifted(layer):
+            assert self._alpha is not None
+            values[:2] = [subtract(self._field, self._alpha, value) for value in values[:2]]
         return own[:count].astype("<u4").tobytes() + encode(self._field, values)
