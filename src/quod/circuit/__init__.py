@@ -1,4 +1,4 @@
-"""Circuits: layered ones, whose gates take values of the layer below.
+"""Circuits: layered ones, whose gates take values of the layer below, and programs of wires.
 
 The names below load on first use (PEP 562).
 """
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from quod.circuit.layered import LayeredCircuit as LayeredCircuit
     from quod.circuit.layered import Public as Public
     from quod.circuit.layered import Random as Random
+    from quod.circuit.layout import Layout as Layout
+    from quod.circuit.program import Program as Program
+    from quod.circuit.wire import Wire as Wire
 
 __all__ = [
     "CircuitBuilder",
     "LayeredCircuit",
+    "Layout",
+    "Program",
     "Public",
     "Random",
+    "Wire",
     "read_circuit",
     "write_circuit",
     "from_circuit6",
@@ -33,8 +39,11 @@ __all__ = [
 _HOME = {
     "CircuitBuilder": "quod.circuit.builder",
     "LayeredCircuit": "quod.circuit.layered",
+    "Layout": "quod.circuit.layout",
+    "Program": "quod.circuit.program",
     "Public": "quod.circuit.layered",
     "Random": "quod.circuit.layered",
+    "Wire": "quod.circuit.wire",
     "from_circuit6": "quod.circuit.circuit6",
     "to_circuit6": "quod.circuit.circuit6",
     "read_circuit": "quod.circuit.file",

@@ -1,0 +1,118 @@
+"""What a program's values are for given inputs: of one instance, or of many at once.
+
+Of one instance values are ints. Of many they are arrays, of int64 where products of the field fit
+into it and of Python's integers elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.circuit.layered import Public
+from quod.circuit.nodes import Advice, Assertion, Given, Known, Node
+from quod.circuit.wire import Terms
+from quod.errors import InputError, MismatchError
+from quod.field.moduli import Modulus
+from quod.validation import shown, shown_kind
+
+# Beyond this many values in memory, instances are computed in parts.
+MOST_VALUES = 1 << 24
+
+
+def number_type(field: Modulus) -> Any:
+    """The type of arrays that hold elements and products of two."""
+    return np.int64 if field.value < 1 << 31 else object
+
+
+class Evaluation:
+    """The values of one run: ints, or arrays with an entry an instance."""
+
+    def __init__(
+        self, field: Modulus, nodes: list[Node], inputs: list[Any], public: list[Any]
+    ) -> None:
+        """`inputs` are completed: those that are advice are None."""
+        self._p, self._nodes, self.inputs, self._public = field.value, nodes, inputs, public
+        self._values: dict[int, Any] = {}
+
+    def run(self, roots: set[int]) -> None:
+        """Computes these values and all that they and the advice take."""
+        needed, pending = set[int](), list(roots)
+        for node in self._nodes:
+            if isinstance(node, Given) and node.advice is not None:
+                pending += _taken(node.advice)
+        while pending:
+            number = pending.pop()
+            if number not in needed:
+                needed.add(number)
+                node = self._nodes[number]
+                if isinstance(node, dict):
+                    pending += {one for product in node for one in product}
+        for number, node in enumerate(self._nodes):
+            if isinstance(node, Given):
+                if node.advice is not None and self.inputs[node.place] is None:
+                    self._advise(node.advice)
+                self._values[number] = self.inputs[node.place]
+            elif number not in needed:
+                continue
+            elif isinstance(node, Known):
+                self._values[number] = self._known(node)
+            else:
+                self._values[number] = self.value(node)
+
+    def value(self, terms: Terms) -> Any:
+        """A sum of products."""
+        total: Any = 0
+        for product, coefficient in terms.items():
+            part: Any = coefficient
+            for number in product:
+                part = part * self._values[number] % self._p
+            total = total + part
+        return total % self._p
+
+    def check(self, assertions: list[Assertion], first: int) -> None:
+        """MismatchError for the first assertion that does not hold, with what it compares."""
+        for assertion in assertions:
+            value = self._values[assertion.node]
+            if not np.any(value):
+                continue
+            sides = [self.value(terms) for terms in (assertion.left, assertion.right)]
+            where = ""
+            if isinstance(value, np.ndarray):
+                at = int(np.flatnonzero(value)[0])
+                where = f" in instance {first + at}"
+                sides = [int(side[at]) if isinstance(side, np.ndarray) else side for side in sides]
+            raise MismatchError(
+                f"the assertion {assertion.name} does not hold{where}: {sides[0]} is not {sides[1]}"
+            )
+
+    def _known(self, node: Known) -> Any:
+        coefficient = node.coefficient
+        if isinstance(coefficient, Public):
+            return self._public[coefficient.number]
+        # For messages only: the proof draws others.
+        return random.SystemRandom().randrange(self._p)
+
+    def _advise(self, advice: Advice) -> None:
+        place = f"the advice in {advice.scope}" if advice.scope else "the advice"
+        given: object = advice.function(*map(self.value, advice.arguments))
+        if not isinstance(given, (list, tuple)) or len(given) != advice.count:
+            raise InputError(f"{place} is a list of {advice.count} values, not {shown_kind(given)}")
+        node = self._nodes[advice.first]
+        assert isinstance(node, Given)
+        for at, value in enumerate(given):
+            if isinstance(value, np.ndarray):
+                kind = value.dtype.kind
+                fine = kind in "iu" or (kind == "O" and all(type(one) is int for one in value))
+            else:
+                fine = type(value) is int
+            if not fine:
+                raise InputError(f"{place} is made of integers; number {at} is {shown(value)}")
+            self.inputs[node.place + at] = value % self._p
+
+
+def _taken(advice: Advice) -> Sequence[int]:
+    return [number for terms in advice.arguments for product in terms for number in product]

@@ -1,0 +1,71 @@
+"""The values that a program keeps, each by its number; operands have smaller numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from quod.circuit.layered import Coefficient
+from quod.circuit.wire import Terms
+from quod.frozen import frozen
+
+AdviceFunction = Callable[..., Sequence[Any]]
+
+
+@frozen(eq=False)
+class Advice:
+    """Inputs that a function gives: `count` values, the numbers from `first` on."""
+
+    function: AdviceFunction
+    arguments: list[Terms]
+    first: int
+    count: int
+    scope: str
+
+
+@frozen(eq=False)
+class Given:
+    """An input, by its place among them."""
+
+    place: int
+    advice: Advice | None
+
+
+@frozen(eq=False)
+class Known:
+    """A public input or challenge: a constant gate in whatever layer it is needed.
+
+    `multiplies` says that it may be the coefficient of gates with inputs.
+    """
+
+    coefficient: Coefficient
+    multiplies: bool
+
+
+Node = Given | Known | Terms
+
+
+@frozen(eq=False)
+class Assertion:
+    """That a value is 0: the difference of two sums, which are kept for messages."""
+
+    name: str
+    node: int
+    left: Terms
+    right: Terms
+
+
+def gates_of(nodes: list[Node], terms: Terms) -> Iterator[tuple[Coefficient, tuple[int, ...]]]:
+    """The gates that add up a sum: the coefficient of each, and the values it multiplies."""
+    for product, coefficient in terms.items():
+        if coefficient == 1 and len(product) in (1, 2):
+            for place, number in enumerate(product):
+                node = nodes[number]
+                # One alone is a constant, whether it may multiply or not.
+                if isinstance(node, Known) and (len(product) == 1 or node.multiplies):
+                    yield node.coefficient, product[:place] + product[place + 1 :]
+                    break
+            else:
+                yield coefficient, product
+        else:
+            yield coefficient, product

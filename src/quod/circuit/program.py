@@ -1,0 +1,242 @@
+"""Programs of wires: what a circuit is written as, before it has layers.
+
+A sub-circuit is a function that takes wires and gives wires, with a scope for the names of its
+assertions. One program is one instance; a proof of many instances is the prover's (`instances`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from quod.circuit.layered import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
+from quod.circuit.layering import layers_of
+from quod.circuit.layout import Layout
+from quod.circuit.wire import Terms, Wire, weighted_sum, wire_of
+from quod.circuit.nodes import Advice, Assertion, AdviceFunction, Given, Known, Node
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.validation import flag, instance, shown_kind, whole_number
+
+T = TypeVar("T")
+
+MOST_INPUTS = 1 << 26
+
+
+class Program:
+    """Wires over a prime field, and what is asserted of them."""
+
+    def __init__(self, field: Modulus) -> None:
+        instance("the field of a program", field, Modulus, "take one of quod.field.NAMED")
+        self.field = field
+        self._nodes: list[Node] = []
+        self._sums: dict[frozenset[tuple[tuple[int, ...], int]], int] = {}
+        self._assertions: list[Assertion] = []
+        self._scopes: list[str] = []
+        self._names: dict[str, tuple[int, int | None]] = {}
+        self._public_names: dict[str, tuple[int, int | None]] = {}
+        self._inputs = self._public = self._randoms = 0
+
+    def input(self, name: str) -> Wire:
+        """A private input, which `Layout.inputs` takes by this name."""
+        return self._given(name, None)[0]
+
+    def inputs(self, name: str, count: int) -> list[Wire]:
+        """A list of private inputs under one name."""
+        return self._given(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
+
+    def public_input(self, name: str, *, shared: bool = False) -> Wire:
+        """A public input. A `shared` one is the same in all instances, and cheaper to multiply."""
+        return self._given_public(name, None, shared)[0]
+
+    def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
+        """A list of public inputs under one name."""
+        count = whole_number("the count of public inputs", count, 1, MOST_PUBLIC)
+        return self._given_public(name, count, shared)
+
+    def random(self) -> Wire:
+        """A challenge: drawn in the proof once all inputs are fixed, in all instances the same.
+
+        Values that depend on one are of the extension field, which makes the layers above dearer.
+        """
+        whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
+        self._randoms += 1
+        return self._known(Random(self._randoms - 1), True)
+
+    def constant(self, value: int) -> Wire:
+        """A wire with a value."""
+        return wire_of(self, whole_number("a constant", value))
+
+    def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
+        """The sum of wires, each times its weight if there are any; in one go, whatever their number."""
+        given: object = wires
+        if isinstance(given, (str, bytes, Wire)) or not isinstance(given, Iterable):
+            raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
+        wires = list(wires)
+        if weights is not None:
+            if not isinstance(weights, (list, tuple)) or len(weights) != len(wires):
+                raise InputError(f"{len(wires)} wires have a list of {len(wires)} weights")
+            weights = [whole_number("a weight", weight) for weight in weights]
+        return weighted_sum(self, wires, weights)
+
+    def advice(self, function: AdviceFunction, wires: Sequence[Wire | int], count: int) -> list[Wire]:
+        """Private inputs that `function` computes of the values of wires, so that nobody gives them.
+
+        It gets an int for each wire, or for many instances at once an array of ints for each, and
+        returns a list of `count` such values, taken modulo p. Nothing is asserted of them: a prover
+        may give others, so the circuit has to check what it needs.
+        """
+        if not callable(function):
+            raise InputError(f"advice is given by a function, not by {shown_kind(function)}")
+        arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
+        count = whole_number("the count of advice", count, 1, MOST_INPUTS)
+        scope = "/".join(self._scopes)
+        return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
+
+    def committed(self, wires: Sequence[Wire | int]) -> list[Wire]:
+        """The same values as inputs, asserted to be equal: what uses them starts at the lowest layer.
+
+        That cuts a deep circuit into shallow ones side by side, for one more input a value.
+        """
+        wires = [wire_of(self, wire) for wire in _listed("the wires", wires)]
+        inputs = self.advice(_same, wires, len(wires)) if wires else []
+        self.assert_equal(inputs, wires, "committed")
+        return inputs
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Names what is asserted within: `name/` stands before the names of assertions."""
+        self._scopes.append(_name("the name of a scope", name))
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def each(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
+        """A sub-circuit once for each row of columns of one length, within the scopes name[0], ..."""
+        _name("the name of a scope", name)
+        if not callable(function):
+            raise InputError(f"a sub-circuit is a function, not {shown_kind(function)}")
+        lists = [_listed("a column", column) for column in columns]
+        if len({len(column) for column in lists}) != 1:
+            raise InputError("the columns of a repeated sub-circuit are lists of one length")
+        results = []
+        for number, row in enumerate(zip(*lists, strict=True)):
+            with self.scope(f"{name}[{number}]"):
+                results.append(function(*row))
+        return results
+
+    def assert_zero(self, value: Wire | int, name: str) -> None:
+        """Asserts that a value is 0. InputError if it is another number, whatever the inputs."""
+        self.assert_equal(value, 0, name)
+
+    def assert_equal(
+        self, left: Wire | int | Sequence[Wire | int], right: Wire | int | Sequence[Wire | int],
+        name: str,
+    ) -> None:  # fmt: skip
+        """Asserts that two values are equal, or two lists of them, one by one."""
+        _name("the name of an assertion", name)
+        if isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
+            lists = _listed("what is compared", left), _listed("what is compared", right)
+            if len(lists[0]) != len(lists[1]):
+                raise InputError(
+                    f"lists of {len(lists[0])} and {len(lists[1])} values cannot be equal"
+                )
+            for number, (one, other) in enumerate(zip(*lists, strict=True)):
+                self.assert_equal(one, other, f"{name}[{number}]")
+            return
+        full = "/".join([*self._scopes, name])
+        one, other = wire_of(self, left), wire_of(self, right)
+        terms = (one - other).terms
+        if not terms:
+            return
+        if not terms.keys() - {()}:
+            raise InputError(f"assertion {full} never holds: the difference is {terms[()]}")
+        self._assertions.append(
+            Assertion(full, self._sum(self._with_sign(terms)), one.terms, other.terms)
+        )
+
+    def finished(self) -> Layout:
+        """The layered circuit of all assertions so far, with the names of its inputs."""
+        if not self._assertions:
+            raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
+        outputs = list(dict.fromkeys(assertion.node for assertion in self._assertions))
+        circuit = layers_of(self.field, self._nodes, outputs, max(self._inputs, 1), self._public)
+        return Layout(
+            circuit, list(self._nodes), list(self._assertions), dict(self._names),
+            dict(self._public_names),
+        )  # fmt: skip
+
+    def value_of(self, terms: Terms) -> int:
+        """The number of the value that is this sum: a new one, or one that is there."""
+        if len(terms) == 1:
+            ((product, coefficient),) = terms.items()
+            if len(product) == 1 and coefficient == 1:
+                return product[0]
+        return self._sum(terms)
+
+    def _sum(self, terms: Terms) -> int:
+        """The number of a value that gates add up; equal sums are one value."""
+        number = self._sums.setdefault(frozenset(terms.items()), len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append(terms)
+        return number
+
+    def _with_sign(self, terms: Terms) -> Terms:
+        """An asserted sum or its negative, so that public inputs need no value of their own."""
+        p = self.field.value
+        known = [terms[key] for key in terms if len(key) == 1 and self._is_known(key[0])]
+        if p - 1 in known and 1 not in known:
+            return {key: p - value for key, value in terms.items()}
+        return terms
+
+    def _is_known(self, number: int) -> bool:
+        return isinstance(self._nodes[number], Known)
+
+    def _given(self, name: str, count: int | None) -> list[Wire]:
+        self._new_name(name)
+        self._names[name] = self._inputs, count
+        return self._new_inputs(1 if count is None else count, None)
+
+    def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
+        whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
+        first = len(self._nodes)
+        self._nodes += [Given(self._inputs + at, advice) for at in range(count)]
+        self._inputs += count
+        return [Wire(self, {(first + at,): 1}) for at in range(count)]
+
+    def _given_public(self, name: str, count: int | None, shared: bool) -> list[Wire]:
+        self._new_name(name)
+        flag("shared", shared)
+        self._public_names[name] = self._public, count
+        length = 1 if count is None else count
+        whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
+        self._public += length
+        first = self._public - length
+        return [self._known(Public(first + at), shared) for at in range(length)]
+
+    def _known(self, coefficient: Coefficient, multiplies: bool) -> Wire:
+        self._nodes.append(Known(coefficient, multiplies))
+        return Wire(self, {(len(self._nodes) - 1,): 1})
+
+    def _new_name(self, name: str) -> None:
+        _name("the name of an input", name)
+        if name in self._names or name in self._public_names:
+            raise InputError(f"there is an input {name!r} already; names are different")
+
+
+def _same(*values: Any) -> list[Any]:
+    return list(values)
+
+
+def _listed(what: str, given: object) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{what}: a list, not {shown_kind(given)}")
+    return list(given)
+
+
+def _name(what: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{what} must be text, not {shown_kind(name)}")
+    return name
