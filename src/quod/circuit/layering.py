@@ -7,11 +7,12 @@ constants of the layer where they are needed. What no assertion depends on is le
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 
 from quod.circuit.builder import CircuitBuilder
-from quod.circuit.layered import LayeredCircuit
+from quod.circuit.layered import Coefficient, LayeredCircuit
 from quod.circuit.nodes import Given, Known, Node, gates_of
+from quod.circuit.wire import Terms
 from quod.field.moduli import Modulus
 
 
@@ -34,7 +35,7 @@ def layers_of(
             elif isinstance(node, Given) or plan.level[number] < layer:
                 gates.add(at, below[number])
             else:
-                for coefficient, operands in gates_of(nodes, node):
+                for coefficient, operands in plan.gates(node):
                     if not operands:
                         gates.constant(at, coefficient)
                     elif len(set(operands)) == 1:
@@ -55,8 +56,9 @@ class _Plan:
 
     def __init__(self, nodes: list[Node], outputs: list[int]) -> None:
         self._nodes = nodes
-        self._operands: dict[int, tuple[int, ...]] = {}
-        self.level: dict[int, int] = {}
+        self._known = {at: node for at, node in enumerate(nodes) if isinstance(node, Known)}
+        # Those that each value takes from the layer below.
+        self._operands: dict[int, set[int]] = {}
         pending = list(outputs)
         while pending:
             number = pending.pop()
@@ -64,28 +66,42 @@ class _Plan:
                 continue
             node, operands = nodes[number], set[int]()
             if isinstance(node, dict):
-                for _, taken in gates_of(nodes, node):
-                    operands.update(taken)
-            self._operands[number] = tuple(operands)
+                operands.update(*node)
+                if not self._known.keys().isdisjoint(operands):
+                    operands = set[int]().union(*(own for _, own in gates_of(self._known, node)))
+            self._operands[number] = operands
             pending += operands
         self._order = sorted(self._operands)
-        # How many layers take each value as an operand, by layer: the last one is how far it goes.
-        self._uses: dict[int, Counter[int]] = {number: Counter() for number in self._order}
+        self.level: dict[int, int] = {}
         for number in self._order:
-            operands_of = self._operands[number]
-            floor = max((self._lowest(operand) for operand in operands_of), default=0)
-            gate = isinstance(nodes[number], dict)
-            self.level[number] = floor + 1 if gate else 0
+            floor = max(map(self._lowest, self._operands[number]), default=0)
+            self.level[number] = floor + 1 if isinstance(nodes[number], dict) else 0
         self.top = max(1, *self.level.values())
+        # How many take each value from each layer: the last one is how far it is carried.
+        self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
         for number in self._order:
             for operand in self._operands[number]:
-                self._uses[operand][self.level[number] - 1] += 1
+                self._use(operand, self.level[number] - 1, 1)
         for number in outputs:
-            self._uses[number][self.top] += 1
+            self._use(number, self.top, 1)
+
+    def gates(self, terms: Terms) -> Iterable[tuple[Coefficient, tuple[int, ...]]]:
+        """The coefficient of each gate of a value, and what it takes from the layer below."""
+        if self._known.keys().isdisjoint(set[int]().union(*terms)):
+            return ((coefficient, product) for product, coefficient in terms.items())
+        return gates_of(self._known, terms)
+
+    def _use(self, operand: int, layer: int, change: int) -> None:
+        uses = self._uses[operand]
+        count = uses.get(layer, 0) + change
+        if count:
+            uses[layer] = count
+        else:
+            del uses[layer]
 
     def _lowest(self, operand: int) -> int:
         """The lowest layer in which an operand can be taken; constants are not among the inputs."""
-        return 1 if isinstance(self._nodes[operand], Known) else self.level[operand]
+        return 1 if operand in self._known else self.level[operand]
 
     def raise_values(self) -> None:
         """Moves values up where that saves relays, those that are used last first."""
@@ -97,19 +113,14 @@ class _Plan:
             # otherwise end below.
             reach = []
             for operand in self._operands[number]:
-                uses = self._uses[operand]
-                uses[low - 1] -= 1
-                if not uses[low - 1]:
-                    del uses[low - 1]
-                if not isinstance(self._nodes[operand], Known):
-                    reach.append(max(uses, default=self.level[operand]))
+                self._use(operand, low - 1, -1)
+                if operand not in self._known:
+                    reach.append(max(self._uses[operand], default=self.level[operand]))
             places = {low, high, *(far + 1 for far in reach if low <= far < high)}
-            best = min(
-                places, key=lambda at: (sum(max(0, at - 1 - far) for far in reach) - at, at)
-            )
+            best = min(places, key=lambda at: (sum(max(0, at - 1 - far) for far in reach) - at, at))
             self.level[number] = best
             for operand in self._operands[number]:
-                self._uses[operand][best - 1] += 1
+                self._use(operand, best - 1, 1)
 
     def layers(self) -> list[list[int]]:
         """The values of each layer above the inputs: new ones, relayed ones, constants."""
@@ -117,7 +128,7 @@ class _Plan:
         constants: list[list[int]] = [[] for _ in range(self.top + 1)]
         last: dict[int, int] = {}
         for number in self._order:
-            if isinstance(self._nodes[number], Known):
+            if number in self._known:
                 for layer in self._uses[number]:
                     constants[layer].append(number)
             else:

@@ -52,9 +52,7 @@ class Layout:
     @overload
     def inputs(self, values: Mapping[str, Any], *, check: bool = True) -> list[int]: ...
     @overload
-    def inputs(
-        self, values: Mapping[str, Any], *, instances: int, check: bool = True
-    ) -> Words: ...
+    def inputs(self, values: Mapping[str, Any], *, instances: int, check: bool = True) -> Words: ...
     def inputs(
         self, values: Mapping[str, Any], *, instances: int | None = None, check: bool = True
     ) -> list[int] | Words:
@@ -134,16 +132,13 @@ class Layout:
             if name not in known:
                 raise unknown_name("the program", "an input", name, known)
 
-    def _columns(
-        self, values: Mapping[str, Any], names: Names, instances: int | None
-    ) -> list[Any]:
+    def _columns(self, values: Mapping[str, Any], names: Names, instances: int | None) -> list[Any]:
         """What is given for each input of the names, below p: an int, or an array of instances."""
         columns: list[Any] = []
         for name, (_, count) in names.items():
             if name not in values:
                 raise InputError(f"the input {name!r} is missing")
-            shape = () if instances is None else (instances,)
-            shape += () if count is None else (count,)
+            shape = tuple(length for length in (instances, count) if length is not None)
             table = self._table(name, values[name], shape)
             if count is None:
                 columns.append(table if instances is not None else table.item())
@@ -158,7 +153,11 @@ class Layout:
         what = f"the input {name!r}"
         expected = f"of the shape {shape}" if shape else "one int"
         if isinstance(given, np.ndarray):
-            if given.shape != shape or given.dtype.kind not in "iu" or type(given) is not np.ndarray:
+            if (
+                given.shape != shape
+                or given.dtype.kind not in "iu"
+                or type(given) is not np.ndarray
+            ):
                 raise InputError(
                     f"{what} is {expected}, of integers, not {given.dtype} {given.shape}"
                 )

@@ -55,14 +55,19 @@ class Assertion:
     right: Terms
 
 
-def gates_of(nodes: list[Node], terms: Terms) -> Iterator[tuple[Coefficient, tuple[int, ...]]]:
-    """The gates that add up a sum: the coefficient of each, and the values it multiplies."""
+def gates_of(
+    known: dict[int, Known], terms: Terms
+) -> Iterator[tuple[Coefficient, tuple[int, ...]]]:
+    """The gates that add up a sum: the coefficient of each, and the values it multiplies.
+
+    `known` are the public inputs and challenges, which may be coefficients.
+    """
     for product, coefficient in terms.items():
         if coefficient == 1 and len(product) in (1, 2):
             for place, number in enumerate(product):
-                node = nodes[number]
+                node = known.get(number)
                 # One alone is a constant, whether it may multiply or not.
-                if isinstance(node, Known) and (len(product) == 1 or node.multiplies):
+                if node is not None and (len(product) == 1 or node.multiplies):
                     yield node.coefficient, product[:place] + product[place + 1 :]
                     break
             else:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from quod.circuit.layered import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
 from quod.circuit.layering import layers_of
 from quod.circuit.layout import Layout
+from quod.circuit.nodes import Advice, AdviceFunction, Assertion, Given, Known, Node
 from quod.circuit.wire import Terms, Wire, weighted_sum, wire_of
-from quod.circuit.nodes import Advice, Assertion, AdviceFunction, Given, Known, Node
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.validation import flag, instance, shown_kind, whole_number
@@ -69,7 +69,7 @@ class Program:
         return wire_of(self, whole_number("a constant", value))
 
     def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
-        """The sum of wires, each times its weight if there are any; in one go, whatever their number."""
+        """The sum of wires, each times its weight if there are any; fast for many."""
         given: object = wires
         if isinstance(given, (str, bytes, Wire)) or not isinstance(given, Iterable):
             raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
@@ -80,8 +80,10 @@ class Program:
             weights = [whole_number("a weight", weight) for weight in weights]
         return weighted_sum(self, wires, weights)
 
-    def advice(self, function: AdviceFunction, wires: Sequence[Wire | int], count: int) -> list[Wire]:
-        """Private inputs that `function` computes of the values of wires, so that nobody gives them.
+    def advice(
+        self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
+    ) -> list[Wire]:
+        """Private inputs that `function` computes of the values of wires; nobody gives them.
 
         It gets an int for each wire, or for many instances at once an array of ints for each, and
         returns a list of `count` such values, taken modulo p. Nothing is asserted of them: a prover
@@ -95,7 +97,7 @@ class Program:
         return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
 
     def committed(self, wires: Sequence[Wire | int]) -> list[Wire]:
-        """The same values as inputs, asserted to be equal: what uses them starts at the lowest layer.
+        """The same values as inputs, asserted to be equal: their users start at the lowest layer.
 
         That cuts a deep circuit into shallow ones side by side, for one more input a value.
         """
@@ -114,7 +116,7 @@ class Program:
             self._scopes.pop()
 
     def each(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
-        """A sub-circuit once for each row of columns of one length, within the scopes name[0], ..."""
+        """A sub-circuit for each row of columns of one length, in the scopes name[0], ..."""
         _name("the name of a scope", name)
         if not callable(function):
             raise InputError(f"a sub-circuit is a function, not {shown_kind(function)}")

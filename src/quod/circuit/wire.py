@@ -71,11 +71,13 @@ class Wire:
             return self._scaled(constant)
         if (constant := self.constant) is not None:
             return factor._scaled(constant)
+        terms = self._expanded(factor)
+        if terms is not None:
+            return Wire(self.owner, terms)
+        # What has the higher degree, or more terms, becomes a value; if need be both do.
         first, second = sorted((self, factor), key=lambda wire: wire._weight)
+        second = second._factor()
         terms = first._expanded(second)
-        if terms is None:
-            second = second._factor()
-            terms = first._expanded(second)
         if terms is None:
             terms = first._factor()._expanded(second)
         assert terms is not None
@@ -144,7 +146,11 @@ class Wire:
         p, terms = self._p, dict[Product, int]()
         for own, coefficient in self.terms.items():
             for its, factor in other.terms.items():
-                product = tuple(sorted(own + its))
+                product = own + its
+                if len(product) == 2 and product[0] > product[1]:
+                    product = its + own
+                elif len(product) > 2:
+                    product = tuple(sorted(product))
                 if len(product) > 2 and (len(product) > MOST_POWER or product[0] != product[-1]):
                     return None
                 terms[product] = (terms.get(product, 0) + coefficient * factor) % p

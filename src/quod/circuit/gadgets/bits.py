@@ -89,5 +89,3 @@ def signs_to_bytes(signs: Sequence[int], modulus: int) -> bytes:
     bits = [int(value != 1) for value in values]
     number = sum(bit << at for at, bit in enumerate(bits))
     return number.to_bytes(len(bits) // 8, "little")
-
-

@@ -134,10 +134,8 @@ def permuted(lanes: Sequence[int]) -> list[int]:
         for lane, value in enumerate(state):
             y, x = divmod(lane, 5)
             moved[y + 5 * ((2 * x + 3 * y) % 5)] = _rotated(value ^ theta[x], rotations()[lane])
-        state = [
-            moved[lane] ^ ~moved[lane - lane % 5 + (lane + 1) % 5] & moved[lane - lane % 5 + (lane + 2) % 5]
-            for lane in range(25)
-        ]  # fmt: skip
+        rows = [moved[start : start + 5] for start in range(0, 25, 5)]
+        state = [row[x] ^ ~row[(x + 1) % 5] & row[(x + 2) % 5] for row in rows for x in range(5)]
         state[0] ^= constant
     return state
 

@@ -69,9 +69,7 @@ def merkle_tree(
     return levels
 
 
-def merkle_path(
-    tree: Sequence[Sequence[Any]], position: int
-) -> tuple[list[Any], list[int]]:
+def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any], list[int]]:
     """The siblings above a leaf of a `merkle_tree`, and the bits of its position."""
     if not isinstance(tree, (list, tuple)) or not tree:
         raise InputError(f"the tree is what merkle_tree gives, not {shown_kind(tree)}")

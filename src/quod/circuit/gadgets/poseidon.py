@@ -1,7 +1,7 @@
-"""Poseidon over M31 with the parameters of Expander: width 16, fifth powers, 8 full and 14 partial rounds.
+"""Poseidon over M31 as Expander has it: width 16, fifth powers, 8 full and 14 partial rounds.
 
-A round adds constants, multiplies by a circulant-like matrix and takes powers, in a partial round
-of the first element alone. The linear part costs no layer of its own.
+A round adds constants, multiplies by a matrix whose rows are one row rotated and takes powers, in
+a partial round of the first element alone. The linear part costs no layer of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quod.circuit.program import Program
 from quod.circuit.wire import Wire
 from quod.errors import InputError
 from quod.field.moduli import NAMED
-from quod.validation import shown_kind
+from quod.validation import instance, shown_kind
 
 WIDTH = 16
 RATE = 8
@@ -86,5 +86,6 @@ def round_constants() -> list[list[int]]:
 
 
 def _check_field(program: Program) -> None:
-    if isinstance(program, Program) and program.field != _FIELD:
+    instance("the program of a gadget", program, Program, "Program(field) makes one")
+    if program.field != _FIELD:
         raise InputError(f"this Poseidon is over m31, the program over {program.field.name}")

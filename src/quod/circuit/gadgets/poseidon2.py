@@ -19,7 +19,7 @@ from quod.errors import InputError
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
 from quod.names import NameTable
-from quod.validation import shown_kind
+from quod.validation import instance, shown_kind
 
 FULL_ROUNDS = 8
 _BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
@@ -41,9 +41,7 @@ class Poseidon2:
         values = wires_of("the state of Poseidon2", program, state, self.width)
         return self._permuted(Wires(program), values)
 
-    def compress(
-        self, program: Program, left: Sequence[Wire], right: Sequence[Wire]
-    ) -> list[Wire]:
+    def compress(self, program: Program, left: Sequence[Wire], right: Sequence[Wire]) -> list[Wire]:
         """Two digests of half the width to one: the first half of the permutation of both."""
         half = self.width // 2
         values = wires_of("the left digest", program, left, half)
@@ -65,9 +63,7 @@ class Poseidon2:
         return self.permute_numbers([*left, *right])[: self.width // 2]
 
     def _permuted(self, ring: Ring, state: list[Any]) -> list[Any]:
-        constants = iter(
-            grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds)
-        )
+        constants = iter(grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds))
         state = self._external(ring, state)
         for number in range(FULL_ROUNDS + self.partial_rounds):
             at = number - FULL_ROUNDS // 2
@@ -81,8 +77,7 @@ class Poseidon2:
                 ]
             else:
                 state = [
-                    ring.power(ring.sum([value, next(constants)]), self.exponent)
-                    for value in state
+                    ring.power(ring.sum([value, next(constants)]), self.exponent) for value in state
                 ]
                 state = self._external(ring, state)
         return state
@@ -97,7 +92,8 @@ class Poseidon2:
         return [ring.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
 
     def _check_field(self, program: Program) -> None:
-        if isinstance(program, Program) and program.field != self.field:
+        instance("the program of a gadget", program, Program, "Program(field) makes one")
+        if program.field != self.field:
             raise InputError(
                 f"this Poseidon2 is over {self.field.name}, the program over {program.field.name}"
             )
@@ -142,7 +138,10 @@ def grain(p: int, width: int, full_rounds: int, partial_rounds: int) -> list[int
 
 
 def _named(
-    name: str, exponent: int, partial_rounds: int, diagonal: Callable[[Callable[[int], int]], list[int]]
+    name: str,
+    exponent: int,
+    partial_rounds: int,
+    diagonal: Callable[[Callable[[int], int]], list[int]],
 ) -> Poseidon2:
     """`diagonal` takes the function that gives 2**-k."""
     field = NAMED[name]

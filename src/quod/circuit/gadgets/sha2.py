@@ -1,7 +1,7 @@
 """SHA-256 (FIPS 180-4) over bits that are signs: 1 not set, -1 set.
 
-Sums modulo 2**32 are advice: the bits of each word that the rounds make, and the carries. All rounds
-are then checked side by side, in three layers whatever the length of the message.
+Sums modulo 2**32 are advice: the bits of each word that the rounds make, and the carries. All
+rounds are then checked side by side, in two layers whatever the length of the message.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def compressed(program: Program, state: list[Word], block: list[Word]) -> list[W
             new_a = _sum(program, [new_e, [-sign for sign in d], big, most], more=1)
             a, b, c, d, e, f, g, h = new_a, a, b, c, new_e, e, f, g
     after = [a, b, c, d, e, f, g, h]
-    return program.each(
-        "sum", lambda old, new: _sum(program, [old, new]), state, after
-    )
+    return program.each("sum", lambda old, new: _sum(program, [old, new]), state, after)
 
 
 def _sum(program: Program, words: list[Word], more: int = 0) -> Word:
