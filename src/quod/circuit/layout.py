@@ -11,7 +11,7 @@ from quod.circuit.evaluation import MOST_VALUES, Evaluation, number_type
 from quod.circuit.layered import LayeredCircuit
 from quod.circuit.nodes import Assertion, Node
 from quod.errors import InputError
-from quod.field.array import Words, integers_to_words
+from quod.field.array import Words, from_integers
 from quod.names import unknown_name
 from quod.validation import flag, shown, shown_kind, whole_number
 
@@ -60,7 +60,8 @@ class Layout:
 
         A value is an int or a list of as many as the name has, taken modulo p; advice is computed.
         Without `instances` these are the inputs of one instance. With it values have an axis of
-        instances in front, and the inputs are an array of elements (instances, inputs, words).
+        instances in front, and the inputs are an array of elements (instances, inputs, words) as
+        `quod.field.from_integers` makes them.
 
         MismatchError names the first assertion that does not hold, unless `check` is False;
         InputError for other names and shapes.
@@ -86,23 +87,21 @@ class Layout:
     @overload
     def public(self, values: Mapping[str, Any]) -> list[int]: ...
     @overload
-    def public(self, values: Mapping[str, Any], *, instances: int) -> Words: ...
+    def public(self, values: Mapping[str, Any], *, instances: int) -> list[list[int]]: ...
     def public(
         self, values: Mapping[str, Any], *, instances: int | None = None
-    ) -> list[int] | Words:
+    ) -> list[int] | list[list[int]]:
         """The public inputs, of values by their names; other names of the program may be there.
 
-        Their form is that of `inputs`: a list, or elements (instances, public inputs, words).
+        With `instances` they are a list for each instance.
         """
         count = self._instances(instances)
         self._check_names(values)
         columns = self._columns(values, self._public_names, instances)
         if instances is None:
-            return [int(column) for column in columns]
-        table = np.zeros((count, len(columns)), number_type(self.circuit.field))
-        for place, column in enumerate(columns):
-            table[:, place] = column
-        return self._elements(table)
+            return columns
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [list(row) for row in rows] if columns else [[] for _ in range(count)]
 
     def _run(self, own: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
         """The inputs, advice and padding included."""
@@ -170,8 +169,10 @@ class Layout:
 
     def _elements(self, table: Any) -> Words:
         field = self.circuit.field
-        flat = [int(value) for value in table.reshape(-1)]
-        return integers_to_words(field, flat).reshape(*table.shape, -1)
+        if table.dtype == object:
+            return from_integers(field, table.reshape(-1).tolist()).reshape(*table.shape, -1)
+        stored = table * (field.montgomery_radix % field.value) % field.value
+        return np.asarray(stored, np.uint32)[..., None]
 
 
 def _fill(table: Any, given: object, what: str, expected: str) -> None:

@@ -31,6 +31,8 @@ class Program:
         instance("the field of a program", field, Modulus, "take one of quod.field.NAMED")
         self.field = field
         self._nodes: list[Node] = []
+        # Those that depend on a challenge, which advice cannot.
+        self._late: set[int] = set()
         self._sums: dict[frozenset[tuple[tuple[int, ...], int]], int] = {}
         self._assertions: list[Assertion] = []
         self._scopes: list[str] = []
@@ -62,7 +64,9 @@ class Program:
         """
         whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
         self._randoms += 1
-        return self._known(Random(self._randoms - 1), True)
+        challenge = self._known(Random(self._randoms - 1), True)
+        self._late.update(*challenge.terms)
+        return challenge
 
     def constant(self, value: int) -> Wire:
         """A wire with a value."""
@@ -87,11 +91,18 @@ class Program:
 
         It gets an int for each wire, or for many instances at once an array of ints for each, and
         returns a list of `count` such values, taken modulo p. Nothing is asserted of them: a prover
-        may give others, so the circuit has to check what it needs.
+        may give others, so the circuit has to check what it needs. InputError for wires that depend
+        on a challenge: inputs are fixed before it is drawn.
         """
         if not callable(function):
             raise InputError(f"advice is given by a function, not by {shown_kind(function)}")
         arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
+        if not self._late.isdisjoint(
+            at for terms in arguments for product in terms for at in product
+        ):
+            raise InputError(
+                "advice depends on a challenge, which is drawn after all inputs are fixed"
+            )
         count = whole_number("the count of advice", count, 1, MOST_INPUTS)
         scope = "/".join(self._scopes)
         return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
@@ -183,18 +194,21 @@ class Program:
         number = self._sums.setdefault(frozenset(terms.items()), len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append(terms)
+            if self._late and not self._late.isdisjoint(at for product in terms for at in product):
+                self._late.add(number)
         return number
 
     def _with_sign(self, terms: Terms) -> Terms:
-        """An asserted sum or its negative, so that public inputs need no value of their own."""
-        p = self.field.value
-        known = [terms[key] for key in terms if len(key) == 1 and self._is_known(key[0])]
-        if p - 1 in known and 1 not in known:
+        """An asserted sum or its negative: public inputs and challenges are coefficients of gates,
+        which have no sign."""
+        p, positive, negative = self.field.value, 0, 0
+        for product, coefficient in terms.items():
+            if any(isinstance(self._nodes[number], Known) for number in product):
+                positive += coefficient == 1
+                negative += coefficient == p - 1
+        if negative > positive:
             return {key: p - value for key, value in terms.items()}
         return terms
-
-    def _is_known(self, number: int) -> bool:
-        return isinstance(self._nodes[number], Known)
 
     def _given(self, name: str, count: int | None) -> list[Wire]:
         self._new_name(name)

@@ -1,6 +1,6 @@
 """Keccak-f[1600] and SHA3-256 (FIPS 202), over bits that are signs: 1 not set, -1 set.
 
-Exclusive or is a product and negation a change of sign, so a round is six layers of 7,680 products.
+Exclusive or is a product and negation a change of sign: a round is six layers with 8,000 products.
 With values of 0 and 1 each exclusive or would be three gates instead of one.
 """
 
