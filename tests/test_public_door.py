@@ -35,6 +35,7 @@ from quod.device import Event, open_device
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field import NAMED, from_integers, integers_to_words
+from tests.circuit import doors
 from tests.device import kernels
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
@@ -269,6 +270,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"field": MODULUS, "log_inputs": 1, "coefficients": made.coefficients,
          "layers": made.layers, "public": 0, "zeros": None}, {"zeros": OPTIONAL},
     )  # fmt: skip
+    yield from ((name, Row(*call)) for name, *call in doors.calls())
     yield "LayeredCircuit.evaluate", Row(made.evaluate, {"inputs": [1, 2], "public": []})
     yield "VerifyingKey.of", Row(
         gkr.VerifyingKey.of,
@@ -537,7 +539,7 @@ NOT_IN_IT = {
     # They take nothing, or are made by others, and their methods are in the table.
     "devices", "Device", "DeviceInfo", "Buffer", "IdleStream", "RecordingStream", "RecordedStream",
     "SubmittedStream", "Recording", "Event", "Cancellation", "Timeline", "MsmPlan", "Ordering",
-    "VerifyingKey", "Proof",
+    "VerifyingKey", "Proof", "Layout", "Wire", "Poseidon2", "POSEIDON2",
     # Opened by open_device.
     "CpuDevice", "CudaDevice",
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
@@ -555,7 +557,7 @@ NOT_IN_IT = {
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "groth16"],
+    + ["curve", "field", "groth16", "circuit.gadgets"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

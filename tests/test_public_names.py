@@ -8,8 +8,8 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
-    "circuit", "commitment", "curve", "device", "field", "formats", "gkr", "groth16", "kernel",
-    "lookup", "msm", "ntt", "sumcheck", "transcript",
+    "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
+    "groth16", "kernel", "lookup", "msm", "ntt", "sumcheck", "transcript",
 ))]  # fmt: skip
 
 

@@ -100,8 +100,11 @@ class Layout:
         columns = self._columns(values, self._public_names, instances)
         if instances is None:
             return columns
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [list(row) for row in rows] if columns else [[] for _ in range(count)]
+        rows: list[list[int]] = [[] for _ in range(count)]
+        for column in columns:
+            for row, value in zip(rows, column.tolist(), strict=True):
+                row.append(value)
+        return rows
 
     def _run(self, own: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
         """The inputs, advice and padding included."""

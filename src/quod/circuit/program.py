@@ -6,7 +6,7 @@ assertions. One program is one instance; a proof of many instances is the prover
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ from quod.validation import flag, instance, shown_kind, whole_number
 T = TypeVar("T")
 
 MOST_INPUTS = 1 << 26
+# Or text, which is no list of wires.
+_NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
 
 
 class Program:
@@ -75,7 +77,7 @@ class Program:
     def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
         """The sum of wires, each times its weight if there are any; fast for many."""
         given: object = wires
-        if isinstance(given, (str, bytes, Wire)) or not isinstance(given, Iterable):
+        if isinstance(given, _NO_LIST) or not isinstance(given, Iterable):
             raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
         wires = list(wires)
         if weights is not None:

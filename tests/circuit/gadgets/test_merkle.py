@@ -56,7 +56,7 @@ def test_every_leaf_and_no_other(committed: bool, tree: list[list[list[Any]]]) -
             assert not holds(layout, wrong)
     with pytest.raises(MismatchError, match=r"assertion root\[0\]"):
         layout.inputs({**right, "root": [*right["root"][1:], 0]})
-    with pytest.raises(MismatchError, match=r"path/position\[1\] does not hold: 2 is not 0"):
+    with pytest.raises(MismatchError, match=r"path/position\[1\] does not hold: 4 is not 2"):
         layout.inputs({**right, "position": [1, 2, 1]})
 
 

@@ -14,17 +14,19 @@ from quod.circuit.wire import Wire
 from quod.errors import InputError
 from quod.validation import shown_kind, whole_number
 
+MOST_BITS = 1 << 10
+
 
 def assert_bits(program: Program, wires: Sequence[Wire], name: str = "bits") -> None:
     """Asserts that each wire is 0 or 1."""
-    for number, wire in enumerate(wires_of("bits", program, wires)):
-        program.assert_zero(wire * wire - wire, f"{name}[{number}]")
+    wires = wires_of("bits", program, wires)
+    program.assert_equal([wire * wire for wire in wires], wires, name)
 
 
 def assert_signs(program: Program, wires: Sequence[Wire], name: str = "signs") -> None:
     """Asserts that each wire is 1 or -1."""
-    for number, wire in enumerate(wires_of("signs", program, wires)):
-        program.assert_equal(wire * wire, 1, f"{name}[{number}]")
+    wires = wires_of("signs", program, wires)
+    program.assert_equal([wire * wire for wire in wires], [1] * len(wires), name)
 
 
 def signs_of_bits(program: Program, bits: Sequence[Wire]) -> list[Wire]:
@@ -52,7 +54,7 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     InputError for as many as would give a number two forms: 2**count is at most p.
     """
     (number,) = wires_of("a number", program, [number])
-    count = whole_number("the count of bits", count, 1)
+    count = whole_number("the count of bits", count, 1, MOST_BITS)
     if 1 << count > program.field.value:
         raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
 

@@ -35,10 +35,11 @@ def assert_matrix_product(
     _check(len(third) == len(first) and len(third[0]) == len(second[0]))
     vector = [program.random() for _ in third[0]]
     inner = [_dot(program, row, vector).held() for row in second]
-    for number, (row, result) in enumerate(zip(first, third, strict=True)):
-        program.assert_equal(
-            _dot(program, row, inner), _dot(program, result, vector), f"{name}[{number}]"
-        )
+    program.assert_equal(
+        [_dot(program, row, inner) for row in first],
+        [_dot(program, row, vector) for row in third],
+        name,
+    )
 
 
 def _dot(program: Program, row: Sequence[Wire], column: Sequence[Wire]) -> Wire:

@@ -71,8 +71,17 @@ def merkle_tree(
 
 def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any], list[int]]:
     """The siblings above a leaf of a `merkle_tree`, and the bits of its position."""
-    if not isinstance(tree, (list, tuple)) or not tree:
-        raise InputError(f"the tree is what merkle_tree gives, not {shown_kind(tree)}")
+    levels: object = tree
+    if (
+        not isinstance(levels, (list, tuple))
+        or not levels
+        or any(len(level) != 1 << at for at, level in enumerate(map(_level, reversed(levels))))
+    ):
+        raise InputError("the tree is what merkle_tree gives: levels of 2**k, ..., 2, 1 digests")
     position = whole_number("the position", position, 0, len(tree[0]) - 1)
     siblings = [level[position >> at ^ 1] for at, level in enumerate(tree[:-1])]
     return siblings, [position >> at & 1 for at in range(len(siblings))]
+
+
+def _level(given: object) -> Sequence[Any]:
+    return given if isinstance(given, (list, tuple)) else ()

@@ -19,7 +19,7 @@ from quod.errors import InputError
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
 from quod.names import NameTable
-from quod.validation import instance, shown_kind
+from quod.validation import instance, plain_array
 
 FULL_ROUNDS = 8
 _BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
@@ -50,17 +50,24 @@ class Poseidon2:
 
     def permute_numbers(self, state: Sequence[Any]) -> list[Any]:
         """The same of integers; or of arrays of them, of int64 (p below 2**31) or of int."""
-        if not isinstance(state, (list, tuple)) or len(state) != self.width:
-            raise InputError(f"the state of Poseidon2 is a list of {self.width} numbers")
-        p = self.field.value
-        for value in state:
-            if type(value) is not int and not hasattr(value, "dtype"):
-                raise InputError(f"the state is made of int or arrays, not {shown_kind(value)}")
-        return self._permuted(Numbers(p), [value % p for value in state])
+        numbers = self._numbers("the state", state, self.width)
+        return self._permuted(Numbers(self.field.value), numbers)
 
     def compress_numbers(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         """The same of digests that are numbers."""
-        return self.permute_numbers([*left, *right])[: self.width // 2]
+        half = self.width // 2
+        numbers = self._numbers("the left digest", left, half)
+        numbers += self._numbers("the right digest", right, half)
+        return self.permute_numbers(numbers)[:half]
+
+    def _numbers(self, what: str, given: object, count: int) -> list[Any]:
+        if not isinstance(given, (list, tuple)) or len(given) != count:
+            raise InputError(f"{what} is a list of {count} numbers")
+        for value in given:
+            if type(value) is not int:
+                if plain_array(what, value).dtype.kind not in "iuO":
+                    raise InputError(f"{what} is made of integers, not {value.dtype}")
+        return [value % self.field.value for value in given]
 
     def _permuted(self, ring: Ring, state: list[Any]) -> list[Any]:
         constants = iter(grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds))
