@@ -37,7 +37,7 @@ class Statement:
         self.instances = int(instances)
         key.check_bits(circuit, self.instances)
         given: object = public
-        if given in ([], ()) and not circuit.public:
+        if isinstance(given, (list, tuple)) and not given and not circuit.public:
             given = [()] * self.instances
         rows = by_instance("public inputs", given, self.instances)
         self.public = [_checked_row(circuit, row) for row in rows]
