@@ -12,9 +12,11 @@ import pytest
 
 from quod.cli import entry
 from quod.cli.bench import short_field
+from quod.cli.bench.commitment import cases as commitments
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
 from quod.cli.bench.subjects import SUBJECTS
 from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
 from quod.field.moduli import GOLDILOCKS, M31, Modulus
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
@@ -64,6 +66,18 @@ def test_what_a_gpu_is_measured_with(
         assert figure > 0
 
 
+def test_a_commitment_is_made_opened_and_verified() -> None:
+    found = list(commitments("cpu", "ligero", None, [6], claims=2))
+    assert [case.parameters["time"] for case in found] == ["commit", "open", "verify"]
+    assert found[1].run() == found[1].run()
+    for case in found:
+        case.run()
+        timeline = Timeline()
+        if case.traced is not None:
+            case.traced(timeline)
+            assert timeline.rows()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -71,6 +85,8 @@ def test_what_a_gpu_is_measured_with(
         (["field", "--device", "quantum"], 7, "quantum"),
         (["field", "--field", "bn254.fr", "--against", "nobody"], 3, "'nobody' is not a peer"),
         (["field", "--repeats", "0"], 2, "Usage"),
+        (["commitment", "--scheme", "kate"], 3, "the bench has no 'kate'; there are ligero"),
+        (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
     ],
 )
 def test_refusals(
