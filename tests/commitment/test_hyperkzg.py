@@ -50,6 +50,15 @@ def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -
     agrees(SCHEME, device, statement(variables, claims), model)
 
 
+@pytest.mark.parametrize("log_small", [0, 1, 2])
+def test_large_folds_are_those_of_small_ones(
+    device: AnyDevice, log_small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Committed to one by one, and looked at by the device."""
+    monkeypatch.setattr("quod.commitment.hyperkzg_prover._LOG_SMALL", log_small)
+    agrees(SCHEME, device, statement(4, 1), model)
+
+
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(2, 1), model)
 

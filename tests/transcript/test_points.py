@@ -13,6 +13,7 @@ from quod.curve.group import Group
 from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+from quod.transcript.points import encode_points
 
 NAMED: dict[str, Group] = {**GROUPS, **WEIERSTRASS}
 BN254 = GROUPS["bn254.g1"]
@@ -74,6 +75,35 @@ def test_what_is_no_point_is_refused() -> None:
     refused(b"\1" + bytes(30) + b"\x40", "infinity has bits set")
     refused(bytes(31) + b"\xc0", "infinity has bits set")
     refused(bytes(31), "the proof ends at byte 63, within 2 points of bn254.g1, which take 64")
+
+
+def refusal(group: Group, data: bytes, count: int) -> tuple[str, int | None]:
+    """What a reader has against points, and where."""
+    with pytest.raises(InputError) as error:
+        ProofReader(data, Transcript()).points(Label.COMMITMENT, group, count)
+    return str(error.value).partition(" is none: ")[2], error.value.offset
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "secp256k1", "pallas", "bls12_381.g1", "bn254.g2"])
+def test_many_points_are_read_as_few_are(name: str) -> None:
+    """Together where the group allows that, and refused at the same place with the same words."""
+    group = NAMED[name]
+    points = some_points(group) * 5
+    data, size = encode_points(group, points), point_bytes(group)
+    reader = ProofReader(data, Transcript())
+    assert reader.points(Label.COMMITMENT, group, len(points)) == points
+    law, infinity = affine_group(group), encode_point(group, None)
+    xs = ((x, 0) if group.degree == 2 else x for x in range(1, 40))
+    without = next(x for x in xs if law.field.square_root(law.right_side(x)) is None)
+    number = without[0] if group.degree == 2 else without
+    beyond = group.coordinates.value.to_bytes(size // group.degree, "little") * group.degree
+    for wrong in (
+        number.to_bytes(size, "little"), infinity[:-1] + b"\xc0", b"\1" + infinity[1:], beyond,
+        b"\xff" * size,
+    ):  # fmt: skip
+        message, offset = refusal(group, data[: 17 * size] + wrong + data[18 * size :], len(points))
+        assert offset == 17 * size
+        assert (message, 0) == refusal(group, wrong, 1)
 
 
 @pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2"])

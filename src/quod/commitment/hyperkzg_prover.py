@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quod.commitment.one_claim import shown_as_one
 from quod.commitment.polynomial_kernels import add_multiple, fold_pairs, record_quotient
 from quod.commitment.reference_string import ReferenceString
-from quod.commitment.rows import weighted_rows
+from quod.commitment.rows import downloaded, weighted_rows
 from quod.commitment.scalars import GROUP, committed
 from quod.commitment.scheme import Claim, check_claims, check_table
 from quod.commitment.three_points import drawn_point
@@ -15,11 +15,15 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import from_integers
+from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.msm import MsmBases
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.validation import instance
+
+_LOG_SMALL = 8
+"""The logarithm of the longest fold that shares an MSM with the shorter ones."""
 
 
 class HyperKzgCommitter:
@@ -53,33 +57,24 @@ class HyperKzgCommitter:
         if self._table is None:
             raise InputError("there is nothing to open before a commitment")
         claim = shown_as_one(self._device, field, n, self._table, claims, writer)
-        folds = self._folds(self._table, [x for (x,) in reversed(claim.point)])
-        points = [committed(self._bases, fold)[0] for fold in folds[1:]]
+        folds = _Folds(self._device, field, self._table, n)
+        folds.fill([x for (x,) in reversed(claim.point)])
+        points = [committed(self._bases, fold)[0] for fold in folds.large[1:]]
+        if folds.small is not None:
+            points += committed(self._bases, folds.small, folds.rows)
         writer.points(Label.OPENING, GROUP, points)
         r = drawn_point(writer.transcript, field)
         values: list[int] = []
-        for fold in folds:
+        for fold in folds.large:
             values += self._values(fold, r)
+        for row in folds.small_rows():
+            values += _at_both(p, r, row)
         values.append(self._values(self._table, r * r % p)[0])
         writer.elements(Label.VALUES, field, [(value,) for value in values])
         (q,) = writer.transcript.challenge(field)
-        writer.points(Label.OPENING, GROUP, committed(self._bases, self._quotient(folds, q, r)))
-
-    def _folds(self, table: Buffer, point: Sequence[int]) -> list[Buffer]:
-        """The table, and its folds of two entries and more."""
-        device, field, folds = self._device, self._field, [table]
-        recording = device.stream("folds").record()
-        own = device.compile(fold_pairs, field=field)
-        for x in point[:-1]:
-            half = folds[-1].nbytes // 2
-            folds.append(device.allocate(half))
-            count = half // field.bytes
-            recording.launch(
-                own, -(-count // own.lanes), count, device.upload(from_integers(field, [x])),
-                folds[-2], folds[-1], label="folds",
-            )  # fmt: skip
-        recording.finish().submit().wait()
-        return folds
+        writer.points(
+            Label.OPENING, GROUP, committed(self._bases, self._quotient(folds.every, q, r))
+        )
 
     def _values(self, coefficients: Buffer, r: int) -> tuple[int, int]:
         """Those at r and -r of a polynomial of 2**n coefficients, n at least 1."""
@@ -92,9 +87,7 @@ class HyperKzgCommitter:
         row = weighted_rows(
             self._device, field, coefficients, [(weight,) for weight in weights], log_columns
         )
-        terms = [power * e for power, (e,) in zip(_powers(p, r, len(row)), row, strict=True)]
-        even, odd = sum(terms[::2]), sum(terms[1::2])
-        return (even + odd) % p, (even - odd) % p
+        return _at_both(p, r, [e for (e,) in row])
 
     def _quotient(self, folds: Sequence[Buffer], q: int, r: int) -> Buffer:
         """That of the sum of q**i * fold i by (X^2 - r^2) * (X - r^2), without the remainder."""
@@ -115,6 +108,61 @@ class HyperKzgCommitter:
             total, count = record_quotient(recording, device, field, total, count, stride, square)
         recording.finish().submit().wait()
         return total
+
+
+class _Folds:
+    """The table and its folds of two entries and more, on a device.
+
+    `large` are one after the other in memory of their own. The others are `rows` rows of `small`,
+    zeros behind each, so that they are committed to together and looked at by the host.
+    """
+
+    def __init__(
+        self, device: AnyDevice, field: Modulus, table: Buffer, log2_size: int
+    ) -> None:  # fmt: skip
+        self._device, self._field = device, field
+        self._log_row = min(_LOG_SMALL, log2_size - 1)
+        self.rows, size = self._log_row, field.bytes
+        self.large = [table]
+        for log_count in range(log2_size - 1, self._log_row, -1):
+            self.large.append(device.allocate(size << log_count))
+        row = size << self._log_row
+        self.small = device.allocate(self.rows * row) if self.rows else None
+        self.every = [*self.large]
+        for number in range(self.rows):
+            assert self.small is not None
+            start = number * row
+            self.every.append(self.small.slice(start, start + (row >> number)))
+
+    def fill(self, point: Sequence[int]) -> None:
+        """Folds by the coordinates, the last one first."""
+        device, field = self._device, self._field
+        recording = device.stream("folds").record()
+        own = device.compile(fold_pairs, field=field)
+        for source, target, x in zip(self.every, self.every[1:], point):
+            count = target.nbytes // field.bytes
+            recording.launch(
+                own, -(-count // own.lanes), count, device.upload(from_integers(field, [x])),
+                source, target, label="folds",
+            )  # fmt: skip
+        recording.finish().submit().wait()
+
+    def small_rows(self) -> list[list[int]]:
+        """The entries of the small folds."""
+        if self.small is None:
+            return []
+        size = 1 << self._log_row
+        found = downloaded(self._device, self._field, self.small, self.rows * size, "folds")
+        entries = [entry for (entry,) in found]
+        return [entries[at * size :][: size >> at] for at in range(self.rows)]
+
+
+def _at_both(p: int, r: int, coefficients: Sequence[int]) -> tuple[int, int]:
+    """The values at r and -r."""
+    powers = _powers(p, r, len(coefficients))
+    terms = [power * entry for power, entry in zip(powers, coefficients, strict=True)]
+    even, odd = sum(terms[::2]), sum(terms[1::2])
+    return (even + odd) % p, (even - odd) % p
 
 
 def _powers(p: int, base: int, count: int) -> list[int]:

@@ -17,39 +17,54 @@ import numpy as np
 from quod.curve.affine import affine_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
+from quod.curve.ordinates import ordinates
 from quod.field.array import Words
 
 GROUP = GROUPS["bn254.g1"]
 
 LABEL = b"quod hyrax bases 1 bn254.g1"
 
+_X = (1 << GROUP.coordinates.bits) - 1
+
 
 def hashed_base(number: int) -> tuple[int, int]:
     """A base as a plain point."""
-    law, bits = affine_group(GROUP), GROUP.coordinates.bits
-    q, attempt = GROUP.coordinates.value, 0
-    while True:
-        message = LABEL + number.to_bytes(8, "little") + attempt.to_bytes(4, "little")
-        digest = int.from_bytes(hashlib.sha3_256(message).digest(), "little")
-        x = digest & ((1 << bits) - 1)
-        y = law.field.square_root(law.right_side(x)) if x < q else None
-        if y is not None:
-            larger = bool(digest >> 255)
-            return x, y if law.field.is_larger(y) == larger else q - y
-        attempt += 1
+    (point,) = _hashed(range(number, number + 1))
+    return point
 
 
 @cache
 def hashed_bases(log2_count: int) -> Words:
     """The first 2**log2_count bases as an array of points; kept by the process once made.
 
-    Nobody may write to it. A base takes about 0.1 ms.
+    Nobody may write to it.
     """
     if log2_count == 0:
-        bases = from_points(GROUP, [hashed_base(0)])
+        bases = from_points(GROUP, _hashed(range(1)))
     else:
         half = 1 << (log2_count - 1)
-        others = from_points(GROUP, [hashed_base(half + number) for number in range(half)])
+        others = from_points(GROUP, _hashed(range(half, 2 * half)))
         bases = np.concatenate([hashed_bases(log2_count - 1), others])
     bases.flags.writeable = False
     return bases
+
+
+def _hashed(numbers: range) -> list[tuple[int, int]]:
+    """Some bases, attempt by attempt of those that are still missing."""
+    field, q = affine_group(GROUP).field, GROUP.coordinates.value
+    found: dict[int, tuple[int, int]] = {}
+    missing, attempt = list(numbers), 0
+    while missing:
+        digests = {number: _digest(number, attempt) for number in missing}
+        xs = {number: digest & _X for number, digest in digests.items() if digest & _X < q}
+        for (number, x), y in zip(xs.items(), ordinates(GROUP, list(xs.values())), strict=True):
+            if y is not None:
+                larger = bool(digests[number] >> 255)
+                found[number] = x, y if field.is_larger(y) == larger else q - y
+        missing, attempt = [number for number in missing if number not in found], attempt + 1
+    return [found[number] for number in numbers]
+
+
+def _digest(number: int, attempt: int) -> int:
+    message = LABEL + number.to_bytes(8, "little") + attempt.to_bytes(4, "little")
+    return int.from_bytes(hashlib.sha3_256(message).digest(), "little")

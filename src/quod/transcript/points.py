@@ -10,6 +10,9 @@ from quod.curve.group import Group
 from quod.errors import InputError
 from quod.validation import flag, shown_kind
 
+_MANY = 16
+"""Points that are decoded together."""
+
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
     """Bytes of a point in a message."""
@@ -35,6 +38,13 @@ def decode_points(
     group.
     """
     size = point_bytes(group, compressed=compressed)
+    if compressed and len(data) >= _MANY * size:
+        # Kernels are loaded where they are worth it.
+        from quod.curve.ordinates import decoded_together
+
+        together = decoded_together(group, data)
+        if together is not None:
+            return together
     points = []
     for at in range(0, len(data), size):
         try:
