@@ -17,13 +17,12 @@ from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.one_claim import read_as_one
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import MOST_LOG2_SIZE, Claim
+from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_reader
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import Point
 from quod.curve.pairing import pairing_product_is_one
-from quod.device.discovery import resolve_device
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -67,17 +66,21 @@ class HyperKzg:
             "folds combined": (log2_size - 1) * likely,
         }
 
-    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> HyperKzgCommitter:
+    def committer(
+        self, device: DeviceChoice, field: FieldSpec, log2_size: int
+    ) -> HyperKzgCommitter:
         """A prover with its part of the reference string on a device.
 
         InputError where the string has too few powers.
         """
-        return HyperKzgCommitter(device, field, group_size(field, log2_size), self.reference)
+        return HyperKzgCommitter(
+            resolve_device(device), field, group_size(field, log2_size), self.reference
+        )
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyperKzgCommitment:
         """Reads a commitment; InputError for what is none."""
         log2_size = group_size(field, log2_size)
-        instance("the reader", reader, ProofReader, "make one of a proof")
+        check_reader(reader)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)
         return HyperKzgCommitment(field, log2_size, self.reference, point)
 
@@ -93,7 +96,7 @@ class HyperKzgCommitment:
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """One product of three pairings."""
-        instance("the reader", reader, ProofReader, "take the one that the commitment was read by")
+        check_reader(reader)
         field, n, p = self.field, self.log2_size, self.field.modulus.value
         claim = read_as_one(field, n, claims, reader)
         folds = reader.points(Label.OPENING, GROUP, n - 1)

@@ -9,7 +9,7 @@ from quod.commitment.polynomial_kernels import add_multiple, fold_pairs, record_
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.rows import downloaded, weighted_rows
 from quod.commitment.scalars import GROUP, committed
-from quod.commitment.scheme import Claim, check_claims, check_table
+from quod.commitment.scheme import Claim, check_claims, check_table, check_writer
 from quod.commitment.three_points import drawn_point
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -20,7 +20,6 @@ from quod.field.spec import FieldSpec
 from quod.msm import MsmBases
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
-from quod.validation import instance
 
 _LOG_SMALL = 8
 """The logarithm of the longest fold that shares an MSM with the shorter ones."""
@@ -45,7 +44,7 @@ class HyperKzgCommitter:
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Sends a point; see `Committer.commit`."""
         table = check_table(self._field, self._log2_size, table)
-        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        check_writer(writer)
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table))
         self._table = table
 
@@ -53,7 +52,7 @@ class HyperKzgCommitter:
         """Sends the commitments of the folds, their values at three points, and a quotient's."""
         field, n, p = self._field, self._log2_size, self._field.value
         claims = check_claims(field, n, claims)
-        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        check_writer(writer)
         if self._table is None:
             raise InputError("there is nothing to open before a commitment")
         claim = shown_as_one(self._device, field, n, self._table, claims, writer)

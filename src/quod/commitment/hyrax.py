@@ -19,9 +19,10 @@ from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.one_claim import read_as_one, shown_as_one
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scalars import combined_errors, committed, group_size, sum_of_multiples
-from quod.commitment.scheme import Claim, check_claims, check_table
+from quod.commitment.scheme import Claim, check_claims, check_reader, check_table, check_writer
 from quod.curve.array import Point, from_points
 from quod.device.buffer import Buffer
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, VerificationError
 from quod.field.plain_extension import add, product
@@ -32,7 +33,6 @@ from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
-from quod.validation import instance
 
 
 def log_rows(log2_size: int) -> int:
@@ -58,14 +58,14 @@ class Hyrax:
         """What several claims that become one leave to chance."""
         return combined_errors(field, group_size(field, log2_size))
 
-    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> HyraxCommitter:
+    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> HyraxCommitter:
         """A prover with its bases on a device."""
-        return HyraxCommitter(device, field, group_size(field, log2_size))
+        return HyraxCommitter(resolve_device(device), field, group_size(field, log2_size))
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyraxCommitment:
         """Reads the commitments of all rows; InputError for what is none."""
         log2_size = group_size(field, log2_size)
-        instance("the reader", reader, ProofReader, "make one of a proof")
+        check_reader(reader)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
         return HyraxCommitment(field, log2_size, tuple(rows))
 
@@ -82,7 +82,7 @@ class HyraxCommitter:
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Sends a point a row; see `Committer.commit`."""
         table = check_table(self._field, self._log2_size, table)
-        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        check_writer(writer)
         rows = 1 << log_rows(self._log2_size)
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, rows))
         self._table = table
@@ -91,7 +91,7 @@ class HyraxCommitter:
         """Sends the weighted sum of all rows."""
         field, rows = self._field, log_rows(self._log2_size)
         claims = check_claims(field, self._log2_size, claims)
-        instance("the writer", writer, ProofWriter, "make one of a transcript")
+        check_writer(writer)
         if self._table is None:
             raise InputError("there is nothing to open before a commitment")
         claim = shown_as_one(
@@ -113,7 +113,7 @@ class HyraxCommitment:
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """One inner product and one MSM over the bases and the commitments."""
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
-        instance("the reader", reader, ProofReader, "take the one that the commitment was read by")
+        check_reader(reader)
         claim = read_as_one(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)
         rows = len(claim.point) - log_columns
