@@ -74,7 +74,7 @@ class HyperKzg:
         InputError where the string has too few powers.
         """
         return HyperKzgCommitter(
-            resolve_device(device), field, group_size(field, log2_size), self.reference
+            resolve_device(device), group_size(field, log2_size), self.reference
         )
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyperKzgCommitment:

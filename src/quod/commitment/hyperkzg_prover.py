@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.commitment.one_claim import shown_as_one
 from quod.commitment.polynomial_kernels import add_multiple, fold_pairs, record_quotient
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.rows import downloaded, weighted_rows
-from quod.commitment.scalars import GROUP, committed
-from quod.commitment.scheme import Claim, check_claims, check_table, check_writer
+from quod.commitment.scalars import GROUP, GroupCommitter, committed
+from quod.commitment.scheme import Claim
 from quod.commitment.three_points import drawn_point
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
-from quod.field.spec import FieldSpec
-from quod.msm import MsmBases
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
@@ -25,38 +22,23 @@ _LOG_SMALL = 8
 """The logarithm of the longest fold that shares an MSM with the shorter ones."""
 
 
-class HyperKzgCommitter:
+class HyperKzgCommitter(GroupCommitter):
     """Commits to tables of one size with the powers of a reference string on a device."""
 
-    def __init__(
-        self, device: AnyDevice, field: FieldSpec, log2_size: int, reference: ReferenceString
-    ) -> None:
+    def __init__(self, device: AnyDevice, log2_size: int, reference: ReferenceString) -> None:
         count = 1 << log2_size
         if count > len(reference):
             raise InputError(
                 f"the reference string has {len(reference)} powers, too few for 2**{log2_size} "
                 "coefficients; read more of a larger file"
             )
-        self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
-        self._bases = MsmBases(device, GROUP, reference.powers_g1[:count])
-        self._table: Buffer | None = None
-
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends a point; see `Committer.commit`."""
-        table = check_table(self._field, self._log2_size, table)
-        check_writer(writer)
-        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table))
-        self._table = table
+        super().__init__(device, log2_size, reference.powers_g1[:count], rows=1)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends the commitments of the folds, their values at three points, and a quotient's."""
-        field, n, p = self._field, self._log2_size, self._field.value
-        claims = check_claims(field, n, claims)
-        check_writer(writer)
-        if self._table is None:
-            raise InputError("there is nothing to open before a commitment")
-        claim = shown_as_one(self._device, field, n, self._table, claims, writer)
-        folds = _Folds(self._device, field, self._table, n)
+        claim, table = self.claim_left(claims, writer)
+        field, p = self._field, self._field.value
+        folds = _Folds(self._device, field, table, self._log2_size)
         folds.fill([x for (x,) in reversed(claim.point)])
         points = [committed(self._bases, fold)[0] for fold in folds.large[1:]]
         if folds.small is not None:
@@ -68,7 +50,7 @@ class HyperKzgCommitter:
             values += self._values(fold, r)
         for row in folds.small_rows():
             values += _at_both(p, r, row)
-        values.append(self._values(self._table, r * r % p)[0])
+        values.append(self._values(table, r * r % p)[0])
         writer.elements(Label.VALUES, field, [(value,) for value in values])
         (q,) = writer.transcript.challenge(field)
         writer.points(

@@ -16,19 +16,17 @@ from fractions import Fraction
 import numpy as np
 
 from quod.commitment.hyrax_bases import GROUP, hashed_bases
-from quod.commitment.one_claim import read_as_one, shown_as_one
+from quod.commitment.one_claim import read_as_one
 from quod.commitment.rows import weighted_rows
-from quod.commitment.scalars import combined_errors, committed, group_size, sum_of_multiples
-from quod.commitment.scheme import Claim, check_claims, check_reader, check_table, check_writer
+from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
+from quod.commitment.scheme import Claim, check_reader
 from quod.curve.array import Point, from_points
-from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError, VerificationError
+from quod.errors import VerificationError
 from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.msm import MsmBases
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
@@ -60,7 +58,7 @@ class Hyrax:
 
     def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> HyraxCommitter:
         """A prover with its bases on a device."""
-        return HyraxCommitter(resolve_device(device), field, group_size(field, log2_size))
+        return HyraxCommitter(resolve_device(device), group_size(field, log2_size))
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyraxCommitment:
         """Reads the commitments of all rows; InputError for what is none."""
@@ -70,36 +68,20 @@ class Hyrax:
         return HyraxCommitment(field, log2_size, tuple(rows))
 
 
-class HyraxCommitter:
+class HyraxCommitter(GroupCommitter):
     """Commits to rows by MSMs over the same bases."""
 
-    def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
-        self._device, self._field, self._log2_size = device, field, log2_size
-        self._log_columns = log2_size - log_rows(log2_size)
-        self._bases = MsmBases(device, GROUP, hashed_bases(self._log_columns))
-        self._table: Buffer | None = None
-
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends a point a row; see `Committer.commit`."""
-        table = check_table(self._field, self._log2_size, table)
-        check_writer(writer)
-        rows = 1 << log_rows(self._log2_size)
-        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, rows))
-        self._table = table
+    def __init__(self, device: AnyDevice, log2_size: int) -> None:
+        rows = log_rows(log2_size)
+        self._log_columns = log2_size - rows
+        super().__init__(device, log2_size, hashed_bases(self._log_columns), 1 << rows)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends the weighted sum of all rows."""
-        field, rows = self._field, log_rows(self._log2_size)
-        claims = check_claims(field, self._log2_size, claims)
-        check_writer(writer)
-        if self._table is None:
-            raise InputError("there is nothing to open before a commitment")
-        claim = shown_as_one(
-            self._device, field, self._log2_size, self._table, claims, writer
-        )  # fmt: skip
-        weights = equalities(field, claim.point[:rows])
-        row = weighted_rows(self._device, field, self._table, weights, self._log_columns)
-        writer.elements(Label.OPENING, field, row)
+        claim, table = self.claim_left(claims, writer)
+        weights = equalities(self._field, claim.point[: log_rows(self._log2_size)])
+        row = weighted_rows(self._device, self._field, table, weights, self._log_columns)
+        writer.elements(Label.OPENING, self._field, row)
 
 
 @frozen

@@ -7,17 +7,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from quod.commitment.scheme import check_size
+from quod.commitment.one_claim import shown_as_one
+from quod.commitment.scheme import Claim, check_claims, check_size, check_table, check_writer
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words
 from quod.field.kernels import field_from_montgomery
 from quod.field.spec import FieldSpec
 from quod.msm import MsmBases, msm, msm_buffer
 from quod.transcript.elements import most_likely
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
 
 GROUP = GROUPS["bn254.g1"]
 
@@ -38,6 +42,37 @@ def group_size(field: FieldSpec, log2_size: int) -> int:
 def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
     """That several claims become one: the factor of one of them, and the rounds of degree 2."""
     return {"claims combined": (1 + 2 * log2_size) * most_likely(field)}
+
+
+class GroupCommitter:
+    """Commits to the rows of a table by MSMs over the same bases: see `Committer`.
+
+    `open` of a scheme begins with `claim_left`.
+    """
+
+    def __init__(
+        self, device: AnyDevice, log2_size: int, bases: Words, rows: int
+    ) -> None:  # fmt: skip
+        self._bases, self._rows = MsmBases(device, GROUP, bases), rows
+        self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
+        self._committed: Buffer | None = None
+
+    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+        """Sends a point a row."""
+        check_writer(writer)
+        table = check_table(self._field, self._log2_size, table)
+        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
+        self._committed = table
+
+    def claim_left(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
+        """The one claim that is left of some, and the table that it is about."""
+        check_writer(writer)
+        claims = check_claims(self._field, self._log2_size, claims)
+        table = self._committed
+        if table is None:
+            raise InputError("there is nothing to open before a commitment")
+        left = shown_as_one(self._device, self._field, self._log2_size, table, claims, writer)
+        return left, table
 
 
 def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
