@@ -160,3 +160,21 @@ def test_unset_workgroup_memory_is_reported() -> None:
 
     with pytest.raises(KernelError, match="what was not set"):
         interpret(unset.trace(PORTABLE.machine(8)), 1, [np.zeros(8, np.uint32)])
+
+
+@kernel
+def compares_shifted(k: Builder, n: U32, values: Pointer[U32]) -> None:
+    """Comparisons before shifts, within expressions and among arguments."""
+    i = k.global_id()
+    with k.if_(i < n >> 1):
+        value = values[i]
+        first = k.select(value < n, k.select(value < (n >> 2), value >> 3, n >> 1), n)
+        is_low, is_high = value < n, value > n
+        values[i] = first + k.select(k.select(is_low, is_high, value < n >> 4), value, n)
+
+
+def test_comparisons_are_no_templates(tint: Tint, naga: Errors) -> None:
+    """WGSL takes ``a < b >> c`` and ``f(a < b, c > d)`` for lists of a template's arguments."""
+    machine = PORTABLE.machine(8)
+    text = wgsl.translate(compares_shifted.trace(machine), machine, dialect="naga").text
+    assert naga(text) == tint.errors(text) == []

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.circuit.layered import KINDS, POWERS
+from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -136,36 +137,59 @@ def corner_weights(
     *,
     field: FieldSpec,
     claims: int,
+    log_each: int,
 ) -> None:
     """Of each proof weights[z] = eq(first point, z), with two claims + factor * eq(second, z).
 
-    From `zeros` on weights are 0. Places in `points` are elements, `stride` a proof.
+    From `zeros` on weights are 0. Places in `points` are elements, `stride` a proof. An instance
+    makes 2**log_each weights, n in all, which share the factors of the upper variables.
     """
-    mixed, i = MixedField(k, field), k.global_id()
-    f = mixed.extended
-    with k.if_(i < n):
-        proof, z = i >> log_size, i & ((k.constant(1, u32) << log_size) - 1)
+    f, i = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(i < n >> log_each):
+        rest = log_size - log_each
+        proof, upper = i >> rest, i & ((k.constant(1, u32) << rest) - 1)
         own = proof * stride
+
+        def coordinate(start: Value, variable: Value) -> Any:
+            return f.carried(f.load(points, own + start + variable))
+
         starts = [f.carried(f.one())]
         if claims == 2:
             starts.append(f.carried(f.load(points, own + factor)))
-        with k.range(0, log_size, carry=tuple(starts)) as loop:
-            bit = (z >> (log_size - 1 - loop.index)) & 1
+        with k.range(0, rest, carry=tuple(starts)) as loop:
+            bit = (upper >> (rest - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (first, second), strict=False):
-                w = f.carried(f.load(points, own + start + loop.index))
+                w = coordinate(start, loop.index)
                 chosen = f.select(bit != 0, w, f.carried(1 - w))
                 products.append(f.carried(product * chosen))
             loop.next(tuple(products))
-        total = loop.results[0]
-        for product in loop.results[1:]:
-            total = f.carried(total + product)
-        f.store(weights, i, f.select(z < zeros, f.carried(total), f.carried(f.zero())))
+        totals: list[Any] = []
+        for product, start in zip(loop.results, (first, second), strict=False):
+            corners = [product]
+            for ahead in range(log_each):
+                w = coordinate(start, rest + ahead)
+                highs = [f.carried(corner * w) for corner in corners]
+                corners = [
+                    part
+                    for corner, high in zip(corners, highs, strict=True)
+                    for part in (f.carried(corner - high), high)
+                ]
+            totals = (
+                [f.carried(a + b) for a, b in zip(totals, corners, strict=True)]
+                if totals
+                else corners
+            )
+        for place, total in enumerate(totals):
+            z = (upper << log_each) + place
+            kept = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
+            f.store(weights, (i << log_each) + place, kept)
 
 
 @kernel
 def collapse_instances(
     k: Builder,
+    n: U32,
     first: U32,
     places: U32,
     log_instances: U32,
@@ -175,26 +199,36 @@ def collapse_instances(
     *,
     field: FieldSpec,
     is_base: bool,
+    by_workgroup: bool,
 ) -> None:
-    """collapsed[p] = the sum over instances of shares of the proof times values, a workgroup each.
+    """collapsed[p] = the sum over instances of shares of the proof times values, for n places.
 
     Values begin at entry `first`, those of `places` places of each proof, of each place those of
-    all instances; of each proof there are as many shares as instances.
+    all instances; of each proof there are as many shares as instances. A place is a workgroup's or
+    an instance's work.
     """
     mixed = MixedField(k, field)
     f = mixed.extended
-    sums = WorkgroupSums(k, f, 1)
     taken = mixed.base if is_base else f
-    place = k.workgroup_id()
-    proof = place // places
     count = k.constant(1, u32) << log_instances
-    with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
-        value = taken.load(values, first + (place << log_instances) + loop.index)
-        share = f.load(shares, (proof << log_instances) + loop.index)
-        loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
-    (total,) = sums.totals([loop.results])
-    with k.if_(k.local_id() == 0):
-        f.store(collapsed, place, total)
+
+    def added(place: Value, start: Value | int, step: Value | int) -> Any:
+        proof = place // places
+        with k.range(start, count, step, carry=f.carried(f.zero())) as loop:
+            value = taken.load(values, first + (place << log_instances) + loop.index)
+            share = f.load(shares, (proof << log_instances) + loop.index)
+            loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
+        return loop.results
+
+    if by_workgroup:
+        sums, place = WorkgroupSums(k, f, 1), k.workgroup_id()
+        (total,) = sums.totals([added(place, k.local_id(), k.workgroup_size)])
+        with k.if_(k.local_id() == 0):
+            f.store(collapsed, place, total)
+        return
+    place = k.global_id()
+    with k.if_(place < n):
+        f.store(collapsed, place, added(place, 0, 1))
 
 
 @kernel

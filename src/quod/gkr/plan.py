@@ -36,6 +36,11 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
 
 _STEP_LANES = 128
+_LOG_WEIGHTS_EACH = 3
+# Sums over fewer instances are one instance's work on a GPU.
+_LOG_LONG = 5
+# One workgroup is one thread's work on a processor, so that it has less than on a GPU.
+_LOG_CAPACITY_OF_PROCESSOR = 8
 # Kernels count words in 32 bits.
 _MOST_BYTES = 4 << 32
 
@@ -93,7 +98,10 @@ class ProofPlan:
     def _plan(self, shape: Shape, log2_size: int) -> SumcheckPlan:
         key = (shape, log2_size)
         if key not in self._sumchecks:
-            self._sumchecks[key] = SumcheckPlan(self.device, shape, log2_size, batch=self.batch)
+            capacity = _LOG_CAPACITY_OF_PROCESSOR if self.device.host_memory else None
+            self._sumchecks[key] = SumcheckPlan(
+                self.device, shape, log2_size, batch=self.batch, log_capacity=capacity
+            )
         return self._sumchecks[key]
 
     def _plans(self, number: int) -> tuple[SumcheckPlan, SumcheckPlan | None]:
@@ -259,11 +267,14 @@ class _Layer:
         self, log_size: int, target: str, *, first: int, claims: int = 1, zeros: int | None = None
     ) -> None:
         plan, layout = self._plan, self._plan.layout
-        count = plan.batch << log_size
-        plan._launch(
-            self._recording, corner_weights, count, log_size,
+        count, log_each = plan.batch << log_size, min(_LOG_WEIGHTS_EACH, log_size)
+        compiled = plan.device.compile(
+            corner_weights, field=plan.field, claims=claims, log_each=log_each
+        )
+        self._recording.launch(
+            compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
             1 << log_size if zeros is None else zeros, first, layout.second, layout.stride,
-            FACTOR, plan.standing, self._memory[target], field=plan.field, claims=claims,
+            FACTOR, plan.standing, self._memory[target],
         )  # fmt: skip
 
     def _weights(self) -> None:
@@ -281,10 +292,14 @@ class _Layer:
     ) -> None:
         """Values of so many places of each proof at the point of the instances."""
         plan = self._plan
-        compiled = plan.device.compile(collapse_instances, field=plan.field, is_base=is_base)
+        by_workgroup = not plan.device.host_memory and plan.log_instances >= _LOG_LONG
+        compiled = plan.device.compile(
+            collapse_instances, field=plan.field, is_base=is_base, by_workgroup=by_workgroup
+        )
+        count = plan.batch * places
         self._recording.launch(
-            compiled, plan.batch * places, first, places, plan.log_instances, values,
-            self._memory["shares"], self._memory[target],
+            compiled, count if by_workgroup else -(-count // compiled.lanes), count, first, places,
+            plan.log_instances, values, self._memory["shares"], self._memory[target],
         )  # fmt: skip
 
     def _shares(self) -> None:

@@ -23,13 +23,45 @@ def function(name: str) -> Expression:
     """A call of one of WGSL's functions with the operands."""
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
-        return f"{name}({', '.join(body.text_of(o) for o in op.operands)})", _ATOM
+        return f"{name}({_arguments([body.text_of(o) for o in op.operands])})", _ATOM
 
     return rule
 
 
+def _arguments(texts: list[str]) -> str:
+    """Arguments of a call, of which a comparison is not taken for the begin of a template.
+
+    WGSL takes a name, `<` and a later `>` outside of parentheses for one, as in f(a < b, c > d).
+    """
+    closed = False
+    for at in reversed(range(len(texts))):
+        if closed and _stands_open(texts[at], "<"):
+            texts[at] = f"({texts[at]})"
+        closed = closed or _stands_open(texts[at], ">")
+    return ", ".join(texts)
+
+
+def _stands_open(text: str, sign: str) -> bool:
+    """Whether a sign is in a text outside of all parentheses; << and <= are none."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character == sign:
+            if sign == ">" or (text[at + 1 : at + 2] not in ("<", "=") and text[at - 1] != "<"):
+                return True
+    return False
+
+
 def _compare(sign: str) -> Expression:
-    return _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
+    compared = _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
+
+    def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
+        if sign != "<" or not _stands_open(body.text_of(op.operands[1], LEVELS["shift"]), ">"):
+            return compared(body, op)
+        # As above: a < b >> c.
+        return _infix(sign, LEVELS["compare"], LEVELS["shift"], _ATOM)(body, op)
+
+    return rule
 
 
 def _differs(body: BodyEmitter, op: Op) -> tuple[str, int]:
@@ -139,8 +171,8 @@ def _extreme(name: str) -> Expression:
 
 def _select(body: BodyEmitter, op: Op) -> tuple[str, int]:
     condition, a, b = op.operands
-    texts = (body.text_of(b), body.text_of(a), body.text_of(condition))
-    return f"select({', '.join(texts)})", _ATOM
+    texts = [body.text_of(b), body.text_of(a), body.text_of(condition)]
+    return f"select({_arguments(texts)})", _ATOM
 
 
 def _convert(body: BodyEmitter, op: Op) -> tuple[str, int]:
