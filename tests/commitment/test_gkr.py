@@ -1,0 +1,49 @@
+"""GKR with commitments in BN254 to its inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quod.commitment import HyperKzg, Hyrax, ReferenceString, Scheme
+from quod.errors import InputError, VerificationError
+from quod.field import NAMED
+from quod.gkr import Prover, VerifyingKey, verify
+from tests.gkr.circuits import satisfied
+
+FIELD = NAMED["bn254.fr"]
+
+
+@pytest.mark.parametrize("name", ["hyrax", "hyperkzg"])
+def test_circuits_whose_inputs_are_committed_to(name: str) -> None:
+    schemes: dict[str, Scheme] = {
+        "hyrax": Hyrax(),
+        "hyperkzg": HyperKzg(ReferenceString.of_tau(1 << 200, 5, insecure=True)),
+    }
+    circuit, inputs, public = satisfied(FIELD, 3, instances=3)
+    key = VerifyingKey.of(circuit, FIELD, commitment=schemes[name])
+    proof = Prover("cpu", key, circuit, instances=3).prove(inputs, public)
+    verify(key, circuit, public, proof, instances=3)
+    wrong: Any = [*public[:2], [*public[2][:-1], (public[2][-1] + 1) % FIELD.value]]
+    with pytest.raises(VerificationError):
+        verify(key, circuit, wrong, proof, instances=3)
+    for place in range(0, len(proof), 29):
+        changed = bytearray(proof)
+        changed[place] ^= 1 << place % 8
+        with pytest.raises((VerificationError, InputError)):
+            verify(key, circuit, public, bytes(changed), instances=3)
+    with pytest.raises(InputError):
+        verify(key, circuit, public, proof[:-1], instances=3)
+
+
+def test_keys_with_other_reference_strings_are_others() -> None:
+    circuit, inputs, public = satisfied(FIELD, 3)
+    keys = [
+        VerifyingKey.of(circuit, FIELD, commitment=HyperKzg(string))
+        for string in (ReferenceString.of_tau(tau, 4, insecure=True) for tau in (5, 6))
+    ]
+    proof = Prover("cpu", keys[0], circuit).prove(inputs, public)
+    verify(keys[0], circuit, public, proof)
+    with pytest.raises((VerificationError, InputError)):
+        verify(keys[1], circuit, public, proof)
