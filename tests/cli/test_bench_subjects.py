@@ -85,7 +85,7 @@ def test_a_commitment_is_made_opened_and_verified() -> None:
         (["field", "--device", "quantum"], 7, "quantum"),
         (["field", "--field", "bn254.fr", "--against", "nobody"], 3, "'nobody' is not a peer"),
         (["field", "--repeats", "0"], 2, "Usage"),
-        (["commitment", "--scheme", "kate"], 3, "the bench has no 'kate'; there are ligero"),
+        (["commitment", "--scheme", "kate"], 3, "the commitment must be raw, ligero"),
         (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
     ],
 )

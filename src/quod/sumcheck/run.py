@@ -8,6 +8,7 @@ import numpy as np
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline
 from quod.device.written import UNWRITTEN, not_written
 from quod.field.array import Words, canonical, from_integers, to_integers
@@ -87,7 +88,7 @@ class SumcheckRun:
         recording.finish().submit().wait()
         parts = np.empty((plan.sum_groups, field.words), np.uint32)
         self._device.download(self._partial.slice(0, parts.nbytes), parts)
-        self._check_made("the parts of a sum", parts)
+        _check_made(self._device, field, "the parts of a sum", parts)
         total: Plain = (0,) * field.degree
         for part in words_to_elements(field, parts):
             total = add(field, total, part)
@@ -95,21 +96,42 @@ class SumcheckRun:
 
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
         """All rounds, from a claim and the state of a transcript."""
+        recording = self._device.stream("sumcheck").record()
+        recorded = self.record(recording, claim, state)
+        recording.finish().submit(timeline).wait()
+        return recorded.rounds()
+
+    def record(self, recording: RecordingStream, claim: Plain, state: bytes) -> RecordedRounds:
+        """All rounds as launches, of tables that the recording may have made before."""
         plan, field, device = self._plan, self._plan.field, self._device
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
         progress[-STATE_WORDS:] = np.frombuffer(state, "<u4")
         proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
         sent, kept = device.upload(proof), device.upload(progress)
-        recording = device.stream("sumcheck").record()
         plan.record(
             recording, self._inputs, equality=self._equality, progress=kept, proof=sent,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
-        recording.finish().submit(timeline).wait()
-        device.download(sent, proof)
-        device.download(kept, progress)
-        self._check_made("a sumcheck", proof)
+        return RecordedRounds(device, plan, sent, kept)
+
+
+class RecordedRounds:
+    """The rounds of a sumcheck among recorded work; `challenges` has them when that has run."""
+
+    def __init__(self, device: AnyDevice, plan: SumcheckPlan, sent: Buffer, kept: Buffer) -> None:
+        self._device, self._plan, self._sent, self._kept = device, plan, sent, kept
+        words = plan.field.words
+        self.challenges = kept.slice(4 * words, 4 * words * (1 + plan.log2_size))
+
+    def rounds(self) -> Rounds:
+        """What was sent, once the work has been waited for."""
+        plan, field, device = self._plan, self._plan.field, self._device
+        progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+        proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
+        device.download(self._sent, proof)
+        device.download(self._kept, progress)
+        _check_made(device, field, "a sumcheck", proof)
         values = plan.shape.tables * field.words
         return Rounds(
             proof[:-values].astype("<u4").tobytes(),
@@ -118,11 +140,11 @@ class SumcheckRun:
             progress[-STATE_WORDS:].astype("<u4").tobytes(),
         )
 
-    def _check_made(self, what: str, words: Words) -> None:
-        """DeviceError unless these are elements."""
-        modulus = self._plan.field.modulus
-        if not canonical(modulus, words.reshape(-1, modulus.words)).all():
-            raise not_written(self._device, what)
+
+def _check_made(device: AnyDevice, field: FieldSpec, what: str, words: Words) -> None:
+    """DeviceError unless these are elements."""
+    if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
+        raise not_written(device, what)
 
 
 def elements_to_words(field: FieldSpec, elements: Sequence[Plain]) -> Words:

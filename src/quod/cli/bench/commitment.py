@@ -7,9 +7,7 @@ from typing import Any
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.sumcheck import field_of
-from quod.commitment.hyrax import Hyrax
-from quod.commitment.ligero.scheme import Ligero
-from quod.commitment.raw import Raw
+from quod.commitment.named import scheme_named
 from quod.commitment.scheme import Claim, Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -17,7 +15,6 @@ from quod.device.timeline import Timeline
 from quod.field.array import random_elements
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.names import NameTable
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun, words_to_elements
 from quod.sumcheck.shape import Shape
@@ -26,20 +23,18 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
 
-SCHEMES: NameTable[tuple[Callable[[], Scheme], str]] = NameTable(
-    "the bench", "a commitment",
-    {"ligero": (Ligero, "m31.4"), "hyrax": (Hyrax, "bn254.fr"), "raw": (Raw, "m31.4")},
-)  # fmt: skip
-"""Schemes, and the field of each that is measured if none is given."""
+_FIELDS = {"hyrax": "bn254.fr"}
+_FIELD = "m31.4"
 
 
 def cases(
     device: str, scheme: str, field: str | None, sizes: Sequence[int], *, claims: int
 ) -> Iterator[Case]:
     """For each size 2**k: a commitment, what opens `claims` claims, the verifier of both."""
-    found, (made, usual) = open_device(device), SCHEMES[scheme]
+    found, made = open_device(device), scheme_named(scheme)
+    own = field_of(field or _FIELDS.get(scheme, _FIELD))
     for log2_size in sizes:
-        yield from _of_size(found, made(), field_of(field or usual), log2_size, claims)
+        yield from _of_size(found, made, own, log2_size, claims)
 
 
 def _of_size(

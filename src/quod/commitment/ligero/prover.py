@@ -28,7 +28,7 @@ from quod.errors import InputError
 from quod.field.array import Words, canonical, from_integers
 from quod.sumcheck.equality import equality_pyramids, pyramid_entries
 from quod.sumcheck.polynomial import SumOfProducts
-from quod.sumcheck.run import SumcheckRun, elements_to_words
+from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain
@@ -119,13 +119,21 @@ class LigeroCommitter:
         check_writer(writer)
         or_null(timeline)
         shape, code = self._shape, self._shape.code
-        checked, factors, total = shape.combine(writer.transcript, claims)
         if self._table is None:
             raise InputError("no table was committed to; call commit before open")
-        r: Sequence[Plain] = ()
+        checked, factors, total = shape.combine(writer.transcript, claims)
+        recording = self._device.stream("opening").record()
+        rounds = None
+        r = self._uploaded([])
         if shape.log_rows:
-            r = self._sumcheck(checked, factors, total, writer, timeline)
-        combination = self._combine(r, timeline)
+            rounds = self._record_sumcheck(recording, checked, factors, total, writer)
+            r = rounds.challenges
+        self._record_combination(recording, r)
+        recording.finish().submit(timeline).wait()
+        if rounds is not None:
+            found = rounds.rounds()
+            writer.absorbed(found.messages, found.state)
+        combination = self._elements("the combination of rows", self._combination)
         writer.message(Label.OPENING, combination.tobytes())
 
         places = shape.places(writer.transcript)
@@ -136,14 +144,10 @@ class LigeroCommitter:
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
         writer.message(Label.OPENING, digests[len(places) :].tobytes())
 
-    def _sumcheck(
-        self,
-        claims: Sequence[Claim],
-        factors: Sequence[Plain],
-        total: Plain,
-        writer: ProofWriter,
-        timeline: Timeline | None,
-    ) -> list[Plain]:
+    def _record_sumcheck(
+        self, recording: RecordingStream, claims: Sequence[Claim], factors: Sequence[Plain],
+        total: Plain, writer: ProofWriter,
+    ) -> RecordedRounds:  # fmt: skip
         """Reduces the claims, each a sum over rows of a weight and a product of the row."""
         shape, code, device = self._shape, self._shape.code, self._device
         field, log_rows = shape.field, shape.log_rows
@@ -157,44 +161,48 @@ class LigeroCommitter:
         run = self._runs[len(claims)]
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
-        recording = device.stream("claims").record()
         for number, (claim, factor) in enumerate(zip(claims, factors, strict=True)):
-            lower = self._equalities(recording, claim.point[log_rows:], self._lower)
-            upper = self._equalities(recording, claim.point[:log_rows], self._upper)
+            lower = self._equalities(
+                recording, code.log_message, self._uploaded(claim.point[log_rows:]), self._lower
+            )
+            upper = self._equalities(
+                recording, log_rows, self._uploaded(claim.point[:log_rows]), self._upper
+            )
             recording.launch(
                 compiled, shape.rows, code.message, self._given, lower,
-                device.upload(elements_to_words(field, [factor])), run.table(2 * number),
+                self._uploaded([factor]), run.table(2 * number),
             )  # fmt: skip
             recording.copy(upper, run.table(2 * number + 1))
-        recording.finish().submit(timeline).wait()
-        found = run.prove(total, writer.transcript.state, timeline)
-        writer.absorbed(found.messages, found.state)
-        return found.challenges
+        return run.record(recording, total, writer.transcript.state)
 
     @property
     def _given(self) -> Buffer:
         assert self._table is not None
         return self._table
 
+    def _uploaded(self, elements: Sequence[Plain]) -> Buffer:
+        """Elements on the device, or one that is not looked at where there are none."""
+        field = self._shape.field
+        words = elements_to_words(field, elements or [(0,) * field.degree])
+        return self._device.upload(words)
+
     def _equalities(
-        self, recording: RecordingStream, point: Sequence[Plain], pyramid: Buffer
+        self, recording: RecordingStream, size: int, point: Buffer, pyramid: Buffer
     ) -> Buffer:
         """eq of a point at all corners, which stand last but one in a pyramid."""
-        device, field, size = self._device, self._shape.field, len(point)
+        field = self._shape.field
         entries, element = pyramid_entries(size, size), 4 * field.words
-        coordinates = point or [(0,) * field.degree]
         self._launch(
-            recording, equality_pyramids, entries, entries, size, size, 0,
-            device.upload(elements_to_words(field, coordinates)), pyramid, field=field,
+            recording, equality_pyramids, entries, entries, size, size, 0, point, pyramid,
+            field=field,
         )  # fmt: skip
         return pyramid.slice(element << size, element << (size + 1))
 
-    def _combine(self, r: Sequence[Plain], timeline: Timeline | None) -> Words:
+    def _record_combination(self, recording: RecordingStream, r: Buffer) -> None:
         """The rows' combination with eq of a point, as a message has it."""
-        shape, code, device = self._shape, self._shape.code, self._device
-        recording = device.stream("combination").record()
+        shape, code = self._shape, self._shape.code
         recording.fill(self._combination, UNWRITTEN)
-        weights = self._equalities(recording, r, self._upper)
+        weights = self._equalities(recording, shape.log_rows, r, self._upper)
         rows = shape.rows // self._parts
         self._launch(
             recording, add_rows, code.message * self._parts, code.message * self._parts,
@@ -205,8 +213,6 @@ class LigeroCommitter:
             recording, add_parts, code.message, code.message, self._parts, self._partial,
             self._combination, field=shape.field,
         )  # fmt: skip
-        recording.finish().submit(timeline).wait()
-        return self._elements("the combination of rows", self._combination)
 
     def _gather(
         self, places: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
