@@ -500,7 +500,9 @@ def rows_of_files(made: circuit.LayeredCircuit, key: gkr.VerifyingKey) -> Iterat
         {"relay": ("true",), "most_gates": ("huge",)},
     )  # fmt: skip
     yield "read_verifying_key", Row(
-        gkr.read_verifying_key, {"path": EXAMPLE / "input.json", "circuit": made}
+        gkr.read_verifying_key,
+        {"path": EXAMPLE / "input.json", "circuit": made, "insecure": False},
+        {"insecure": ("true",)},
     )  # fmt: skip
     yield "write_verifying_key", Row(
         gkr.write_verifying_key, {"path": os.devnull, "key": key, "circuit": made}, into

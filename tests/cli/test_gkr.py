@@ -16,6 +16,7 @@ from quod.cli.gkr import COMMITMENT, NOT_ZERO_KNOWLEDGE
 from quod.commitment.named import SCHEMES
 from quod.field import NAMED
 from tests.formats import expander
+from tests.formats.tiny import replaced, split
 
 PROVE = ["gkr", "prove", "--circuit", "c.circ", "--key", "key.json"]
 VERIFY = ["gkr", "verify", "--circuit", "c.circ", "--key", "key.json", "--proof", "p.qgkp"]
@@ -180,6 +181,44 @@ def test_commitments(folder: Path, scheme: str, capsys: pytest.CaptureFixture[st
     # With the key of another commitment.
     assert entry.run(["gkr", "compile", "c.circ", "-o", "key.json", "-q"]) == 0
     assert entry.run([*VERIFY, "--public", "public.json", "-q"]) in (3, 6)
+
+
+POWERS = Path(__file__).parents[1] / "data" / "formats" / "bn254" / "powers.ptau"
+
+
+def test_powers_of_tau(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prime = expander.BN254
+    Path("c.circ").write_bytes(expander.circuit_bytes(prime, SEGMENTS, [0, 1], public=1))
+    compiling = ["gkr", "compile", "c.circ", "-o", "key.json", "-q"]
+    powers = ["--ptau", str(POWERS)]
+    for words in ([*compiling, "--commitment", "hyperkzg"], [*compiling, *powers]):
+        assert entry.run(words) == 2
+        assert "--ptau" in said(capsys)
+    assert entry.run([*compiling, "--commitment", "hyperkzg", *powers]) == 0
+    assert len(json.loads(Path("key.json").read_text())["commitment"]["tau_g2"]) == 3
+    assert entry.run(MADE) == 2
+    capsys.readouterr()
+    assert entry.run([*MADE, *powers]) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 0
+    # Powers that everyone knows, and others than the key's.
+    Path("known.ptau").write_bytes(known_powers())
+    assert entry.run([*compiling, "--commitment", "hyperkzg", "--ptau", "known.ptau"]) == 9
+    assert entry.run([*MADE, "--ptau", "known.ptau", "--insecure-srs"]) == 4
+    assert "known.ptau: has other powers of tau than the verifying key" in said(capsys)
+    words = [*compiling, "--commitment", "hyperkzg", "--ptau", "known.ptau", "--insecure-srs"]
+    assert entry.run(words) == 0
+    assert entry.run([*VERIFY, "--public", "public.json"]) == 9
+    assert "anyone knows the tau of the commitment" in said(capsys)
+    assert entry.run([*VERIFY, "--public", "public.json", "--insecure-srs"]) in (3, 6)
+
+
+def known_powers() -> bytes:
+    """The file of powers with tau 1: generators alone."""
+    data = POWERS.read_bytes()
+    sections = dict(split(data)[2])
+    for number, size in ((2, 64), (3, 128)):
+        sections[number] = sections[number][:size] * (len(sections[number]) // size)
+    return replaced(data, sections)
 
 
 def proved(folder: Path) -> list[str]:

@@ -21,7 +21,14 @@ from quod.circuit import (
     write_circuit,
 )
 from quod.commitment import Raw
-from quod.commitment.named import SCHEMES, parameters_of, scheme_named
+from quod.commitment.named import (
+    SCHEMES,
+    WITH_POWERS,
+    check_secret,
+    parameters_of,
+    scheme_named,
+    scheme_with_powers,
+)
 from quod.device import open_device
 from quod.errors import InputError, MismatchError, OutputError
 from quod.field import EXTENSIONS, NAMED, from_integers
@@ -97,7 +104,10 @@ def test_a_key_and_back(tmp_path: Path) -> None:
         ({"commitment": {}}, "section commitment: must be an object"),
         ({"commitment": {"scheme": "merkle"}}, "section commitment: the commitment must be raw"),
         ({"commitment": {"scheme": "raw", "rows": 1}}, "has no parameter 'rows'"),
-        ({"commitment": {"scheme": "raw", "rows": "1"}}, 'the parameter "rows" must be a whole'),
+        (
+            {"commitment": {"scheme": "ligero", "log_blowup": "1"}},
+            "of the commitment ligero must be",
+        ),
         ({"chain": 0}, "section chain: must be a whole number from 1 to"),
         ({"chain": 1 << 40}, "section chain"),
         ({"chain": True}, "section chain"),
@@ -162,14 +172,38 @@ def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+POWERS = Path(__file__).parents[1] / "data" / "formats" / "bn254" / "powers.ptau"
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_schemes_by_name(name: str) -> None:
-    scheme = scheme_named(name)
+    scheme = scheme_with_powers(POWERS) if name == WITH_POWERS else scheme_named(name)
     assert scheme.name == name
+    check_secret(scheme)
     again = scheme_named(name, parameters_of(scheme))
     assert again.parameters() == scheme.parameters()
-    with pytest.raises(InputError, match="no parameter 'nothing'"):
+    with pytest.raises(InputError, match=r"no parameter 'nothing'|has the parameters tau_g1, tau"):
         scheme_named(name, {"nothing": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tau_g1": None}, "has the parameters tau_g1, tau_g2"),
+        ({"tau_g3": []}, "has the parameters tau_g1, tau_g2"),
+        ({"tau_g1": []}, "'tau_g1' must be a list of 2 points"),
+        ({"tau_g2": [1, 2, 3]}, "'tau_g2' must be a list of 3 points"),
+        ({"tau_g1": ["xy", "zz"]}, "'tau_g1' is not hexadecimal"),
+        ({"tau_g1": ["00", "00"]}, "bytes"),
+        ({"tau_g1": [f"{'00' * 31}40"] * 2}, "'tau_g1' is the one at infinity"),
+        ({"tau_g1": [f"{'ff' * 31}3f"] * 2}, "modulus"),
+    ],
+)
+def test_powers_of_keys_are_points(changes: dict[str, Any], said: str) -> None:
+    sound = parameters_of(scheme_with_powers(POWERS))
+    given = {key: value for key, value in (sound | changes).items() if value is not None}
+    with pytest.raises(InputError, match=said):
+        scheme_named("hyperkzg", given)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from quod.circuit.file import circuit_writer, parse_circuit
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
+from quod.commitment.named import scheme_with_powers
 from quod.curve import encoding
 from quod.curve.named import CURVES
 from quod.device.cache import CompileCache, key_of
@@ -153,6 +154,10 @@ def _gkr_parsers() -> dict[str, Parser]:
     files = [_written(circuit_writer(own)) for own in (layered, _layered("bn254.fr"))]
     key = VerifyingKey.of(layered, EXTENSIONS["m31.4"])
     keys = [verifying_key_to_json(key, layered)]
+    points = scheme_with_powers(FORMATS / "bn254" / "powers.ptau")
+    field = _layered("bn254.fr")
+    made = VerifyingKey.of(field, field.field, commitment=points)
+    keys.append(verifying_key_to_json(made, field))
     proofs = [_written(proof_writer(key, 3, bytes(range(64))))]
     inputs = [b'{"inputs": [["1", 2, 3, 4], [5, 6, 7, 8]], "public": [["0", "1"], [2, 3]]}']
     public = [b'[["0", "1"], [2, 3]]']

@@ -37,7 +37,11 @@ CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit: of Quod (qcir) or C
 KEY = Option("--key", metavar="FILE", help="Verifying key (JSON), from `quod gkr compile`.")
 FIELD = Option("--field", metavar="NAME", help="Field of challenges, such as m31.4.")
 COMMITMENT = Option(
-    "--commitment", metavar="NAME", help="How the inputs are bound: raw, ligero or hyrax."
+    "--commitment", metavar="NAME", help="How the inputs are bound: raw, ligero, hyrax, hyperkzg."
+)
+PTAU = Option("--ptau", metavar="FILE", help="Powers of tau, for hyperkzg.")
+INSECURE_SRS = Option(
+    "--insecure-srs", help="Take powers of tau that nobody contributed to. Only for tests."
 )
 _OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
 
@@ -46,6 +50,8 @@ def info(
     circuit: Annotated[Path, _OF_CIRCUIT],
     field: Annotated[str | None, FIELD] = None,
     commitment: Annotated[str, COMMITMENT] = "raw",
+    ptau: Annotated[Path | None, PTAU] = None,
+    insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     instances: Annotated[
         int, Option(metavar="N", least=1, help="Instances that a proof is about.")
     ] = 1,
@@ -56,7 +62,7 @@ def info(
     from quod.cli.inspect import show_found
     from quod.gkr.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
 
-    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment)
+    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
     from quod.gkr.key import LEAST_BITS, VerifyingKey
 
     summary = circuit_summary(found)
@@ -86,6 +92,8 @@ def compile_key(
     ],
     field: Annotated[str | None, FIELD] = None,
     commitment: Annotated[str, COMMITMENT] = "raw",
+    ptau: Annotated[Path | None, PTAU] = None,
+    insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     allow_bits: Annotated[
         int | None,
         Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
@@ -101,7 +109,7 @@ def compile_key(
     """
     outputs = [output] if circuit_output is None else [output, circuit_output]
     check_outputs(outputs, [circuit])
-    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment)
+    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
     from quod.circuit.file import circuit_writer
     from quod.formats import write_all_atomically
     from quod.gkr.key import LEAST_BITS, VerifyingKey
@@ -135,6 +143,8 @@ def prove(
     instances: Annotated[
         int | None, Option(metavar="N", least=1, help="Prove the first N instances of the inputs.")
     ] = None,
+    ptau: Annotated[Path | None, PTAU] = None,
+    insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     device: Device = "cpu",
     self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
     timings: Timings = False,
@@ -146,21 +156,31 @@ def prove(
     check_outputs(outputs, [circuit, key, inputs])
     from quod.circuit import read_circuit
     from quod.cli.progress import followed_timeline
+    from quod.commitment.named import scheme_with_powers
     from quod.formats import write_all_atomically
+    from quod.frozen import replace
     from quod.gkr import Prover, read_inputs, read_verifying_key
     from quod.gkr.inputs_file import public_inputs_to_json
     from quod.gkr.proof_file import proof_writer
+    from quod.gkr.security import log_instances
 
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("read circuit"):
             found = read_circuit(circuit)
-            verifying = read_verifying_key(key, found)
+            verifying = read_verifying_key(key, found, insecure=insecure_srs)
+        _check_ptau(verifying.commitment.name, ptau)
         with timeline.stage("read inputs"):
             given = read_inputs(inputs, found)
             if instances is not None:
                 given = given.first(instances)
         with timeline.stage("prepare"):
+            if ptau is not None:
+                size = found.log_inputs + log_instances(len(given))
+                scheme = scheme_with_powers(
+                    ptau, size, device=device, insecure=insecure_srs, like=verifying.commitment
+                )
+                verifying = replace(verifying, commitment=scheme)
             prover = Prover(device, verifying, found, instances=len(given))
             table = given.for_prover(prover.device)
         with timeline.stage("prove"):
@@ -197,6 +217,7 @@ def verify(
         int | None,
         Option(metavar="N", least=1, help="Instances, where no public inputs tell how many."),
     ] = None,
+    insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
@@ -205,7 +226,7 @@ def verify(
     from quod.gkr import verify as verify_proof
 
     found = read_circuit(circuit)
-    verifying = read_verifying_key(key, found)
+    verifying = read_verifying_key(key, found, insecure=insecure_srs)
     if public is not None:
         rows = read_public_inputs(public, found)
     elif found.public:
@@ -232,16 +253,28 @@ def verify(
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 
+def _check_ptau(commitment: str, ptau: Path | None) -> None:
+    from quod.commitment.named import WITH_POWERS
+
+    if (commitment == WITH_POWERS) != (ptau is not None):
+        need = "needs powers of tau: say" if ptau is None else "takes no powers of tau: leave out"
+        raise WrongUsage(f"the commitment {commitment} {need} --ptau FILE")
+
+
 def _circuit_and_scheme(
-    path: Path, field: str | None, commitment: str
+    path: Path, field: str | None, commitment: str, ptau: Path | None, insecure: bool
 ) -> tuple[LayeredCircuit, FieldSpec, Scheme]:
     """The circuit, the field of challenges and the commitment that options name."""
     from quod.circuit import read_circuit
-    from quod.commitment.named import scheme_named
+    from quod.commitment.named import scheme_named, scheme_with_powers
     from quod.gkr.key_file import field_named
     from quod.gkr.security import usual_challenges
 
-    scheme = scheme_named(commitment)
+    _check_ptau(commitment, ptau)
+    if ptau is None:
+        scheme = scheme_named(commitment)
+    else:
+        scheme = scheme_with_powers(ptau, insecure=insecure)
     given = None if field is None else field_named(field)
     found = read_circuit(path)
     return found, usual_challenges(found) if given is None else given, scheme

@@ -2,43 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from quod.commitment.scheme import Scheme
-from quod.errors import InputError
+from quod.commitment.scheme import MOST_LOG2_SIZE, Scheme
+from quod.device.discovery import DeviceChoice
+from quod.errors import InputError, InsecureKeyError, MismatchError
+from quod.formats.source import Path
 from quod.frozen import field_names, fields_of
-from quod.validation import choice
+from quod.validation import choice, whole_number
+
+if TYPE_CHECKING:
+    from quod.commitment.reference_string import ReferenceString
 
 SCHEMES = {
     "raw": ("quod.commitment.raw", "Raw"),
     "ligero": ("quod.commitment.ligero.scheme", "Ligero"),
     "hyrax": ("quod.commitment.hyrax", "Hyrax"),
+    "hyperkzg": ("quod.commitment.hyperkzg", "HyperKzg"),
 }
-"""The module and the class of each scheme whose parameters, if it has any, are numbers."""
+"""The module and the class of each scheme."""
+
+WITH_POWERS = "hyperkzg"
+"""The scheme that needs powers of tau; the parameters of all others, if any, are numbers."""
+
+_POINTS = {"tau_g1": ("bn254.g1", 2), "tau_g2": ("bn254.g2", 3)}
 
 
 def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> Scheme:
     """A scheme; what `parameters` leave out is as by default.
 
-    InputError for a name or a parameter that there is not, and for a value that is none.
+    Those of HyperKZG are the first powers of tau, as texts of points, which is what a verifier
+    needs; `scheme_with_powers` makes it for a prover. InputError for a name or a parameter that
+    there is not, and for a value that is none.
     """
     module, kind = SCHEMES[choice("the commitment", name, list(SCHEMES))]
-    made = getattr(import_module(module), kind)
+    made: Callable[..., Scheme] = getattr(import_module(module), kind)
     given = dict(parameters or {})
-    for key in given:
-        if key not in (field_names(made) or ()):
+    if name == WITH_POWERS:
+        return made(_reference(given))
+    for key, value in given.items():
+        if key not in (field_names(made) or ()):  # type: ignore[arg-type]
             raise InputError(f"the commitment {name} has no parameter {key!r}")
-    scheme: Scheme = made(**given)
-    return scheme
+        whole_number(f"the parameter {key!r} of the commitment {name}", value, 0)
+    return made(**given)
 
 
-def parameters_of(scheme: Scheme) -> dict[str, int]:
+def scheme_with_powers(
+    path: Path, log2_size: int = 1, *, device: DeviceChoice = "cpu", insecure: bool = False,
+    like: Scheme | None = None,
+) -> Scheme:  # fmt: skip
+    """HyperKZG with the powers of tau of a file, enough for tables of 2**log2_size entries.
+
+    MismatchError for other powers than those of `like`; else raises as `ReferenceString.from_ptau`.
+    """
+    from quod.commitment.hyperkzg import HyperKzg
+    from quod.commitment.reference_string import ReferenceString
+
+    size = whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
+    found = HyperKzg(
+        ReferenceString.from_ptau(path, max(size, 1), device=device, insecure=insecure)
+    )
+    if like is not None and like.parameters() != found.parameters():
+        raise MismatchError("has other powers of tau than the verifying key", path=str(path))
+    return found
+
+
+def parameters_of(scheme: Scheme) -> dict[str, Any]:
     """The parameters with which `scheme_named` makes a scheme again; InputError if it cannot."""
-    found = fields_of(scheme) if field_names(type(scheme)) is not None else {}
+    found: dict[str, Any] = {}
+    if field_names(type(scheme)) is not None:
+        found = fields_of(scheme)
+    if scheme.name == WITH_POWERS and "reference" in found:
+        found = _texts(found["reference"])
     if (
         scheme.name not in SCHEMES
         or scheme_named(scheme.name, found).parameters() != scheme.parameters()
     ):
         raise InputError(f"files name no commitment like {scheme.parameters()}")
     return found
+
+
+def check_secret(scheme: Scheme) -> None:
+    """InsecureKeyError for a scheme whose powers of tau nobody contributed to: tau is 1."""
+    reference: ReferenceString | None = getattr(scheme, "reference", None)
+    if reference is not None and reference.tau_g1[1] == reference.tau_g1[0]:
+        raise InsecureKeyError(
+            "anyone knows the tau of the commitment, as nobody contributed to it, and can forge "
+            "proofs; compile the circuit with the file of a ceremony"
+        )
+
+
+def _texts(reference: ReferenceString) -> dict[str, list[str]]:
+    from quod.curve import GROUPS
+    from quod.curve.encoding import encode_point
+
+    points = {"tau_g1": reference.tau_g1[1:], "tau_g2": reference.tau_g2}
+    return {
+        name: [encode_point(GROUPS[group], point).hex() for point in points[name]]
+        for name, (group, _) in _POINTS.items()
+    }
+
+
+def _reference(given: dict[str, object]) -> ReferenceString:
+    from quod.commitment.reference_string import ReferenceString
+    from quod.curve import GROUPS, from_points
+    from quod.curve.encoding import decode_point
+    from quod.curve.named import CURVES
+
+    if set(given) != set(_POINTS):
+        raise InputError(
+            f"the commitment {WITH_POWERS} has the parameters {', '.join(_POINTS)}, which a file "
+            "of powers of tau gives (ptau)"
+        )
+    points: dict[str, list[Any]] = {}
+    for name, (group, count) in _POINTS.items():
+        texts = given[name]
+        if (
+            not isinstance(texts, list)
+            or len(texts) != count
+            or not all(isinstance(text, str) for text in texts)
+        ):
+            raise InputError(f"the parameter {name!r} must be a list of {count} points as text")
+        try:
+            points[name] = [decode_point(GROUPS[group], bytes.fromhex(text)) for text in texts]
+        except ValueError:
+            raise InputError(f"a point of the parameter {name!r} is not hexadecimal") from None
+        if None in points[name]:
+            raise InputError(f"a point of the parameter {name!r} is the one at infinity")
+    generator = CURVES["bn254"].g1.generator
+    powers = from_points(GROUPS["bn254.g1"], [generator, *points["tau_g1"]])
+    return ReferenceString(powers, tuple(points["tau_g2"]))

@@ -2,8 +2,9 @@
 
 An object with exactly these keys: `format`, the text below; `circuit`, the digest in hexadecimal;
 `field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
-and its parameters; `chain` and `bits`; and, for readers, how many `public` inputs the circuit has
-and how many of its outputs are `zeros`.
+and its parameters (of HyperKZG the first powers of tau, so that verifiers need no file of them);
+`chain` and `bits`; and, for readers, how many `public` inputs the circuit has and how many of its
+outputs are `zeros`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from typing import Any, NoReturn
 
 from quod.circuit.layered import MOST_LOG_SIZE, MOST_PUBLIC, LayeredCircuit
-from quod.commitment.named import parameters_of, scheme_named
+from quod.commitment.named import check_secret, parameters_of, scheme_named
 from quod.errors import InputError, MismatchError
 from quod.field import EXTENSIONS, NAMED
 from quod.field.spec import FieldSpec
@@ -22,7 +23,7 @@ from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
-from quod.validation import file_path, instance, whole_number
+from quod.validation import file_path, flag, instance
 
 FORMAT = "quod gkr verifying key 1"
 
@@ -99,13 +100,19 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
-def read_verifying_key(path: Path, circuit: LayeredCircuit) -> VerifyingKey:
+def read_verifying_key(
+    path: Path, circuit: LayeredCircuit, *, insecure: bool = False
+) -> VerifyingKey:
     """The key in a file or a pipe, which must be that of a circuit.
 
-    InputError for whatever is wrong with it, MismatchError for that of another circuit.
+    InputError for whatever is wrong with it, MismatchError for that of another circuit, and
+    InsecureKeyError, unless `insecure`, for a commitment whose secret everyone knows.
     """
+    insecure = flag("insecure", insecure)
     found = parse_verifying_key(read_json(path, _KIND), file_path(path))
     found.check(circuit)
+    if not insecure:
+        check_secret(found.key.commitment)
     return found.key
 
 
@@ -153,6 +160,4 @@ def _commitment(given: object) -> Any:
     if not isinstance(given, dict) or not isinstance(given.get("scheme"), str):
         raise InputError(f'must be an object such as {{"scheme": "raw"}}, not {shown(given)}')
     parameters = {key: value for key, value in given.items() if key != "scheme"}
-    for key, value in parameters.items():
-        whole_number(f"the parameter {shown(key)}", value, 0)
     return scheme_named(given["scheme"], parameters)
