@@ -80,3 +80,9 @@ def model(own: Statement, **parameters: int) -> reference.Ligero:
 def plain(own: Statement) -> list[tuple[list[tuple[int, ...]], tuple[int, ...]]]:
     """The claims as the model takes them."""
     return [(list(claim.point), claim.value) for claim in own.claims]
+
+
+def zero_claim(field: FieldSpec, variables: int) -> Claim:
+    """That a polynomial is 0 where all coordinates are."""
+    zero = (0,) * field.degree
+    return Claim((zero,) * variables, zero)

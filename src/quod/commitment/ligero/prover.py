@@ -20,11 +20,12 @@ from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.commitment.rows import add_rows
 from quod.commitment.scheme import Claim, check_table, check_writer
 from quod.device.buffer import Buffer
+from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline, or_null
 from quod.device.written import UNWRITTEN, not_written
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
 from quod.sumcheck.equality import equality_pyramids, pyramid_entries
 from quod.sumcheck.polynomial import SumOfProducts
@@ -55,6 +56,12 @@ class LigeroCommitter:
         element = 4 * field.words
         sums = (self._parts + 8) * code.message * element
         device.check_budget("a commitment", matrix + tree + sums)
+        if matrix > device.largest_buffer:
+            raise DeviceError(
+                f"the words of 2^{shape.log2_size} entries take {bytes_text(matrix)}, and "
+                f"{device.name} reaches {bytes_text(device.largest_buffer)} of a buffer; take a "
+                "smaller table, or a device that reaches more"
+            )
         self._twiddles = device.upload(from_integers(code.modulus, list(code.twiddles())))
         self._matrix = device.allocate(matrix)
         self._tree = device.allocate(tree)
