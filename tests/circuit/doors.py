@@ -86,8 +86,12 @@ def _gadgets() -> Iterator[Call]:
         "signs_to_bytes", gadgets.signs_to_bytes, {"signs": [], "modulus": 17},
         {"modulus": ("huge",)},
     )  # fmt: skip
-    yield "keccak_f", gadgets.keccak_f, {"program": program, "state": [wire] * 1600}, {}
-    for name in ("sha3_256", "sha256", "poseidon_m31", "poseidon_m31_hash"):
+    for name, own in (("keccak_f", {"state": [wire] * 1600}), ("sha3_256", {"message": []})):
+        yield (
+            name, getattr(gadgets, name), {"program": program, **own, "committed_every": None},
+            {"committed_every": ("None",)},
+        )  # fmt: skip
+    for name in ("sha256", "poseidon_m31", "poseidon_m31_hash"):
         last = "state" if name == "poseidon_m31" else "message"
         yield name, getattr(gadgets, name), {"program": program, last: [wire] * 16}, {}
     yield "poseidon_m31_hash_numbers", gadgets.poseidon_m31_hash_numbers, {"message": [1]}, {}

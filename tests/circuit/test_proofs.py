@@ -40,6 +40,26 @@ def test_merkle_paths_are_one_proof() -> None:
         prover.prove(listed[::-1], wrong)
 
 
+def test_instances_may_differ_in_public_inputs_that_multiply() -> None:
+    """Unless they are shared."""
+    layouts = []
+    for shared in (False, True):
+        program = Program(EXTENSIONS["m31.4"].modulus)
+        factor = program.public_input("factor", shared=shared)
+        program.assert_equal(factor * program.input("x"), 12, "product")
+        layouts.append(program.finished())
+    values = {"x": [3, 6, 4], "factor": [4, 2, 3]}
+    for layout in layouts:
+        key = VerifyingKey.of(layout.circuit, EXTENSIONS["m31.4"])
+        prover = Prover("cpu", key, layout.circuit, instances=3)
+        inputs, public = layout.inputs(values, instances=3), layout.public(values, instances=3)
+        if layout is layouts[1]:
+            with pytest.raises(InputError, match="the same in all instances"):
+                prover.prove(inputs, public)
+        else:
+            verify(key, layout.circuit, public, prover.prove(inputs, public), instances=3)
+
+
 @pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
 def test_challenges_and_public_inputs_of_all_kinds(name: str) -> None:
     field = EXTENSIONS[name].modulus

@@ -115,6 +115,39 @@ def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> Non
     layout.inputs(values)
 
 
+def test_rounds_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the state committed to after each round, and between blocks."""
+    rounds = keccak.round_constants()[:3]
+    monkeypatch.setattr(keccak, "round_constants", lambda: rounds)
+    program = Program(NAMED["m31"])
+    state = program.inputs("state", 1600)
+    layout = finished(program, keccak_f(program, state, committed_every=1))
+    assert len(layout.circuit.layers) == 6 + 1
+    assert gates(layout.circuit)["multiply"] == 3 * 8000
+    lanes = [random.Random(at).getrandbits(64) for at in range(25)]
+    values = {"state": lanes_to_signs(lanes), "result": lanes_to_signs(keccak.permuted(lanes))}
+    inputs, public = layout.inputs(values), layout.public(values)
+    assert not any(outputs(layout.circuit, inputs, public))
+    # A bit between that is another, or no bit at all.
+    for place, value in ((1600, -inputs[1600]), (3300, 0), (4799, inputs[4799] + 2)):
+        changed = list(inputs)
+        changed[place] = value % program.field.value
+        assert any(outputs(layout.circuit, changed, public))
+
+    monkeypatch.setattr(keccak, "round_constants", lambda: rounds[:1])
+    program = Program(NAMED["m31"])
+    digest = sha3_256(program, program.inputs("message", 8 * 136), committed_every=1)
+    layout = finished(program, digest)
+    assert len(layout.circuit.layers) == 7 + 1
+    data = bytes(range(136))
+    lanes = [0] * 25
+    for block in (data, b"\x06" + bytes(134) + b"\x80"):
+        for at in range(17):
+            lanes[at] ^= int.from_bytes(block[8 * at : 8 * at + 8], "little")
+        lanes = keccak.permuted(lanes)
+    layout.inputs({"message": bytes_to_signs(data), "result": lanes_to_signs(lanes)[:256]})
+
+
 def test_wrong_arguments() -> None:
     program = Program(NAMED["m31"])
     for wrong in ([1] * 1599, [1] * 1601, None, [None] * 1600):
