@@ -196,6 +196,20 @@ def test_values_of_outputs_are_told() -> None:
         Prover("cpu", key, circuit).prove(inputs, public)
 
 
+def test_the_proof_whose_outputs_are_wrong_is_told() -> None:
+    """Its number is that among all, not that in its batch; padding is no further output."""
+    circuit, inputs, public = satisfied(NAMED["m31"], 5, layers=2, gates=5, instances=3)
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
+    prover = Prover("cpu", key, circuit, instances=3, batch=2)
+    wrong = [
+        *public[:2],
+        [*public[2][:2], (public[2][2] + 7) % circuit.field.value, *public[2][3:]],
+    ]
+    said = r"output 0 of the circuit of instance 2 of proof 2 is 7 .* \(1 outputs"
+    with pytest.raises(InputError, match=said):
+        prover.prove_many([inputs] * 3, [public, public, wrong])
+
+
 def test_a_public_input_that_multiplies_is_the_same_everywhere() -> None:
     circuit, inputs, public = satisfied(NAMED["m31"], 5, instances=2)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
@@ -251,15 +265,21 @@ def gates(output: list[int], *inputs: list[int]) -> Gates:
 def test_circuits_that_are_none_are_refused() -> None:
     field = NAMED["m31"]
     none = {kind: gates([], *([[]] * count)) for kind, count in KINDS.items()}
+    square = np.zeros((1, 1), np.uint32)
+    nothing: Any = None
+    listed: Any = [0]
     wrong: Any
     for wrong in (
         {"add": gates([4], [0])}, {"add": gates([0], [8])}, {"multiply": gates([0], [0], [8])},
         {"add": gates([0])}, {"constant": gates([4])}, {"add": gates([0], [0, 1])}, {"other": none},
+        {"add": None}, {"add": Gates(*[nothing] * 3)}, {"add": Gates(listed, (listed,), listed)},
+        {"add": Gates(square, (square,), square)},
+        {"add": Gates(np.zeros(1), (np.zeros(1),), np.zeros(1))},
     ):  # fmt: skip
         with pytest.raises(InputError):
             LayeredCircuit(field, 3, [1], [Layer(2, {**none, **wrong})])
-    for wrong in ([], None, [Layer(0, none)], [Layer(40, none)]):
-        with pytest.raises((InputError, TypeError)):
+    for wrong in ([], None, [Layer(0, none)], [Layer(40, none)], [Layer(2, nothing)], [nothing]):
+        with pytest.raises(InputError):
             LayeredCircuit(field, 3, [1], wrong)
     with pytest.raises(InputError):
         LayeredCircuit(field, 3, [], [Layer(2, {**none, "add": gates([0], [0])})])
@@ -284,6 +304,42 @@ def test_circuits_that_are_none_are_refused() -> None:
                 circuit.finished(zeros=wrong)
 
 
+def test_what_a_digest_is_of_does_not_change() -> None:
+    """A verifier's circuit is the one that was compared with its key, whoever made the arrays."""
+    none = {kind: gates([], *([[]] * count)) for kind, count in KINDS.items()}
+    own, kinds = gates([0], [1]), dict(none)
+    kinds["add"] = own
+    circuit = LayeredCircuit(NAMED["m31"], 3, [1, 2], [Layer(2, kinds)])
+    digest = circuit.digest
+    own.coefficient[0], kinds["add"] = 1, none["add"]
+    kept: Any = circuit.layers[0].gates
+    assert kept["add"].coefficient.tolist() == [0]
+    assert circuit.digest == digest
+    with pytest.raises(ValueError, match="read-only"):
+        kept["add"].output[0] = 1
+    with pytest.raises(TypeError):
+        kept["add"] = none["add"]
+    with pytest.raises(InputError, match="a Public or a Random"):
+        LayeredCircuit(NAMED["m31"], 3, [type("Other", (Public,), {})(0)], [Layer(2, none)])
+
+
+def test_keys_that_are_none_are_refused() -> None:
+    """Among them those whose number of bits no proof is below."""
+    circuit, *_ = satisfied(NAMED["m31"], 1, layers=1)
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
+    wrong: Any
+    for name, given in {
+        "circuit": (None, circuit.digest.hex(), bytearray(circuit.digest), b""),
+        "field": (None, "m31.4"), "commitment": (None, "raw", Raw),
+        "chain": (None, "64", 64.5, True, 0, -1, 1 << 40),
+        "bits": (None, "100", 1.5, float("nan"), -1),
+    }.items():  # fmt: skip
+        for wrong in given:
+            with pytest.raises(InputError):
+                with_other(key, **{name: wrong})
+    assert type(with_other(key, chain=np.int64(64)).chain) is int
+
+
 def test_inputs_that_are_none_are_refused() -> None:
     circuit, (inputs,), (public,) = satisfied(NAMED["m31"], 1, powers=False, layers=1)
     p = circuit.field.value
@@ -293,6 +349,8 @@ def test_inputs_that_are_none_are_refused() -> None:
     for wrong in (
         inputs[:-1], [*inputs[:-1], -1], [*inputs[:-1], p], None, "text", [inputs, inputs], [],
         np.zeros(3, np.uint32), np.full((1, len(inputs), 1), p, np.uint32), np.zeros(8),
+        np.array(inputs, np.uint32), np.array([inputs], np.uint32),
+        np.array(inputs, np.uint32).reshape(2, 4, 1),
     ):  # fmt: skip
         with pytest.raises(QuodError):
             prover.prove(wrong, public)
@@ -308,3 +366,4 @@ def test_inputs_that_are_none_are_refused() -> None:
             verify(key, circuit, public, b"", instances=wrong)
     table = from_integers(circuit.field, inputs)[None]
     assert prover.prove(table, public) == prover.prove(inputs, public)
+    assert prover.prove(table[0], public) == prover.prove(inputs, public)

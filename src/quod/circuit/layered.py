@@ -15,8 +15,9 @@ bound. The inputs are the lowest layer. A circuit is satisfied by inputs with wh
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
-from quod.validation import instance, shown_kind, whole_number
+from quod.validation import instance, plain_array, shown_kind, whole_number
 
 LEAST_LOG_SIZE, MOST_LOG_SIZE = 1, 26
 MOST_LAYERS = 1 << 12
@@ -48,7 +49,8 @@ class Public:
     number: int
 
     def __post_init__(self) -> None:
-        whole_number("the number of a public input", self.number, 0, MOST_PUBLIC - 1)
+        number = whole_number("the number of a public input", self.number, 0, MOST_PUBLIC - 1)
+        self.__dict__.update(number=number)
 
 
 @frozen
@@ -58,7 +60,8 @@ class Random:
     number: int
 
     def __post_init__(self) -> None:
-        whole_number("the number of a challenge", self.number, 0, MOST_RANDOMS - 1)
+        number = whole_number("the number of a challenge", self.number, 0, MOST_RANDOMS - 1)
+        self.__dict__.update(number=number)
 
 
 Coefficient = int | Public | Random
@@ -86,7 +89,7 @@ class Layer:
     """One layer above the inputs: its size, and its gates by kind."""
 
     log_size: int
-    gates: dict[str, Gates]
+    gates: Mapping[str, Gates]
 
 
 class LayeredCircuit:
@@ -122,36 +125,41 @@ class LayeredCircuit:
         reached = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
         if reached >= self.public:
             raise InputError(f"public input {reached} is beyond the last one, {self.public - 1}")
-        self.layers = tuple(layers)
-        if not 1 <= len(self.layers) <= MOST_LAYERS:
-            raise InputError(f"a circuit has 1 to {MOST_LAYERS} layers, not {len(self.layers)}")
-        below = self.log_inputs
-        for number, layer in enumerate(self.layers):
-            self._check(number, layer, below)
-            below = layer.log_size
+        if not 1 <= len(layers) <= MOST_LAYERS:
+            raise InputError(f"a circuit has 1 to {MOST_LAYERS} layers, not {len(layers)}")
+        below, kept = self.log_inputs, []
+        for number, layer in enumerate(layers):
+            kept.append(self._checked(number, layer, below))
+            below = kept[-1].log_size
+        self.layers = tuple(kept)
         outputs = 1 << self.log_outputs
         self.zeros = outputs if zeros is None else whole_number("zeros", zeros, 1, outputs)
 
-    def _check(self, number: int, layer: Layer, below: int) -> None:
-        checked_log_size(f"the log_size of layer {number}", layer.log_size)
-        if set(layer.gates) != set(KINDS):
+    def _checked(self, number: int, layer: Layer, below: int) -> Layer:
+        """A layer that nothing changes any more, as the digest is of it."""
+        log_size = checked_log_size(f"the log_size of layer {number}", layer.log_size)
+        given: object = layer.gates
+        if not isinstance(given, Mapping) or set(given) != set(KINDS):
             raise InputError(f"layer {number} has gates of the kinds {', '.join(KINDS)}")
-        for kind, gates in layer.gates.items():
-            arrays = {
-                "output": (gates.output, 1 << layer.log_size),
-                "coefficient": (gates.coefficient, len(self.coefficients)),
-                **{f"input {at}": (x, 1 << below) for at, x in enumerate(gates.inputs)},
-            }
-            if len(gates.inputs) != KINDS[kind]:
-                raise InputError(f"{kind} gates of layer {number} have {KINDS[kind]} inputs")
-            for what, (array, limit) in arrays.items():
-                if array.dtype != np.uint32 or array.shape != gates.output.shape:
-                    raise InputError(f"the {what}s of {kind} gates of layer {number} are no uint32")
-                if len(array) and int(array.max()) >= limit:
-                    raise InputError(
-                        f"{what} {int(array.max())} of a {kind} gate of layer {number} is beyond "
-                        f"the last one, {limit - 1}"
-                    )
+        kept = {}
+        for kind in KINDS:
+            gates, what = given[kind], f"{kind} gates of layer {number}"
+            instance(what, gates, Gates, "made of arrays")
+            inputs: object = gates.inputs
+            if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
+                raise InputError(f"{what} have {KINDS[kind]} inputs")
+            limits = [1 << log_size, *[1 << below] * len(inputs), len(self.coefficients)]
+            names = ["output", *(f"input {at}" for at in range(len(inputs))), "coefficient"]
+            columns = [
+                _places(name, what, array, limit)
+                for name, array, limit in zip(
+                    names, (gates.output, *inputs, gates.coefficient), limits, strict=True
+                )
+            ]
+            if any(len(column) != len(columns[0]) for column in columns):
+                raise InputError(f"{what} have as many inputs and coefficients as outputs")
+            kept[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
+        return Layer(log_size, MappingProxyType(kept))
 
     @property
     def log_outputs(self) -> int:
@@ -226,11 +234,26 @@ class LayeredCircuit:
         return levels
 
 
+def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
+    """An array of places below a limit, as nothing changes it any more."""
+    plain_array(f"the {name}s of {gates}", array)
+    if array.dtype != np.uint32 or array.ndim != 1:
+        raise InputError(f"the {name}s of {gates} are uint32 of one dimension")
+    if len(array) and int(array.max()) >= limit:
+        raise InputError(
+            f"{name} {int(array.max())} of {gates} is beyond the last one, {limit - 1}"
+        )
+    if array.flags.writeable:
+        array = array.copy()
+        array.setflags(write=False)
+    return array
+
+
 def checked_coefficient(field: Modulus, given: object) -> Coefficient:
     """The coefficient, a number below p."""
     if type(given) is int:
         return given % field.value
-    if isinstance(given, (Public, Random)):
+    if isinstance(given, (Public, Random)) and type(given) in _TAGS:
         return given
     raise InputError(
         f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(given)}"

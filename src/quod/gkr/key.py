@@ -7,12 +7,17 @@ from typing import Self
 from quod.circuit.layered import LayeredCircuit
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
+from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
+from quod.transcript.elements import DIGEST_BYTES
 from quod.validation import instance, whole_number
 
 LEAST_BITS = 100
+
+MOST_CHAIN = 1 << 20
+"""The longest chain of hashes: about a second of a verifier."""
 
 _LEAST_CHAIN = 64
 _LAYERS_A_HASH = 6
@@ -33,6 +38,18 @@ class VerifyingKey:
     commitment: Scheme
     chain: int
     bits: int
+
+    def __post_init__(self) -> None:
+        given: object = self.circuit
+        if type(given) is not bytes or len(given) != DIGEST_BYTES:
+            raise InputError(f"the digest of a circuit is {DIGEST_BYTES} bytes")
+        if self.commitment is None:
+            raise InputError("a key has a commitment; take Raw() for none")
+        checked_scheme(self.commitment)
+        check_field(self.field)
+        # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
+        chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
+        self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
 
     @classmethod
     def of(

@@ -22,12 +22,11 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
-from quod.gkr.key import VerifyingKey
+from quod.gkr.key import MOST_CHAIN, VerifyingKey
 from quod.validation import file_path, flag, instance
 
 FORMAT = "quod gkr verifying key 1"
 
-MOST_CHAIN = 1 << 20
 MOST_BITS = 1 << 10
 
 _KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)

@@ -57,10 +57,10 @@ class Prover:
         """A proof that the outputs of all instances are 0.
 
         `inputs` are those of the instance, a list of int, or of several a list of such lists; or an
-        array of elements (`quod.field.from_integers`) of shape (instances, inputs, words). The same
-        holds for the public inputs, which are lists. **It keeps no secret**: with the raw
-        commitment the inputs are in the proof. InputError if an output is not 0. With `check` the
-        proof is verified before it is given away.
+        array of elements (`quod.field.from_integers`) of shape (instances, inputs, words), of one
+        instance (inputs, words) too. The same holds for the public inputs, which are lists. **It
+        keeps no secret**: with the raw commitment the inputs are in the proof. InputError if an
+        output is not 0. With `check` the proof is verified before it is given away.
         """
         (proof,) = self.prove_many([inputs], [public], check=check, timeline=timeline)
         return proof
@@ -83,7 +83,9 @@ class Prover:
         proofs: list[bytes] = []
         batch = self._plan.batch
         for at in range(0, len(tables), batch):
-            proofs += self._prove(statements[at : at + batch], tables[at : at + batch], timeline)
+            first = at if len(tables) > 1 else None
+            some = slice(at, at + batch)
+            proofs += self._prove(statements[some], tables[some], first, timeline)
         if check:
             with or_null(timeline).stage("check"):
                 for statement, proof in zip(statements, proofs, strict=True):
@@ -91,9 +93,11 @@ class Prover:
         return proofs
 
     def _prove(
-        self, statements: list[Statement], tables: list[Words], timeline: Timeline | None
-    ) -> list[bytes]:
-        """Proofs of at most a batch; the rest of it is as the last one."""
+        self, statements: list[Statement], tables: list[Words], first: int | None,
+        timeline: Timeline | None,
+    ) -> list[bytes]:  # fmt: skip
+        """Proofs of at most a batch, the number of the first one, and None of a single one; the
+        rest of the batch is as the last one."""
         plan, writers = self._plan, []
         missing = plan.batch - len(tables)
         filled = np.stack([*tables, *[tables[-1]] * missing])
@@ -107,7 +111,7 @@ class Prover:
             self._committers[number].commit(table, writer)
             writers.append(writer)
         claims = self._run(writers, timeline)
-        self._check_outputs(len(tables))
+        self._check_outputs(len(tables), first)
         for committer, own, writer in zip(self._committers, claims, writers, strict=False):
             committer.open(own, writer)
         return [writer.getvalue() for writer in writers]
@@ -130,11 +134,12 @@ class Prover:
             rows = by_instance("inputs", inputs, self.instances)
             table = np.concatenate([self._elements(row) for row in rows])
         else:
-            table = plain_array("the inputs", inputs)
-            if table.dtype != np.uint32 or table.size != self.instances * size * words:
+            table, shape = plain_array("the inputs", inputs), (self.instances, size, words)
+            single = self.instances == 1 and table.shape == shape[1:]
+            if table.dtype != np.uint32 or not (single or table.shape == shape):
                 raise InputError(
-                    f"the inputs of {self.instances} instances are uint32 of shape "
-                    f"({self.instances}, {size}, {words}), not {table.dtype} of {table.shape}"
+                    f"the inputs of {self.instances} instances are uint32 of shape {shape}, not "
+                    f"{table.dtype} of {table.shape}"
                 )
             if not canonical(circuit.field, table.reshape(-1, words)).all():
                 raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
@@ -194,21 +199,21 @@ class Prover:
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
         return claims if len(self.circuit.layers[0].gates["multiply"]) else claims[:1]
 
-    def _check_outputs(self, proofs: int) -> None:
-        """InputError where an output of an instance is not 0."""
+    def _check_outputs(self, proofs: int, first: int | None) -> None:
+        """InputError where an output of an instance is not 0, in proofs from a number on."""
         plan, circuit = self._plan, self.circuit
         shape = (plan.batch, 1 << circuit.log_outputs, 1 << plan.log_instances)
         is_base = self._resident.values_are_base[-1]
         words = circuit.field.words if is_base else self.key.field.words
         found = np.full((*shape, words), UNWRITTEN, np.uint32)
         self.device.download(plan.values[-1], found)
-        wrong = np.argwhere(found[:proofs, : circuit.zeros].any(axis=3))
+        wrong = np.argwhere(found[:proofs, : circuit.zeros, : self.instances].any(axis=3))
         if not len(wrong):
             return
         proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
         value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
         which = f" of instance {number}" if self.instances > 1 else ""
-        which += f" of proof {proof}" if proofs > 1 else ""
+        which += f" of proof {first + proof}" if first is not None else ""
         what = f"is {value}" if is_base else "is not 0"
         raise InputError(
             f"output {output} of the circuit{which} {what} with these inputs, not 0 "
