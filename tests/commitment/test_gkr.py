@@ -1,4 +1,4 @@
-"""GKR with commitments in BN254 to its inputs."""
+"""GKR with commitments to its inputs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,36 @@ from typing import Any
 
 import pytest
 
-from quod.commitment import HyperKzg, Hyrax, ReferenceString, Scheme
+from quod.commitment import HyperKzg, Hyrax, Ligero, ReferenceString, Scheme
 from quod.errors import InputError, VerificationError
-from quod.field import NAMED
+from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.gkr import Prover, VerifyingKey, verify
 from tests.gkr.circuits import satisfied
 
 FIELD = NAMED["bn254.fr"]
 
 
-@pytest.mark.parametrize("name", ["hyrax", "hyperkzg"])
-def test_circuits_whose_inputs_are_committed_to(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("hyrax", FIELD), ("hyperkzg", FIELD)]
+    + [("ligero", EXTENSIONS[name]) for name in ("m31.4", "goldilocks.2")],
+    ids=["hyrax", "hyperkzg", "ligero-m31.4", "ligero-goldilocks.2"],
+)
+def test_circuits_whose_inputs_are_committed_to(name: str, field: FieldSpec) -> None:
     schemes: dict[str, Scheme] = {
         "hyrax": Hyrax(),
+        "ligero": Ligero(),
         "hyperkzg": HyperKzg(ReferenceString.of_tau(1 << 200, 5, insecure=True)),
     }
-    circuit, inputs, public = satisfied(FIELD, 3, instances=3)
-    key = VerifyingKey.of(circuit, FIELD, commitment=schemes[name])
+    p = field.modulus.value
+    circuit, inputs, public = satisfied(field.modulus, 3, instances=3)
+    key = VerifyingKey.of(circuit, field, commitment=schemes[name])
     proof = Prover("cpu", key, circuit, instances=3).prove(inputs, public)
     verify(key, circuit, public, proof, instances=3)
-    wrong: Any = [*public[:2], [*public[2][:-1], (public[2][-1] + 1) % FIELD.value]]
+    wrong: Any = [*public[:2], [*public[2][:-1], (public[2][-1] + 1) % p]]
     with pytest.raises(VerificationError):
         verify(key, circuit, wrong, proof, instances=3)
-    for place in range(0, len(proof), 29):
+    for place in range(0, len(proof), 29 if field is FIELD else 499):
         changed = bytearray(proof)
         changed[place] ^= 1 << place % 8
         with pytest.raises((VerificationError, InputError)):
