@@ -109,6 +109,13 @@ def test_files_are_refused_for_what_cannot_be_proved() -> None:
     with pytest.raises(InputError, match="more than 3 gates"):
         from_circuit6(four, most_gates=3)
     assert len(from_circuit6(four, most_gates=7).layers[0].gates["add"]) == 4
+    layers = read(circuit_bytes(M31, [segment], [0] * 4097))
+    with pytest.raises(InputError, match="more than 4096 layers"):
+        from_circuit6(layers)
+    wide = read(circuit_bytes(M31, [Segment(1 << 26, 1, mul=[(0, 0, 0, 1)])], [0]))
+    with pytest.raises(InputError, match="more than 67108864 gates"):
+        from_circuit6(wide)
+    assert len(from_circuit6(wide, relay=False).layers) == 1
     randoms = Segment(2, 2, add=[(0, 0, RANDOM)] * 4)
     doubling = [Segment(2, 2, [(at + 1, [(0, 0)] * 2)]) for at in range(19)]
     many = read(circuit_bytes(M31, [*doubling, randoms], [0]))

@@ -11,12 +11,15 @@ extension field where Expander's are of the circuit's field.
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.circuit.layered import (
     KINDS,
     LEAST_LOG_SIZE,
+    MOST_LAYERS,
     MOST_RANDOMS,
     Coefficient,
     Gates,
@@ -52,7 +55,7 @@ def from_circuit6(
 
     Without `relay` no layer is put before one that multiplies inputs. InputError for a field of two
     elements, for a circuit none of whose outputs is to be zero, which shows nothing, and for more
-    gates and copies of segments than `most_gates`.
+    gates or copies of segments than `most_gates`.
     """
     instance("the circuit", given, Circuit6, "Circuit6.open(path) gives one")
     flag("relay", relay)
@@ -72,41 +75,45 @@ def from_circuit6(
             path=given.path or None,
             section="header",
         )
-    return _Flattening(given, field, limit).circuit(relay)
+    return _Flattening(given, field, limit, relay).circuit()
 
 
 class _Flattening:
     """Takes the segments of one file apart."""
 
-    def __init__(self, given: Circuit6, field: Modulus, limit: int) -> None:
+    def __init__(self, given: Circuit6, field: Modulus, limit: int, relay: bool) -> None:
         self._given, self._field = given, field
         self._coefficients: dict[Coefficient, int] = {}
         self._randoms = 0
+        self._ranks = {number: rank for rank, number in enumerate(given.order)}
         gates = given.totals(lambda segment: sum(map(len, segment.gates.values())))
         self._has_gates = [bool(count) for count in gates]
+        first = given.layers[0]
+        products = given.totals(lambda segment: len(segment.gates["mul"]))[first]
+        self._log_inputs = _log(given.segments[first].inputs)
+        self._is_relayed = relay and products > 0
+        copied = 1 << self._log_inputs if self._is_relayed else 0
         copies = given.totals(lambda segment: 1)
-        for what, totals in (("gates", gates), ("copies of segments", copies)):
-            count = sum(totals[number] for number in given.layers)
-            if count > limit:
+        for most, what, count in (
+            (limit, "gates", copied + sum(gates[number] for number in given.layers)),
+            (limit, "copies of segments", sum(copies[number] for number in given.layers)),
+            (MOST_RANDOMS, "random coefficients", given.randoms()),
+            (MOST_LAYERS, "layers", len(given.layers) + self._is_relayed),
+        ):
+            if count > most:
+                advice = "; say most_gates=N for more if the file is to be trusted"
                 raise InputError(
-                    f"the circuit has more than {limit} {what} once its segments are taken apart; "
-                    "say most_gates=N for more if the file is to be trusted",
+                    f"the circuit has more than {most} {what} once its segments are taken apart"
+                    f"{advice if most == limit else ''}",
                     path=given.path or None,
                 )
-        if given.randoms() > MOST_RANDOMS:
-            raise InputError(
-                f"the circuit has more than {MOST_RANDOMS} random coefficients",
-                path=given.path or None,
-            )
 
-    def circuit(self, relay: bool) -> LayeredCircuit:
+    def circuit(self) -> LayeredCircuit:
         given = self._given
-        layers = [self._layer(number) for number in given.layers]
-        log_inputs = _log(given.segments[given.layers[0]].inputs)
-        if relay and len(layers[0].gates["multiply"]):
-            layers.insert(0, self._copies(log_inputs))
+        layers = [self._copies(self._log_inputs)] if self._is_relayed else []
+        layers += [self._layer(number) for number in given.layers]
         return LayeredCircuit(
-            self._field, log_inputs, list(self._coefficients), layers, public=given.public,
+            self._field, self._log_inputs, list(self._coefficients), layers, public=given.public,
             zeros=given.zeros,
         )  # fmt: skip
 
@@ -122,14 +129,20 @@ class _Flattening:
         """The gates of a segment and of all segments within it."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
         found: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
-        for number in self._given.order:
-            if number not in found or not self._has_gates[number]:
-                continue
+        # By their ranks, so that all copies of a segment are known when its turn comes.
+        pending = [self._ranks[root]]
+        while pending:
+            number = self._given.order[heapq.heappop(pending)]
             segment, own = self._given.segments[number], found.pop(number)
             inputs, outputs = (np.concatenate([pair[end] for pair in own]) for end in (0, 1))
             for child in segment.children:
+                if not self._has_gates[child.segment] or not len(child.inputs):
+                    continue
+                if child.segment not in found:
+                    found[child.segment] = []
+                    heapq.heappush(pending, self._ranks[child.segment])
                 pair = _moved(inputs, child.inputs), _moved(outputs, child.outputs)
-                found.setdefault(child.segment, []).append(pair)
+                found[child.segment].append(pair)
             self._gates(segment, inputs, outputs, parts)
         gates = {kind: _joined(kind, parts[kind]) for kind in KINDS}
         return Layer(_log(self._given.segments[root].outputs), gates)
