@@ -162,3 +162,25 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     small.write_bytes(replaced(BN254.read_bytes(), cut))
     with pytest.raises(InputError, match=r"has 2\*\*1 powers, and 4 are asked for"):
         ReferenceString.from_ptau(small, 1)
+
+
+def test_what_a_verifier_takes_is_checked() -> None:
+    whole = ReferenceString.from_ptau(BN254, 3)
+    verifier = ReferenceString.of_verifier(whole.verifier_part)
+    assert (verifier.digest, verifier.tau_g1, verifier.tau_g2) == (
+        whole.digest, whole.tau_g1, whole.tau_g2,
+    )  # fmt: skip
+    other = ReferenceString.of_tau(5, 1, insecure=True).verifier_part
+    text = whole.verifier_part
+    for place, size in ((0, 64), (64, 64), (128, 128), (256, 128), (384, 128)):
+        mixed = text[:place] + other[place : place + size] + text[place + size :]
+        with pytest.raises(InputError, match="no powers of one tau"):
+            ReferenceString.of_verifier(mixed)
+    with pytest.raises(InsecureKeyError):
+        ReferenceString.of_verifier(ReferenceString.of_tau(1, 1, insecure=True).verifier_part)
+    wrong: Any
+    for wrong in (text[:-2], text + "00", text.upper(), "ff" + text[2:], None, 5, b"", "g" * 512):
+        with pytest.raises(InputError):
+            ReferenceString.of_verifier(wrong)
+    with pytest.raises(InputError, match="reference strings are read"):
+        ReferenceString(whole.powers_g1, whole.tau_g2)

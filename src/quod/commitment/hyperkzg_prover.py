@@ -18,6 +18,9 @@ from quod.field.moduli import Modulus
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
+_TABLES = 5
+"""Folds, their combination, two quotients and scalars, by the size of the table."""
+
 _LOG_SMALL = 8
 """The logarithm of the longest fold that shares an MSM with the shorter ones."""
 
@@ -38,6 +41,7 @@ class HyperKzgCommitter(GroupCommitter):
         """Sends the commitments of the folds, their values at three points, and a quotient's."""
         claim, table = self.claim_left(claims, writer)
         field, p = self._field, self._field.value
+        self._device.check_budget("an opening", _TABLES * table.nbytes)
         folds = _Folds(self._device, field, table, self._log2_size)
         folds.fill([x for (x,) in reversed(claim.point)])
         points = [committed(self._bases, fold)[0] for fold in folds.large[1:]]

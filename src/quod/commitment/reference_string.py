@@ -8,7 +8,10 @@ points are powers of one tau at all is checked here.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import re
 import secrets
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +19,8 @@ import numpy as np
 from quod.commitment.scalars import GROUP, points_of
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.curve.affine import g1_group, g2_group
-from quod.curve.array import to_points
-from quod.curve.encoding import encode_point
+from quod.curve.array import from_points, to_points
+from quod.curve.encoding import decode_point, encode_point, point_bytes
 from quod.curve.groups import GROUPS
 from quod.curve.operations import first_bad_point
 from quod.curve.pairing import pairing_product_is_one
@@ -39,6 +42,8 @@ POWERS_OF_G2 = 4
 """Powers of tau in G2 that openings are checked with, from the generator on."""
 
 _LEAST = 3
+_DIGITS = 2 * (2 * 32 + 3 * 64)
+_HEX = re.compile(f"[0-9a-f]{{{_DIGITS}}}", re.ASCII)
 _RANDOM_BITS = 128
 _ADVICE = (
     "take the file of a ceremony that many contributed to; for tests only, insecure=True takes "
@@ -50,11 +55,23 @@ _ADVICE = (
 class ReferenceString:
     """`powers_g1` are tau**i in G1 as an array of points, `tau_g2` tau to tau**3 in G2, plain.
 
-    `from_ptau` reads and checks them. A verifier needs no more of G1 than the first three.
+    `from_ptau` reads and checks them, and there is no other way to a string that is not called
+    insecure. A verifier needs no more of G1 than the first three: `of_verifier` has them.
     """
 
     powers_g1: Words
     tau_g2: tuple[G2Point, ...]
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise InputError("reference strings are read: ReferenceString.from_ptau(path, log2_size)")
+
+    @classmethod
+    def _of(cls, powers_g1: Words, tau_g2: Sequence[G2Point]) -> ReferenceString:
+        """One of points that were looked at."""
+        made = object.__new__(cls)
+        powers_g1.flags.writeable = False
+        made.__dict__.update(powers_g1=powers_g1, tau_g2=tuple(tau_g2))
+        return made
 
     def __len__(self) -> int:
         return len(self.powers_g1)
@@ -82,7 +99,6 @@ class ReferenceString:
                 path=file.path,
             )
         powers = np.array(file.tau_g1[:count])
-        powers.flags.writeable = False
         second = np.array(file.tau_g2[:POWERS_OF_G2])
         opened = resolve_device(device)
         for name, group, points in (("tau_g1", GROUP, powers), ("tau_g2", GROUP_2, second)):
@@ -94,11 +110,11 @@ class ReferenceString:
             file.refuse("tau_g1", 0, "is not the generator")
         if generator != _CURVE.g2.generator:
             file.refuse("tau_g2", 0, "is not the generator")
-        if not insecure and (first[1] is None or first[1][0] == _CURVE.g1.generator[0]):
+        if not insecure and _is_known(first[1]):
             raise InsecureKeyError(
                 f"{file.path}: anyone knows its tau, as nobody contributed to it; {_ADVICE}"
             )
-        made = cls(powers, tuple(tau_g2))
+        made = cls._of(powers, tau_g2)
         made._check(opened, file)
         return made
 
@@ -118,10 +134,46 @@ class ReferenceString:
             numbers.append(numbers[-1] * tau % order)
         scalars = integers_to_words(GROUP.scalars, numbers)
         powers = multiply_generator(resolve_device("cpu"), GROUP, scalars)
-        powers.flags.writeable = False
         law = g2_group(_CURVE)
-        tau_g2 = tuple(law.multiply(number, law.generator) for number in numbers[1:POWERS_OF_G2])
-        return cls(powers, tau_g2)
+        return cls._of(powers, [law.multiply(e, law.generator) for e in numbers[1:POWERS_OF_G2]])
+
+    @classmethod
+    def of_verifier(cls, data: str) -> ReferenceString:
+        """What `verifier_part` of another string gave, for who verifies alone.
+
+        The points are in their groups and powers of one tau, or it is an InputError, and
+        InsecureKeyError for a tau of 0, 1 or -1; whether it is that of a ceremony is for whoever
+        made the text to know, as with every verifying key.
+        """
+        given: object = data
+        if not isinstance(given, str) or not _HEX.fullmatch(given):
+            raise InputError(f"the points of a reference string are {_DIGITS} hexadecimal digits")
+        raw, size = bytes.fromhex(data), point_bytes(GROUP)
+        g1 = [decode_point(GROUP, raw[at : at + size]) for at in (0, size)]
+        g2 = [
+            decode_point(GROUP_2, raw[at : at + 2 * size])
+            for at in range(2 * size, len(raw), 2 * size)
+        ]
+        generator, second = _CURVE.g1.generator, _CURVE.g2.generator
+        if _is_known(g1[0]):
+            raise InsecureKeyError(f"anyone knows the tau of a reference string; {_ADVICE}")
+        law = g1_group(_CURVE)
+        pairs: list[tuple[G1Point, G2Point, G1Point, G2Point]]
+        pairs = [(g1[0], second, generator, g2[0]), (g1[1], second, g1[0], g2[0])]
+        pairs += [(g1[0], below, generator, point) for below, point in itertools.pairwise(g2)]
+        for left, left_2, right, right_2 in pairs:
+            if not pairing_product_is_one(
+                resolve_device("cpu"), _CURVE, [(left, left_2), (law.negate(right), right_2)]
+            ):
+                raise InputError("the points of a reference string are no powers of one tau")
+        return cls._of(from_points(GROUP, [generator, *g1]), g2)
+
+    @cached_property
+    def verifier_part(self) -> str:
+        """tau and tau**2 in G1, tau to tau**3 in G2, as hexadecimal digits."""
+        parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
+        parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
+        return b"".join(parts).hex()
 
     @cached_property
     def tau_g1(self) -> tuple[G1Point, ...]:
@@ -130,10 +182,8 @@ class ReferenceString:
 
     @cached_property
     def digest(self) -> bytes:
-        """What verifiers must agree on: SHA3-256 of tau and tau**2 in G1, tau to tau**3 in G2."""
-        parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
-        parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
-        return hashlib.sha3_256(b"".join(parts)).digest()
+        """What verifiers must agree on: the SHA3-256 of `verifier_part`."""
+        return hashlib.sha3_256(bytes.fromhex(self.verifier_part)).digest()
 
     def _check(self, device: AnyDevice, file: PowersOfTau) -> None:
         """InputError unless all points are powers of one tau."""
@@ -165,6 +215,11 @@ class ReferenceString:
             ):
                 file.refuse("tau_g2", number, "is not tau times the one before")
             below = point
+
+
+def _is_known(tau: G1Point) -> bool:
+    """Whether tau is 0, 1 or -1."""
+    return tau is None or tau[0] == _CURVE.g1.generator[0]
 
 
 def _size(log2_size: object) -> int:

@@ -84,6 +84,7 @@ def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
     count = table.nbytes // field.bytes
     if not count:
         return [None] * vectors
+    device.check_budget(f"{count} scalars", table.nbytes)
     scalars = device.allocate(table.nbytes, zero=False)
     own = device.compile(field_from_montgomery, spec=field)
     recording = device.stream("scalars").record()
