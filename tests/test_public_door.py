@@ -350,6 +350,11 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"insecure": ("true",)},
     )  # fmt: skip
     string = of_tau(5, 1, insecure=True)
+    yield "ReferenceString.of_verifier", Row(
+        commitment.ReferenceString.of_verifier,
+        {"tau_g1": string.tau_g1[1:], "tau_g2": string.tau_g2, "insecure": True},
+        {"insecure": ("true",)},
+    )  # fmt: skip
     yield "HyperKzg", Row(commitment.HyperKzg, {"reference": string})
     for scheme in (commitment.Raw(), commitment.Hyrax(), commitment.HyperKzg(string)):
         yield from rows_of_commitment(scheme, MODULUS)

@@ -166,21 +166,32 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_verifier_takes_is_checked() -> None:
     whole = ReferenceString.from_ptau(BN254, 3)
-    verifier = ReferenceString.of_verifier(whole.verifier_part)
+    g1, g2 = list(whole.tau_g1[1:]), list(whole.tau_g2)
+    verifier = ReferenceString.of_verifier(g1, g2)
     assert (verifier.digest, verifier.tau_g1, verifier.tau_g2) == (
         whole.digest, whole.tau_g1, whole.tau_g2,
     )  # fmt: skip
-    other = ReferenceString.of_tau(5, 1, insecure=True).verifier_part
-    text = whole.verifier_part
-    for place, size in ((0, 64), (64, 64), (128, 128), (256, 128), (384, 128)):
-        mixed = text[:place] + other[place : place + size] + text[place + size :]
+    other = ReferenceString.of_tau(5, 1, insecure=True)
+    for place in range(2):
+        mixed = [*g1[:place], other.tau_g1[1 + place], *g1[place + 1 :]]
         with pytest.raises(InputError, match="no powers of one tau"):
-            ReferenceString.of_verifier(mixed)
+            ReferenceString.of_verifier(mixed, g2)
+    for place in range(3):
+        twisted = [*g2[:place], other.tau_g2[place], *g2[place + 1 :]]
+        with pytest.raises(InputError, match="no powers of one tau"):
+            ReferenceString.of_verifier(g1, twisted)
+    known = ReferenceString.of_tau(1, 1, insecure=True)
+    assert known.is_known
+    assert not whole.is_known
     with pytest.raises(InsecureKeyError):
-        ReferenceString.of_verifier(ReferenceString.of_tau(1, 1, insecure=True).verifier_part)
+        ReferenceString.of_verifier(known.tau_g1[1:], known.tau_g2)
+    ReferenceString.of_verifier(known.tau_g1[1:], known.tau_g2, insecure=True)
     wrong: Any
-    for wrong in (text[:-2], text + "00", text.upper(), "ff" + text[2:], None, 5, b"", "g" * 512):
+    for wrong in (g1[:1], [*g1, None], [g1[0], (1, 3)], [g1[0], 5], None, "points"):
         with pytest.raises(InputError):
-            ReferenceString.of_verifier(wrong)
+            ReferenceString.of_verifier(wrong, g2)
+    for wrong in (g2[:2], [g2[0], g2[1], ((1, 2), (3, 4))], g1, None):
+        with pytest.raises(InputError):
+            ReferenceString.of_verifier(g1, wrong)
     with pytest.raises(InputError, match="reference strings are read"):
         ReferenceString(whole.powers_g1, whole.tau_g2)

@@ -85,9 +85,9 @@ def parameters_of(scheme: Scheme) -> dict[str, Any]:
 
 
 def check_secret(scheme: Scheme) -> None:
-    """InsecureKeyError for a scheme whose powers of tau nobody contributed to: tau is 1."""
+    """InsecureKeyError for a scheme whose powers of tau nobody contributed to."""
     reference: ReferenceString | None = getattr(scheme, "reference", None)
-    if reference is not None and reference.tau_g1[1] == reference.tau_g1[0]:
+    if reference is not None and reference.is_known:
         raise InsecureKeyError(
             "anyone knows the tau of the commitment, as nobody contributed to it, and can forge "
             "proofs; compile the circuit with the file of a ceremony"
@@ -107,9 +107,8 @@ def _texts(reference: ReferenceString) -> dict[str, list[str]]:
 
 def _reference(given: dict[str, object]) -> ReferenceString:
     from quod.commitment.reference_string import ReferenceString
-    from quod.curve import GROUPS, from_points
+    from quod.curve import GROUPS
     from quod.curve.encoding import decode_point
-    from quod.curve.named import CURVES
 
     if set(given) != set(_POINTS):
         raise InputError(
@@ -131,6 +130,5 @@ def _reference(given: dict[str, object]) -> ReferenceString:
             raise InputError(f"a point of the parameter {name!r} is not hexadecimal") from None
         if None in points[name]:
             raise InputError(f"a point of the parameter {name!r} is the one at infinity")
-    generator = CURVES["bn254"].g1.generator
-    powers = from_points(GROUPS["bn254.g1"], [generator, *points["tau_g1"]])
-    return ReferenceString(powers, tuple(points["tau_g2"]))
+    # Whether anyone knows tau is for `check_secret` to say.
+    return ReferenceString.of_verifier(points["tau_g1"], points["tau_g2"], insecure=True)

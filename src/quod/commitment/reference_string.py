@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 import secrets
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,7 +19,7 @@ from quod.commitment.scalars import GROUP, points_of
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import from_points, to_points
-from quod.curve.encoding import decode_point, encode_point, point_bytes
+from quod.curve.encoding import encode_point
 from quod.curve.groups import GROUPS
 from quod.curve.operations import first_bad_point
 from quod.curve.pairing import pairing_product_is_one
@@ -42,8 +41,6 @@ POWERS_OF_G2 = 4
 """Powers of tau in G2 that openings are checked with, from the generator on."""
 
 _LEAST = 3
-_DIGITS = 2 * (2 * 32 + 3 * 64)
-_HEX = re.compile(f"[0-9a-f]{{{_DIGITS}}}", re.ASCII)
 _RANDOM_BITS = 128
 _ADVICE = (
     "take the file of a ceremony that many contributed to; for tests only, insecure=True takes "
@@ -138,42 +135,44 @@ class ReferenceString:
         return cls._of(powers, [law.multiply(e, law.generator) for e in numbers[1:POWERS_OF_G2]])
 
     @classmethod
-    def of_verifier(cls, data: str) -> ReferenceString:
-        """What `verifier_part` of another string gave, for who verifies alone.
+    def of_verifier(
+        cls, tau_g1: Sequence[G1Point], tau_g2: Sequence[G2Point], *, insecure: bool = False
+    ) -> ReferenceString:
+        """What a verifier needs: tau and tau**2 in G1, tau to tau**3 in G2, plain.
 
-        The points are in their groups and powers of one tau, or it is an InputError, and
-        InsecureKeyError for a tau of 0, 1 or -1; whether it is that of a ceremony is for whoever
-        made the text to know, as with every verifying key.
+        InputError unless they are in their groups and powers of one tau, and as for `from_ptau`
+        for one that anyone knows. Whether it is that of a ceremony is for whoever gives the points
+        to know, as with every verifying key.
         """
-        given: object = data
-        if not isinstance(given, str) or not _HEX.fullmatch(given):
-            raise InputError(f"the points of a reference string are {_DIGITS} hexadecimal digits")
-        raw, size = bytes.fromhex(data), point_bytes(GROUP)
-        g1 = [decode_point(GROUP, raw[at : at + size]) for at in (0, size)]
-        g2 = [
-            decode_point(GROUP_2, raw[at : at + 2 * size])
-            for at in range(2 * size, len(raw), 2 * size)
-        ]
-        generator, second = _CURVE.g1.generator, _CURVE.g2.generator
-        if _is_known(g1[0]):
+        groups = ((GROUP, tau_g1, _LEAST - 1), (GROUP_2, tau_g2, POWERS_OF_G2 - 1))
+        for group, points, count in groups:
+            given: object = points
+            if not isinstance(given, (list, tuple)) or len(given) != count:
+                raise InputError(f"a verifier takes {count} powers of tau in {group.name}")
+            if first_bad_point(
+                resolve_device("cpu"), group, from_points(group, given), subgroup=True
+            ):
+                raise InputError(f"a power of tau is no point of {group.name}")
+        generator, second, law = _CURVE.g1.generator, _CURVE.g2.generator, g1_group(_CURVE)
+        if not flag("insecure", insecure) and _is_known(tau_g1[0]):
             raise InsecureKeyError(f"anyone knows the tau of a reference string; {_ADVICE}")
-        law = g1_group(_CURVE)
         pairs: list[tuple[G1Point, G2Point, G1Point, G2Point]]
-        pairs = [(g1[0], second, generator, g2[0]), (g1[1], second, g1[0], g2[0])]
-        pairs += [(g1[0], below, generator, point) for below, point in itertools.pairwise(g2)]
+        pairs = [
+            (tau_g1[0], second, generator, tau_g2[0]),
+            (tau_g1[1], second, tau_g1[0], tau_g2[0]),
+        ]
+        pairs += [(tau_g1[0], one, generator, next_) for one, next_ in itertools.pairwise(tau_g2)]
         for left, left_2, right, right_2 in pairs:
             if not pairing_product_is_one(
                 resolve_device("cpu"), _CURVE, [(left, left_2), (law.negate(right), right_2)]
             ):
                 raise InputError("the points of a reference string are no powers of one tau")
-        return cls._of(from_points(GROUP, [generator, *g1]), g2)
+        return cls._of(from_points(GROUP, [generator, *tau_g1]), tau_g2)
 
-    @cached_property
-    def verifier_part(self) -> str:
-        """tau and tau**2 in G1, tau to tau**3 in G2, as hexadecimal digits."""
-        parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
-        parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
-        return b"".join(parts).hex()
+    @property
+    def is_known(self) -> bool:
+        """Whether anyone knows tau: it is 0, 1 or -1, as where nobody contributed."""
+        return _is_known(self.tau_g1[1])
 
     @cached_property
     def tau_g1(self) -> tuple[G1Point, ...]:
@@ -182,8 +181,10 @@ class ReferenceString:
 
     @cached_property
     def digest(self) -> bytes:
-        """What verifiers must agree on: the SHA3-256 of `verifier_part`."""
-        return hashlib.sha3_256(bytes.fromhex(self.verifier_part)).digest()
+        """What verifiers agree on: SHA3-256 of tau and tau**2 in G1, tau to tau**3 in G2."""
+        parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
+        parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
+        return hashlib.sha3_256(b"".join(parts)).digest()
 
     def _check(self, device: AnyDevice, file: PowersOfTau) -> None:
         """InputError unless all points are powers of one tau."""
