@@ -18,6 +18,7 @@ from quod.circuit.file import circuit_writer, parse_circuit
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
+from quod.commitment import Scheme
 from quod.commitment.named import scheme_with_powers
 from quod.curve import encoding
 from quod.curve.named import CURVES
@@ -25,7 +26,7 @@ from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
-from quod.field import EXTENSIONS, NAMED
+from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.formats import (
     PowersOfTau,
     R1cs,
@@ -52,6 +53,7 @@ from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tests.formats import expander
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
+from tools.fuzz.openings import SCHEMES, opening
 
 TESTS = Path(__file__).resolve().parent.parent.parent / "tests"
 FORMATS = TESTS / "data" / "formats"
@@ -177,6 +179,11 @@ def _gkr_parsers() -> dict[str, Parser]:
         "gkr-inspect-file": Parser(_described, [*files, *proofs], of_container),
         "gkr-inspect-json": Parser(_described, [*keys, *inputs], of_json),
     }
+
+
+def _opening_parser(scheme: Scheme, field: FieldSpec) -> Parser:
+    made, read = opening(scheme, field)
+    return Parser(read, [made], of_bytes)
 
 
 def _formats(name: str) -> list[bytes]:
@@ -327,4 +334,5 @@ def all_parsers() -> dict[str, Parser]:
         "cached": _cached(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
         **_gkr_parsers(),
+        **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }

@@ -1,0 +1,48 @@
+"""Openings of commitments, which a verifier accepts as they were made and in no other form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.commitment import Claim, Hyrax, Ligero, Scheme
+from quod.commitment.raw import evaluated
+from quod.device import open_device
+from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+
+_VARIABLES = 4
+
+SCHEMES: dict[str, tuple[Scheme, FieldSpec]] = {
+    "ligero-circle": (Ligero(column_bits=6), EXTENSIONS["m31.4"]),
+    "ligero": (Ligero(1, column_bits=6), EXTENSIONS["goldilocks.2"]),
+    "hyrax": (Hyrax(), NAMED["bn254.fr"]),
+}
+
+
+def _begun() -> Transcript:
+    transcript = Transcript()
+    transcript.absorb(Label.PROTOCOL, b"fuzz")
+    return transcript
+
+
+def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], None]]:
+    """A commitment and the opening of two claims, and what reads others of these claims."""
+    table = [number * number + 1 for number in range(1 << _VARIABLES)]
+    points = [
+        tuple(tuple(range(own + at, own + at + field.degree)) for at in range(_VARIABLES))
+        for own in (2, 7)
+    ]
+    claims = [Claim(point, evaluated(field, table, point)) for point in points]
+    device, writer = open_device("cpu"), ProofWriter(_begun())
+    committer = scheme.committer(device, field, _VARIABLES)
+    committer.commit(device.upload(from_integers(field.modulus, table)), writer)
+    committer.open(claims, writer)
+    made = writer.getvalue()
+
+    def read(data: bytes) -> None:
+        reader = ProofReader(data, _begun())
+        scheme.read(reader, field, _VARIABLES).check(claims, reader)
+        reader.end()
+        assert data == made
+
+    return made, read
