@@ -77,16 +77,16 @@ class Ligero:
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """How likely false claims are accepted, by what goes wrong.
 
-        Rows that are no words, or words of others, agree with what is sent for them in too many
-        columns: within the radius of unique decoding (Diamond and Gruen, "Proximity gaps in
-        interleaved codes", 2025, with the gap of Ben-Sasson et al., "Proximity gaps for
-        Reed-Solomon codes", FOCS 2020, theorem 4.1).
+        That rows are combined which are in too many columns no words is bounded within the radius
+        of unique decoding: by Diamond and Gruen, "Proximity gaps in interleaved codes", 2025, with
+        the gap of Ben-Sasson et al., "Proximity gaps for Reed-Solomon codes", FOCS 2020,
+        theorem 4.1. docs/commitments.md has the argument.
         """
         shape, likely = self.shape(field, log2_size), most_likely(field)
         return {
             "claims combined": (MOST_CLAIMS - 1) * likely,
             "rounds of the opening's sumcheck": 2 * shape.log_rows * likely,
-            "rows combined": shape.log_rows * shape.code.length * likely,
+            "rows combined": shape.log_rows * (shape.code.length + 1) * likely,
             "columns": shape.miss,
         }
 
