@@ -24,10 +24,12 @@ def prove(
 ) -> bytes:  # fmt: skip
     """The proof that Quod's prover makes, with raw inputs."""
     public = [[] for _ in inputs] if public is None else public
-    return _Prover(Statement(key, circuit, public, len(inputs)), inputs).prove()
+    return ModelProver(Statement(key, circuit, public, len(inputs)), inputs).prove()
 
 
-class _Prover:
+class ModelProver:
+    """Proves as Quod does; a cheating prover overrides what it sends."""
+
     def __init__(self, statement: Statement, inputs: list[list[int]]) -> None:
         self.statement, self.circuit = statement, statement.circuit
         self.field: FieldSpec = statement.key.field
@@ -38,6 +40,7 @@ class _Prover:
         self.randoms: list[Plain] = []
         self.claims: list[tuple[list[Plain], Plain]] = []
         self.across: list[Plain] = []
+        self.levels: list[Level] = []
 
     def prove(self) -> bytes:
         circuit, field, writer = self.circuit, self.field, self.writer
@@ -48,7 +51,7 @@ class _Prover:
         for _ in range(self.statement.key.chain):
             writer.transcript.absorb(Label.CHAIN, b"")
         self.randoms = writer.transcript.challenges(field, circuit.randoms)
-        levels = [level]
+        self.levels = levels = [level]
         for number in range(len(circuit.layers)):
             levels.append(self._above(number, levels[-1]))
         point = writer.transcript.challenges(field, circuit.log_outputs)
@@ -86,9 +89,7 @@ class _Prover:
     def _layer(self, number: int, below: Level) -> None:
         field, writer, circuit = self.field, self.writer, self.circuit
         layer, count = circuit.layers[number], len(self.inputs)
-        factors = [embed(field, 1)]
-        if len(self.claims) == 2:
-            factors.append(writer.transcript.challenge(field))
+        factors = self._factors(number)
         zeros = circuit.zeros if number == len(circuit.layers) - 1 else 1 << layer.log_size
         weights = [
             add(field, *(product(field, factor, _corner(field, point, z))
@@ -121,12 +122,13 @@ class _Prover:
         if count > 1:
             half = embed(field, (field.modulus.value + 1) // 2)
             point = [*[half] * log_below, *self.across]
-        r, found = self._sumcheck(terms, tables, point)
+        r, found = self._sumcheck((number, "x"), terms, tables, point)
         x_point = r[:log_below]
         if count > 1:
             self.across = r[log_below:]
-        writer.elements(Label.VALUES, field, found[: 1 + has_products])
-        self.claims = [(x_point, found[0])]
+        sent = self._first_values(found, has_products=has_products)
+        writer.elements(Label.VALUES, field, sent)
+        self.claims = [(x_point, sent[0])]
         if not has_products:
             return
         collapsed = [self._collapsed(row) for row in below]
@@ -134,17 +136,36 @@ class _Prover:
         for z, place, x, y in self._gates(number, "multiply"):
             part = product(field, weights[z], self._coefficient(place, 0))
             second[y] = add(field, second[y], product(field, part, _corner(field, x_point, x)))
-        y_point, others_found = self._sumcheck([(1, (0, 1))], [collapsed, second], None)
-        writer.elements(Label.VALUES, field, others_found[:1])
-        self.claims.append((y_point, others_found[0]))
+        terms = [(1, (0, 1))]
+        y_point, found = self._sumcheck((number, "y"), terms, [collapsed, second], None)
+        sent = self._second_value(found)
+        writer.elements(Label.VALUES, field, sent)
+        self.claims.append((y_point, sent[0]))
+
+    def _factors(self, number: int) -> list[Plain]:
+        """Of the claims about a layer's values."""
+        if len(self.claims) == 1:
+            return [embed(self.field, 1)]
+        return [embed(self.field, 1), self.writer.transcript.challenge(self.field)]
+
+    def _first_values(self, found: list[Plain], *, has_products: bool) -> list[Plain]:
+        """What is sent of the tables' values after the first sumcheck of a layer."""
+        return found[: 1 + has_products]
+
+    def _second_value(self, found: list[Plain]) -> list[Plain]:
+        """The same after the second one."""
+        return found[:1]
 
     def _collapsed(self, row: list[Plain]) -> Plain:
         """Values of all instances at the point across them."""
         return sumcheck.multilinear(self.field, row, self.across)
 
     def _sumcheck(
-        self, terms: sumcheck.Terms, tables: Level, point: list[Plain] | None
-    ) -> tuple[list[Plain], list[Plain]]:
+        self, phase: tuple[int, str], terms: sumcheck.Terms, tables: Level,
+        point: list[Plain] | None,
+    ) -> tuple[list[Plain], list[Plain]]:  # fmt: skip
+        """That of a layer's phase: the point, and the tables' values there."""
+
         def challenge(message: list[Plain]) -> Plain:
             self.writer.elements(Label.ROUND, self.field, message)
             return self.writer.transcript.challenge(self.field)

@@ -1,0 +1,154 @@
+"""How often false statements pass over fields of a few elements, against the theory.
+
+A cheating prover gets as far as the theory allows and no further: a term that `error_terms` forgot
+would be seen, and so would a prover that lies too badly for a test of anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
+from quod.errors import VerificationError
+from quod.field import Modulus
+from quod.gkr import VerifyingKey, error_terms, verify
+from tests.gkr.cheating import Place, accepted
+from tests.reference import gkr as reference
+
+
+def circuit_of(p: int, *, products: int = 1, powers: bool = False) -> LayeredCircuit:
+    """Layers of products, of which the last one takes a public input away."""
+    builder = CircuitBuilder(Modulus(f"toy.{p}", p), log_inputs=1, public=1)
+    for number in range(products):
+        layer = builder.layer(1)
+        layer.multiply(0, 0, 1)
+        layer.multiply(0, 1, 1)
+        layer.multiply(1, 0, 0, 3)
+        layer.add(1, 1)
+        if powers:
+            layer.power(1, 1, 3)
+        if number == products - 1:
+            layer.constant(0, Public(0))
+            layer.constant(1, Public(0))
+    return builder.finished()
+
+
+def linear_circuit(p: int) -> LayeredCircuit:
+    """A layer of additions."""
+    builder = CircuitBuilder(Modulus(f"toy.{p}", p), log_inputs=1, public=1)
+    layer = builder.layer(1)
+    for place in range(2):
+        layer.add(place, place, 2)
+        layer.constant(place, Public(0))
+    return builder.finished()
+
+
+def rate(
+    circuit: LayeredCircuit, lies: Callable[[Place], bool], trials: int, *, instances: int = 1,
+    both: bool = False,
+) -> float:  # fmt: skip
+    """How many of so many false statements are accepted, of all."""
+    p, found = circuit.field.value, 0
+    key = VerifyingKey.of(circuit, circuit.field, allow_bits=0)
+    generator = random.Random(f"{circuit.digest.hex()} {instances}")
+    for _ in range(trials):
+        inputs = [[generator.randrange(p) for _ in range(2)] for _ in range(instances)]
+        public = [[generator.randrange(p)] for _ in range(instances)]
+        while not any(map(any, (circuit.evaluate(*row)[-1] for row in zip(inputs, public)))):
+            public = [[generator.randrange(p)] for _ in range(instances)]
+        found += accepted(key, circuit, inputs, public, lies, both=both)
+    return found / trials
+
+
+def agrees(measured: float, least: float, most: float, trials: int) -> bool:
+    """Within four standard deviations."""
+    low, high = (4 * (bound * (1 - bound) / trials) ** 0.5 for bound in (least, most))
+    # Else a rate of 0 would do.
+    assert least - low > 0
+    return least - low < measured < most + high
+
+
+def of_all(terms: list[float]) -> float:
+    """How likely one of several things happens."""
+    none = 1.0
+    for term in terms:
+        none *= 1 - term
+    return 1 - none
+
+
+@pytest.mark.parametrize(("p", "instances"), [(17, 1), (31, 1), (31, 3), (127, 4), (127, 1)])
+def test_lies_in_all_rounds_pass_as_often_as_the_bound_says(p: int, instances: int) -> None:
+    circuit = circuit_of(p, products=2, powers=instances == 1)
+    terms = error_terms(circuit, circuit.field, instances=instances)
+    most = of_all([min(1.0, float(term)) for term in terms.values()])
+    measured = rate(circuit, lambda _: True, 300, instances=instances)
+    assert agrees(measured, 0.5 * most, most, 300)
+
+
+FORMS = {
+    "products": (circuit_of(17), 1, 2),
+    "products of instances": (circuit_of(17), 2, 2),
+    "powers": (circuit_of(17, powers=True), 1, 4),
+    "additions": (linear_circuit(17), 1, 2),
+    "additions of instances": (linear_circuit(17), 2, 2),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_lie_in_one_round_passes_as_often_as_its_degree_says(name: str) -> None:
+    """And the bound has all rounds that there are."""
+    circuit, instances, degree = FORMS[name]
+    p, trials = circuit.field.value, 300
+    terms = error_terms(circuit, circuit.field, instances=instances)
+    seen: set[Place] = set()
+
+    def nowhere(place: Place) -> bool:
+        seen.add(place)
+        return False
+
+    assert rate(circuit, nowhere, 1, instances=instances) == 0
+    degrees = {place: degree if place[1] == "x" else 2 for place in seen}
+    assert round(terms["rounds of sumchecks"] * p) == sum(degrees.values())
+    for own, zeros in degrees.items():
+        measured = rate(circuit, lambda place, own=own: place == own, trials, instances=instances)
+        # The outputs' point may hide what is wrong.
+        most = of_all([zeros / p, float(terms["the outputs' point"])])
+        assert agrees(measured, 0.9 * zeros / p, most, trials)
+
+
+def test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them() -> None:
+    circuit, trials = circuit_of(17, products=2), 400
+    terms = error_terms(circuit, circuit.field)
+    # The claims about the inputs are not combined.
+    most = of_all([1 / 17, float(terms["the outputs' point"])])
+    assert agrees(rate(circuit, lambda _: False, trials, both=True), 0.9 / 17, most, trials)
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_random_coefficients_cancel_as_often_as_their_degree_says(instances: int) -> None:
+    """Outputs (a r + b)(c r + d), which is 0 for two challenges r."""
+    p, trials = 17, 400
+    builder = CircuitBuilder(Modulus("toy.17", p), log_inputs=2)
+    first, last = builder.layer(1), builder.layer(1)
+    for place in range(2):
+        first.add(place, 2 * place, Random(0))
+        first.add(place, 2 * place + 1)
+        last.multiply(place, 0, 1)
+    circuit = builder.finished()
+    terms = error_terms(circuit, circuit.field, instances=instances)
+    assert round(terms["random coefficients"] * p) == 2
+    key, found = VerifyingKey.of(circuit, circuit.field, allow_bits=0), 0
+    for trial in range(trials):
+        # a and b number the trials, c and d give another zero.
+        a, b = 1 + trial // p % (p - 1), trial % p
+        inputs = [[a, b, a, (b + 1 + trial // 256) % p]] * instances
+        try:
+            public: list[list[int]] = [[] for _ in inputs]
+            verify(key, circuit, public, reference.prove(key, circuit, inputs), instances=instances)
+            found += 1
+        except VerificationError:
+            pass
+    assert agrees(found / trials, 2 / p, 2 / p, trials)
