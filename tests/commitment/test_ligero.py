@@ -56,6 +56,11 @@ def test_any_size(variables: int, log_blowup: int) -> None:
         check(device, own, Ligero(log_blowup, 20))
 
 
+def test_rows_of_one_entry() -> None:
+    """A field with no more points than a word of one has."""
+    check(open_device("cpu"), statement(FIELDS["toy.17.4"], 3, 2), Ligero(log_blowup=4))
+
+
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, statement(M31_4, 7, 2), Ligero(column_bits=20))
 

@@ -168,16 +168,25 @@ class LigeroCommitter:
         run = self._runs[len(claims)]
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
-        for number, (claim, factor) in enumerate(zip(claims, factors, strict=True)):
-            lower = self._equalities(
-                recording, code.log_message, self._uploaded(claim.point[log_rows:]), self._lower
-            )
-            upper = self._equalities(
-                recording, log_rows, self._uploaded(claim.point[:log_rows]), self._upper
-            )
+        elements = [
+            element
+            for claim, factor in zip(claims, factors, strict=True)
+            for element in (*claim.point, factor)
+        ]
+        given, size = self._uploaded(elements), 4 * field.words
+        for number in range(len(claims)):
+            start = number * (shape.log2_size + 1)
+            upper, lower, factor = (
+                given.slice(size * (start + first), size * (start + first + max(1, count)))
+                for first, count in (
+                    (0, log_rows), (log_rows, code.log_message), (shape.log2_size, 1),
+                )
+            )  # fmt: skip
+            lower = self._equalities(recording, code.log_message, lower, self._lower)
+            upper = self._equalities(recording, log_rows, upper, self._upper)
             recording.launch(
-                compiled, shape.rows, code.message, self._given, lower,
-                self._uploaded([factor]), run.table(2 * number),
+                compiled, shape.rows, code.message, self._given, lower, factor,
+                run.table(2 * number),
             )  # fmt: skip
             recording.copy(upper, run.table(2 * number + 1))
         return run.record(recording, total, writer.transcript.state)
@@ -188,7 +197,7 @@ class LigeroCommitter:
         return self._table
 
     def _uploaded(self, elements: Sequence[Plain]) -> Buffer:
-        """Elements on the device, or one that is not looked at where there are none."""
+        """Elements on the device, or one that nobody looks at where there are none."""
         field = self._shape.field
         words = elements_to_words(field, elements or [(0,) * field.degree])
         return self._device.upload(words)
