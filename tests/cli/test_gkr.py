@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from quod.circuit import CircuitBuilder, Public, Random, write_circuit
+from quod.circuit import CircuitBuilder, Public, Random, read_circuit, write_circuit
 from quod.cli import entry
 from quod.cli.gkr import COMMITMENT, NOT_ZERO_KNOWLEDGE
 from quod.commitment.named import SCHEMES
-from quod.field import NAMED
+from quod.field import EXTENSIONS, NAMED
+from quod.gkr import security_bits
 from tests.formats import expander
 from tests.formats.tiny import replaced, split
 
@@ -85,12 +86,29 @@ def test_few_bits_are_allowed_by_name_alone(
     words = ["gkr", "compile", "c.circ", "-o", "k.json", "--field", "m31.3"]
     assert entry.run(words) == 3
     text = said(capsys)
-    assert "c.circ: challenges of m31.3 show" in text
-    assert "or say --allow-bits 8" in text
+    assert "challenges of m31.3 show" in text
+    assert "or compile with --allow-bits 8" in text
     assert not Path("k.json").exists()
     assert entry.run([*words, "--allow-bits", "80"]) == 0
     assert "warning: k.json: proofs for this key may show as few as 80 bits" in said(capsys)
     assert json.loads(Path("k.json").read_text())["bits"] == 80
+    files = ["k.json" if word == "key.json" else word for word in MADE]
+    assert entry.run(files) == 0
+    files = ["k.json" if word == "key.json" else word for word in VERIFY]
+    assert entry.run([*files, "--public", "public.json", "-q"]) == 0
+    assert "warning: k.json: the key takes proofs that show as few as 80 bits" in said(capsys)
+    # Of more instances fewer bits are left.
+    found = json.loads(Path("k.json").read_text())
+    bits = security_of("m31.3", 1)
+    assert bits > security_of("m31.3", 3)
+    Path("k.json").write_text(json.dumps(found | {"bits": bits}))
+    assert entry.run(["k.json" if word == "key.json" else word for word in MADE]) == 3
+    assert "or compile with --allow-bits 8" in said(capsys)
+
+
+def security_of(field: str, instances: int) -> int:
+    circuit = read_circuit("c.circ")
+    return security_bits(circuit, EXTENSIONS[field], instances=instances)
 
 
 def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

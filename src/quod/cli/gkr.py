@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -116,11 +118,8 @@ def compile_key(
     from quod.gkr.key_file import verifying_key_to_json
 
     allowed = LEAST_BITS if allow_bits is None else allow_bits
-    try:
+    with _options_named():
         key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=allowed)
-    except InputError as error:
-        text = str(error).replace("allow_bits=", "--allow-bits ")
-        raise InputError(text, path=circuit) from None
     if allowed < LEAST_BITS:
         warn(f"{output}: proofs for this key may show as few as {allowed} bits")
     contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, found)}
@@ -181,7 +180,8 @@ def prove(
                     ptau, size, device=device, insecure=insecure_srs, like=verifying.commitment
                 )
                 verifying = replace(verifying, commitment=scheme)
-            prover = Prover(device, verifying, found, instances=len(given))
+            with _options_named():
+                prover = Prover(device, verifying, found, instances=len(given))
             table = given.for_prover(prover.device)
         with timeline.stage("prove"):
             proof = prover.prove(table, given.public, check=self_check, timeline=timeline)
@@ -224,6 +224,7 @@ def verify(
     from quod.circuit import read_circuit
     from quod.gkr import read_proof, read_public_inputs, read_verifying_key
     from quod.gkr import verify as verify_proof
+    from quod.gkr.key import LEAST_BITS
 
     found = read_circuit(circuit)
     verifying = read_verifying_key(key, found, insecure=insecure_srs)
@@ -239,8 +240,11 @@ def verify(
         )
     file = read_proof(proof)
     file.check(verifying, len(rows))
+    if verifying.bits < LEAST_BITS:
+        warn(f"{key}: the key takes proofs that show as few as {verifying.bits} bits")
     try:
-        verify_proof(verifying, found, rows, file.proof, instances=len(rows))
+        with _options_named():
+            verify_proof(verifying, found, rows, file.proof, instances=len(rows))
     except VerificationError as error:
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key ({error}); do not accept it"
@@ -251,6 +255,19 @@ def verify(
         raise
     show_valid(quiet=quiet)
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """What errors advise, in the words of the command line."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        if "say allow_bits=" not in text:
+            raise
+        text = text.replace("say allow_bits=", "compile with --allow-bits ")
+        raise InputError(text) from None
 
 
 def _check_ptau(commitment: str, ptau: Path | None) -> None:
