@@ -138,13 +138,15 @@ def rows_of_lookup() -> Iterator[tuple[str, Row]]:
         {"transcript": OPTIONAL},
     )  # fmt: skip
     scheme = commitment.Raw()
+    by = transcript.Hash.SHA_256
     yield "prove_committed", Row(
-        lookup.prove_committed, {**given, "scheme": scheme, "timeline": None},
+        lookup.prove_committed, {**given, "scheme": scheme, "hash": by, "timeline": None},
         {"timeline": OPTIONAL},
     )  # fmt: skip
     yield "verify_committed", Row(
         lookup.verify_committed,
-        {"statement": made, "proof": b"", "table": None, "scheme": scheme}, {"table": OPTIONAL},
+        {"statement": made, "proof": b"", "table": None, "scheme": scheme, "hash": by},
+        {"table": OPTIONAL},
     )  # fmt: skip
     yield "lookup.error_terms", Row(lookup.error_terms, {"statement": made})
 
@@ -253,7 +255,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "Shape", Row(
         sumcheck.Shape,
-        {"field": MODULUS, "polynomial": product, "in_base": 0, "has_point": False, "scales": ()},
+        {"field": MODULUS, "polynomial": product, "in_base": 0, "has_point": False, "scales": (),
+         "hash": transcript.Hash.SHA_256},
         {"has_point": ("true",), "scales": ("a list",)},
     )  # fmt: skip
     yield from rows_of_lookup()
@@ -274,7 +277,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "LayeredCircuit.evaluate", Row(made.evaluate, {"inputs": [1, 2], "public": []})
     yield "VerifyingKey.of", Row(
         gkr.VerifyingKey.of,
-        {"circuit": made, "field": MODULUS, "commitment": None, "allow_bits": 100},
+        {"circuit": made, "field": MODULUS, "commitment": None, "allow_bits": 100,
+         "hash": transcript.Hash.SHA_256},
         {"commitment": OPTIONAL},
     )  # fmt: skip
     known = gkr.VerifyingKey.of(made, MODULUS)
@@ -303,8 +307,14 @@ def rows() -> Iterator[tuple[str, Row]]:
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
         "Transcript",
-        Row(transcript.Transcript, {"state": bytes(32), "drawn": False}, {"drawn": ("true",)}),
+        Row(
+            transcript.Transcript,
+            {"state": bytes(32), "drawn": False, "hash": transcript.Hash.SHA_256},
+            {"drawn": ("true",)},
+        ),
     )
+    yield "begin", Row(talk.begin, {"protocol": "test 1"}, {"protocol": ("text",)})
+    yield "digest", Row(transcript.Hash.SHA_256.digest, {"data": b""}, {"data": ("bytes",)})
     label = transcript.Label.CLAIM
     yield "absorb", Row(talk.absorb, {"label": label, "message": b""}, {"message": ("bytes",)})
     yield (
@@ -550,7 +560,7 @@ NOT_IN_IT = {
     # Opened by open_device.
     "CpuDevice", "CudaDevice",
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
-    "Element", "ElementOf", "Label", "Reduced", "SumcheckProof", "LookupProof",
+    "Element", "ElementOf", "Hash", "Label", "Reduced", "SumcheckProof", "LookupProof",
     # Protocols, the record of what is claimed, and a scheme, whose calls are in the table.
     "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",

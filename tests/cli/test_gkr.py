@@ -111,6 +111,17 @@ def security_of(field: str, instances: int) -> int:
     return security_bits(circuit, EXTENSIONS[field], instances=instances)
 
 
+def test_keys_with_sha_256(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gkr", "compile", "c.circ", "-o", "k.json", "--hash"]
+    assert entry.run([*words, "sha3-512"]) == 3
+    assert "the hash must be sha3-256 or sha-256" in said(capsys)
+    assert entry.run([*words, "sha-256"]) == 0
+    assert json.loads(Path("k.json").read_text())["hash"] == "sha-256"
+    capsys.readouterr()
+    assert entry.run(["gkr", "inspect", "k.json"]) == 0
+    assert "sha-256" in capsys.readouterr().out
+
+
 def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["gkr", "info", "c.circ", "--instances", "3", "--layers"]) == 0
     text = capsys.readouterr().out

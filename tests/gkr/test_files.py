@@ -75,6 +75,7 @@ def document(**changes: Any) -> bytes:
     found = {
         "format": "quod gkr verifying key 1", "circuit": CIRCUIT.digest.hex(), "field": "m31.4",
         "commitment": {"scheme": "raw"}, "chain": 64, "bits": 100, "public": 1, "zeros": 1,
+        "hash": "sha3-256",
     }  # fmt: skip
     return json.dumps({k: v for k, v in (found | changes).items() if v is not None}).encode()
 
@@ -112,6 +113,9 @@ def test_a_key_and_back(tmp_path: Path) -> None:
         ({"chain": 1 << 40}, "section chain"),
         ({"chain": True}, "section chain"),
         ({"bits": -1}, "section bits"),
+        ({"hash": None}, '"hash" is missing'),
+        ({"hash": "sha3-512"}, "section hash: the hash must be sha3-256 or sha-256"),
+        ({"hash": ["sha-256"]}, "section hash: the hash must be sha3-256 or sha-256"),
         ({"bits": "100"}, "section bits"),
         ({"public": -1}, "section public"),
         ({"zeros": 0}, "section zeros"),

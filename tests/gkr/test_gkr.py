@@ -10,14 +10,14 @@ import pytest
 
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public
 from quod.circuit.layered import KINDS, Gates, Layer
-from quod.commitment import Raw
+from quod.commitment import Hyrax, Raw
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
 from quod.gkr import Prover, VerifyingKey, error_terms, security_bits, verify
 from quod.gkr.statement import Statement
-from quod.transcript import Transcript
+from quod.transcript import Hash, Transcript
 from tests.gkr.circuits import Rows, satisfied
 from tests.reference import gkr as reference
 
@@ -27,9 +27,11 @@ FIELDS: dict[str, FieldSpec] = {
 }
 
 
-def check(device: AnyDevice | str, field: FieldSpec, seed: int, **form: Any) -> None:
+def check(
+    device: AnyDevice | str, field: FieldSpec, seed: int, hash: Hash = Hash.SHA3_256, **form: Any
+) -> None:
     circuit, inputs, public = satisfied(field.modulus, seed, **form)
-    key = VerifyingKey.of(circuit, field)
+    key = VerifyingKey.of(circuit, field, hash=hash)
     proof = Prover(device, key, circuit, instances=len(inputs)).prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
 
@@ -39,6 +41,22 @@ def check(device: AnyDevice | str, field: FieldSpec, seed: int, **form: Any) -> 
 def test_agrees_with_the_model(device: AnyDevice, name: str, instances: int) -> None:
     check(device, FIELDS[name], 1, instances=instances, log_inputs=2)
     check(device, FIELDS[name], 2, instances=instances, log_inputs=2, randoms=True)
+
+
+def test_sha_256_agrees_with_the_model(device: AnyDevice) -> None:
+    check(
+        device, FIELDS["m31.4"], 2, Hash.SHA_256, layers=2, instances=2, log_inputs=2, randoms=True
+    )
+
+
+def test_claims_are_combined_in_sha_256() -> None:
+    """Hyrax opens the two claims of a layer of products by a sumcheck."""
+    circuit, inputs, public = satisfied(NAMED["bn254.fr"], 8, layers=1, log_inputs=2)
+    key = VerifyingKey.of(circuit, NAMED["bn254.fr"], commitment=Hyrax(), hash=Hash.SHA_256)
+    proof = Prover("cpu", key, circuit).prove(inputs, public)
+    verify(key, circuit, public, proof)
+    with pytest.raises(VerificationError):
+        verify(with_other(key, hash=Hash.SHA3_256), circuit, public, proof)
 
 
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
@@ -69,7 +87,7 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
-    names = ("circuit", "field", "commitment", "chain", "bits")
+    names = ("circuit", "field", "commitment", "chain", "bits", "hash")
     return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})
 
 
@@ -121,6 +139,7 @@ def test_other_statements_are_refused(proven: Proven) -> None:
     for wrong in (
         with_other(key, field=EXTENSIONS["m31.3"], bits=0),
         with_other(key, chain=key.chain + 1),
+        with_other(key, hash=Hash.SHA_256),
     ):
         with pytest.raises((VerificationError, InputError)):
             verify(wrong, circuit, public, proof, instances=count)
@@ -150,12 +169,12 @@ def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven)
     for own, rows in (
         (key, public), (key, changed), (other, public), (key, [*public, public[0]]),
         (with_other(key, chain=key.chain + 1), public),
-        (with_other(key, commitment=Other()), public),
+        (with_other(key, commitment=Other()), public), (with_other(key, hash=Hash.SHA_256), public),
     ):  # fmt: skip
-        transcript = Transcript()
+        transcript = Transcript(hash=own.hash)
         Statement(own, circuit, rows, len(rows)).begin(transcript)
         states.add(transcript.state)
-    assert len(states) == 6
+    assert len(states) == 7
     digests = {circuit.digest}
     for field, value in (("zeros", circuit.zeros - 1), ("public", circuit.public + 1)):
         again = LayeredCircuit(

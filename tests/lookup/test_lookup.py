@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.commitment import Ligero, Raw
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, QuodError, VerificationError
@@ -29,7 +30,7 @@ from quod.lookup import (
 from quod.lookup.fractions import Fractions, read_sums
 from quod.lookup.tree import FractionTrees
 from quod.sumcheck.run import elements_to_words
-from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from tests.reference import lookup as reference
 from tests.reference.sumcheck import add, embed, multilinear, negate
 from tests.support.elements import drawn
@@ -346,6 +347,22 @@ def test_committed_columns() -> None:
     for wrong_table in (None, entries[:1], entries[0], [e[:2] for e in entries], Range(2)):
         with pytest.raises(InputError):
             verify_committed(statement, proof, wrong_table)
+
+
+def test_lookups_in_sha_256() -> None:
+    """Raw columns, and Ligero's openings; no other hash takes them."""
+    field = FIELDS["m31.4"]
+    columns, table = tuples(field, 9, 3, 2, 2, 2)
+    arrays, entries = words(field, columns), words(field, [table])[0]
+    statement = Statement(field, 3, 2, Table(2, 2))
+    for scheme in (Raw(), Ligero()):
+        given: dict[str, Any] = {"scheme": scheme, "hash": Hash.SHA_256}
+        proof = prove_committed("cpu", field, arrays, entries, **given)
+        verify_committed(statement, proof, entries, **given)
+        with pytest.raises((VerificationError, InputError)):
+            verify_committed(statement, proof, entries, scheme=scheme)
+    with pytest.raises(InputError, match=r"quod\.transcript\.Hash"):
+        verify_committed(statement, proof, entries, hash="sha-256")  # type: ignore[arg-type]
 
 
 def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:

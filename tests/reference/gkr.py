@@ -33,7 +33,7 @@ class ModelProver:
     def __init__(self, statement: Statement, inputs: list[list[int]]) -> None:
         self.statement, self.circuit = statement, statement.circuit
         self.field: FieldSpec = statement.key.field
-        self.writer = ProofWriter(Transcript())
+        self.writer = ProofWriter(Transcript(hash=statement.key.hash))
         missing = (1 << statement.log_instances) - len(inputs)
         self.inputs = inputs + [inputs[-1]] * missing
         self.public = statement.padded

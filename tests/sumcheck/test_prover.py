@@ -18,7 +18,7 @@ from quod.field.plain_extension import product
 from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts, prove, verify
 from quod.sumcheck.plan import Inputs
 from quod.sumcheck.shape import Shape
-from quod.transcript import Label, ProofWriter, Transcript
+from quod.transcript import Hash, Label, ProofWriter, Transcript
 from quod.transcript.elements import Plain, encode
 from tests.reference import sumcheck as reference
 from tests.support.elements import drawn
@@ -61,10 +61,10 @@ def tables_of(
 
 
 def expected(
-    statement: Statement, tables: list[list[Plain]]
+    statement: Statement, tables: list[list[Plain]], hash: Hash = Hash.SHA3_256
 ) -> tuple[bytes, tuple[Plain, ...], tuple[Plain, ...]]:
     """The model's proof, its point and its values."""
-    field, transcript = statement.field, Transcript()
+    field, transcript = statement.field, Transcript(hash=hash)
     statement.absorb(transcript)
 
     def challenge(message: list[Plain]) -> Plain:

@@ -8,24 +8,36 @@ from typing import Any
 import pytest
 
 from quod.device.protocol import AnyDevice
-from quod.sumcheck import SumOfProducts, prove
-from tests.data.sumcheck.make import FIELDS, FILE, text
+from quod.errors import VerificationError
+from quod.sumcheck import SumOfProducts, prove, verify
+from quod.transcript import Hash, Transcript
+from tests.data.sumcheck.make import FIELDS, FILES, text
 from tests.sumcheck.test_prover import words
 
-VECTORS = json.loads(FILE.read_text(encoding="utf-8"))
+CASES = [
+    (hash, vector)
+    for hash, file in FILES.items()
+    for vector in json.loads(file.read_text(encoding="utf-8"))
+]
 
 
-def test_the_file_is_what_its_script_makes() -> None:
-    assert FILE.read_text(encoding="utf-8") == text()
+@pytest.mark.parametrize("hash", FILES)
+def test_the_files_are_what_their_script_makes(hash: Hash) -> None:
+    assert FILES[hash].read_text(encoding="utf-8") == text(hash)
 
 
-@pytest.mark.parametrize("number", range(len(VECTORS)))
+@pytest.mark.parametrize("number", range(len(CASES)))
 def test_proofs_are_these_bytes(device: AnyDevice, number: int) -> None:
-    vector: dict[str, Any] = VECTORS[number]
+    hash: Hash = CASES[number][0]
+    vector: dict[str, Any] = CASES[number][1]
     field, given = FIELDS[vector["field"]], vector["point"]
     polynomial = SumOfProducts(tuple((c, tuple(tables)) for c, tables in vector["terms"]))
     tables = [words(field, [tuple(entry) for entry in table]) for table in vector["tables"]]
     point = None if given is None else [tuple(w) for w in given]
-    proof = prove(device, field, polynomial, tables, point=point)
+    transcript = Transcript(hash=hash)
+    proof = prove(device, field, polynomial, tables, point=point, transcript=transcript)
     assert proof.statement.claim == tuple(vector["claim"])
     assert proof.data.hex() == vector["proof"]
+    other = Hash.SHA_256 if hash is Hash.SHA3_256 else Hash.SHA3_256
+    with pytest.raises(VerificationError):
+        verify(proof.statement, proof.data, transcript=Transcript(hash=other))

@@ -15,7 +15,7 @@ from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
 from quod.field.array import from_integers, to_integers
 from quod.field.extension import field_arithmetic
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.chain import Chain, challenge, message_words
 from quod.transcript.elements import challenge_of, decode, encode, most_likely
 
@@ -30,13 +30,13 @@ FIELDS: dict[str, FieldSpec] = {
 @kernel
 def absorb_elements(
     k: Builder, states: Pointer[U32], elements: Pointer[U32], out: Pointer[U32],
-    *, spec: FieldSpec, count: int,
+    *, spec: FieldSpec, count: int, hash: Hash,
 ) -> None:  # fmt: skip
     """The states after one message of `count` elements, and the challenges that they give.
 
     A workgroup a state.
     """
-    chain, f, i = Chain(k), field_arithmetic(k, spec), k.workgroup_id()
+    chain, f, i = Chain(k, hash), field_arithmetic(k, spec), k.workgroup_id()
     words: list[Any] = []
     for place in range(count):
         words += message_words(f, f.load(elements, i * count + place))
@@ -55,7 +55,7 @@ def plain(field: FieldSpec, count: int, seed: int) -> list[tuple[int, ...]]:
     return (hostile + drawn)[:count]
 
 
-def check(device: AnyDevice, field: FieldSpec, count: int) -> None:
+def check(device: AnyDevice, field: FieldSpec, count: int, hash: Hash = Hash.SHA3_256) -> None:
     n = 5
     elements = plain(field, n * count, count)
     given: Any = elements if field.degree > 1 else [c for (c,) in elements]
@@ -63,11 +63,11 @@ def check(device: AnyDevice, field: FieldSpec, count: int) -> None:
     states = np.frombuffer(b"".join(starts), np.uint32).copy()
     out = np.zeros((n, field.words), np.uint32)
     lanes = min(64, device.lanes)
-    compiled = device.compile(absorb_elements, lanes=lanes, spec=field, count=count)
+    compiled = device.compile(absorb_elements, lanes=lanes, spec=field, count=count, hash=hash)
     device.launch(compiled, n, states, from_integers(field, given), out)
     found: Any = to_integers(field, out)
     for i, start in enumerate(starts):
-        transcript = Transcript(start)
+        transcript = Transcript(start, hash=hash)
         transcript.absorb_elements(Label.ROUND, field, elements[i * count : (i + 1) * count])
         assert states.tobytes()[32 * i : 32 * i + 32] == transcript.state
         wanted = transcript.challenge(field)
@@ -80,21 +80,48 @@ def test_kernels_agree_with_the_host(device: AnyDevice, name: str, count: int) -
     check(device, FIELDS[name], count)
 
 
+@pytest.mark.parametrize("name", ["bn254.fr", "m31.4"])
+@pytest.mark.parametrize("count", [2, 12])
+def test_kernels_agree_in_sha_256(device: AnyDevice, name: str, count: int) -> None:
+    check(device, FIELDS[name], count, Hash.SHA_256)
+
+
 @pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
 def test_lanes_that_share_a_state_agree(gpu_device: AnyDevice, name: str) -> None:
     """The same where instances of a subgroup hold a word each, interpreted too."""
     check(gpu_device, FIELDS[name], 2)
 
 
-def test_the_chain_is_sha3_of_state_header_and_message() -> None:
-    transcript = Transcript()
+def test_sha_256_on_gpus(gpu_device: AnyDevice) -> None:
+    check(gpu_device, FIELDS["m31.4"], 2, Hash.SHA_256)
+
+
+@pytest.mark.parametrize(
+    ("hash", "function"), [(Hash.SHA3_256, hashlib.sha3_256), (Hash.SHA_256, hashlib.sha256)]
+)
+def test_the_chain_is_a_hash_of_state_header_and_message(hash: Hash, function: Any) -> None:
+    transcript = Transcript(hash=hash)
     transcript.absorb(Label.CLAIM, b"abc")
-    expected = hashlib.sha3_256(bytes(32) + b"\x03\x00\x00\x08" + b"abc").digest()
+    expected = function(bytes(32) + b"\x03\x00\x00\x08" + b"abc").digest()
     assert transcript.state == expected
     first, second = transcript.challenges(NAMED["bn254.fr"], 2)
     assert first == (int.from_bytes(expected, "little") % NAMED["bn254.fr"].value,)
-    after = hashlib.sha3_256(expected + bytes(4)).digest()
+    after = function(expected + bytes(4)).digest()
     assert second == (int.from_bytes(after, "little") % NAMED["bn254.fr"].value,)
+
+
+def test_copies_keep_the_hash() -> None:
+    transcript = Transcript(hash=Hash.SHA_256)
+    transcript.begin("test 1")
+    assert (
+        transcript.state
+        == hashlib.sha256(bytes(32) + b"\x0e\x00\x00\x01" + b"test 1 sha-256").digest()
+    )
+    copied = transcript.copy()
+    copied.resume(transcript.state)
+    copied.absorb(Label.CLAIM, b"abc")
+    transcript.absorb(Label.CLAIM, b"abc")
+    assert copied.state == transcript.state
 
 
 def test_every_byte_and_every_boundary_counts() -> None:
@@ -151,6 +178,9 @@ def test_wrong_arguments_are_refused() -> None:
     for wrong in ("text", None, 5):
         with pytest.raises(InputError):
             ProofReader(wrong, Transcript())
+    for wrong in ("sha-256", None, hashlib.sha256, Hash):
+        with pytest.raises(InputError, match=r"quod\.transcript\.Hash"):
+            Transcript(hash=wrong)
     wide = Modulus("p-521", (1 << 521) - 1)
     with pytest.raises(InputError, match="at most four coefficients and 256 bits"):
         Transcript().challenge(wide)

@@ -45,6 +45,7 @@ PTAU = Option("--ptau", metavar="FILE", help="Powers of tau, for hyperkzg.")
 INSECURE_SRS = Option(
     "--insecure-srs", help="Take powers of tau that nobody contributed to. Only for tests."
 )
+_HASH = Option("--hash", metavar="NAME", help="What makes challenges: sha3-256 or sha-256.")
 _OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
 
 
@@ -96,6 +97,7 @@ def compile_key(
     commitment: Annotated[str, COMMITMENT] = "raw",
     ptau: Annotated[Path | None, PTAU] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
+    hash: Annotated[str, _HASH] = "sha3-256",
     allow_bits: Annotated[
         int | None,
         Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
@@ -116,10 +118,14 @@ def compile_key(
     from quod.formats import write_all_atomically
     from quod.gkr.key import LEAST_BITS, VerifyingKey
     from quod.gkr.key_file import verifying_key_to_json
+    from quod.transcript.hashes import hash_named
 
+    made_by = hash_named(hash)
     allowed = LEAST_BITS if allow_bits is None else allow_bits
     with _options_named():
-        key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=allowed)
+        key = VerifyingKey.of(
+            found, challenges, commitment=scheme, allow_bits=allowed, hash=made_by
+        )
     if allowed < LEAST_BITS:
         warn(f"{output}: proofs for this key may show as few as {allowed} bits")
     contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, found)}

@@ -70,7 +70,8 @@ def shown_as_one(
     for factor, claim in zip(factors, claims, strict=True):
         highs += [product(field, factor, e) for e in equalities(field, claim.point[:log_high])]
         lows += equalities(field, claim.point[log_high:])
-    run = SumcheckRun(device, Shape(field, SumOfProducts.product(2), 0, False), log2_size)
+    shape = Shape(field, SumOfProducts.product(2), 0, False, hash=writer.transcript.hash)
+    run = SumcheckRun(device, shape, log2_size)
     run.set_table(0, table)
     recording = device.stream("claims").record()
     own = device.compile(weigh_corners, field=field)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -79,7 +78,7 @@ class RawCommitter:
         if field.montgomery_radix != 1:
             words = from_montgomery(self._device, field, words)
         data = words.astype("<u4").tobytes()
-        writer.message(Label.COMMITMENT, data, absorbed=hashlib.sha3_256(data).digest())
+        writer.message(Label.COMMITMENT, data, absorbed=writer.transcript.hash.digest(data))
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends nothing."""

@@ -77,6 +77,7 @@ def _json(data: memoryview, name: str) -> dict[str, object] | None:
             "commitment": file.key.commitment.parameters(),
             "chain": file.key.chain,
             "bits": file.key.bits,
+            "hash": file.key.hash.value,
             "public": file.public,
             "zeros": file.zeros,
         }

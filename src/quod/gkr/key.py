@@ -12,6 +12,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.transcript.elements import DIGEST_BYTES
+from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, whole_number
 
 LEAST_BITS = 100
@@ -26,7 +27,8 @@ _LAYERS_A_HASH = 6
 @frozen
 class VerifyingKey:
     """A circuit by its digest, the `field` of challenges, the `commitment` to the inputs, the
-    length of the hash `chain` before the first challenge, and the `bits` that proofs show at least.
+    length of the hash `chain` before the first challenge, the `bits` that proofs show at least, and
+    the `hash` of transcripts.
 
     The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
     the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
@@ -38,6 +40,7 @@ class VerifyingKey:
     commitment: Scheme
     chain: int
     bits: int
+    hash: Hash = Hash.SHA3_256
 
     def __post_init__(self) -> None:
         given: object = self.circuit
@@ -47,6 +50,7 @@ class VerifyingKey:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
         check_field(self.field)
+        check_hash(self.hash)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
@@ -54,7 +58,7 @@ class VerifyingKey:
     @classmethod
     def of(
         cls, circuit: LayeredCircuit, field: FieldSpec, *, commitment: Scheme | None = None,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = LEAST_BITS, hash: Hash = Hash.SHA3_256,
     ) -> Self:  # fmt: skip
         """The key of a circuit; the commitment is the inputs themselves (`Raw`) if it is None.
 
@@ -64,7 +68,7 @@ class VerifyingKey:
         scheme = checked_scheme(commitment)
         check_challenges(circuit, field)
         allowed = whole_number("allow_bits", allow_bits, 0)
-        key = cls(circuit.digest, field, scheme, least_chain(circuit), allowed)
+        key = cls(circuit.digest, field, scheme, least_chain(circuit), allowed, hash)
         key.check_bits(circuit, 1)
         return key
 

@@ -34,6 +34,7 @@ from quod.gkr.steps import (
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
+from quod.transcript.hashes import Hash
 
 _STEP_LANES = 128
 _LOG_WEIGHTS_EACH = 3
@@ -53,9 +54,10 @@ class ProofPlan:
     """
 
     def __init__(
-        self, resident: ResidentCircuit, *, chain: int, log_instances: int, batch: int
-    ) -> None:
-        self._resident, self._chain = resident, chain
+        self, resident: ResidentCircuit, *, chain: int, hash: Hash, log_instances: int,
+        batch: int,
+    ) -> None:  # fmt: skip
+        self._resident, self._chain, self.hash = resident, chain, hash
         self.device: AnyDevice = resident.device
         self.circuit: LayeredCircuit = resident.circuit
         self.field: FieldSpec = resident.field
@@ -113,12 +115,15 @@ class ProofPlan:
         terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents_of(kinds))]
         is_collapsed = more > 0 and is_linear(kinds)
         shape = Shape(
-            self.field, SumOfProducts(tuple(terms)), int(is_base and not is_collapsed), weighted
-        )
+            self.field, SumOfProducts(tuple(terms)), int(is_base and not is_collapsed), weighted,
+            hash=self.hash,
+        )  # fmt: skip
         first = self._plan(shape, below + more if weighted else below)
         if "multiply" not in kinds:
             return first, None
-        shape = Shape(self.field, SumOfProducts.product(2), int(is_base and not more), False)
+        shape = Shape(
+            self.field, SumOfProducts.product(2), int(is_base and not more), False, hash=self.hash
+        )
         return first, self._plan(shape, below)
 
     # --- memory
@@ -197,6 +202,7 @@ class ProofPlan:
         self._step(
             recording, begin_proofs, *self.layout.sizes, self._chain, self.circuit.randoms,
             self.circuit.log_outputs, memory["standing"], memory["challenges"], field=self.field,
+            hash=self.hash,
         )  # fmt: skip
         for number in range(len(self.circuit.layers)):
             with recording.part(f"layer {number}"):
@@ -346,7 +352,7 @@ class _Layer:
         plan._step(
             recording, end_first_sumcheck, *plan.layout.sizes, own.log2_size, self._below,
             own.shape.degree, self._word, plan.sent_words, memory["progress"], memory["proof"],
-            plan.standing, plan.sent, field=plan.field, values=values,
+            plan.standing, plan.sent, field=plan.field, values=values, hash=plan.hash,
         )  # fmt: skip
         self._word += (own.log2_size * own.shape.degree + values) * plan.field.words
 
@@ -384,7 +390,7 @@ class _Layer:
         plan._step(
             recording, end_second_sumcheck, *plan.layout.sizes, own.log2_size, self._word,
             plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
-            field=plan.field, is_last=self._number == 0,
+            field=plan.field, is_last=self._number == 0, hash=plan.hash,
         )  # fmt: skip
         self._word += (own.log2_size * 2 + 1) * plan.field.words
 

@@ -44,7 +44,9 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._resident = ResidentCircuit(self.device, circuit, key.field)
-        self._plan = ProofPlan(self._resident, chain=key.chain, log_instances=more, batch=batch)
+        self._plan = ProofPlan(
+            self._resident, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
+        )
         self._committers: list[Committer] = [
             key.commitment.committer(self.device, key.field, circuit.log_inputs + more)
             for _ in range(batch)
@@ -105,7 +107,7 @@ class Prover:
         self._set_public([*statements, *[statements[-1]] * missing])
         size = plan.values[0].nbytes // plan.batch
         for number, statement in enumerate(statements):
-            writer = ProofWriter(Transcript())
+            writer = ProofWriter(Transcript(hash=self.key.hash))
             statement.begin(writer.transcript)
             table = plan.values[0].slice(number * size, (number + 1) * size)
             self._committers[number].commit(table, writer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
-PROTOCOL = b"quod gkr 1 sha3-256"
+PROTOCOL = "quod gkr 1"
 
 
 class Statement:
@@ -58,7 +57,7 @@ class Statement:
     def begin(self, transcript: Transcript) -> None:
         """Absorbs it."""
         key = self.key
-        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(key.field))
         parameters = f"chain {key.chain} inputs {key.commitment.parameters()}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())
@@ -67,7 +66,7 @@ class Statement:
         data = b"".join(
             encode(self.circuit.field, [(value,) for value in row]) for row in self.public
         )
-        message = self.circuit.public.to_bytes(8, "little") + hashlib.sha3_256(data).digest()
+        message = self.circuit.public.to_bytes(8, "little") + key.hash.digest(data)
         transcript.absorb(Label.PUBLIC_INPUT, message)
 
 

@@ -19,6 +19,7 @@ from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, Words, challenge, message_words
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 
 
@@ -35,12 +36,13 @@ def begin_proofs(
     challenges: Pointer[U32],
     *,
     field: FieldSpec,
+    hash: Hash = Hash.SHA3_256,
 ) -> None:
     """The chain of hashes, the random coefficients, and the point of the first claim, which is 0.
 
     The states of `standing` are those after the commitment.
     """
-    f, chain = field_arithmetic(k, field, inlined=True), Chain(k)
+    f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
     own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
     with k.range(0, chain_length, carry=own.state(chain)) as loop:
@@ -193,12 +195,13 @@ def end_first_sumcheck(
     *,
     field: FieldSpec,
     values: int,
+    hash: Hash = Hash.SHA3_256,
 ) -> None:
     """Sends the rounds and the values that a first sumcheck ends with, and notes where it ended.
 
     Rounds beyond `log_below` are over the instances.
     """
-    end = _End(k, field, batch, rounds, degree, progress, proof)
+    end = _End(k, field, hash, batch, rounds, degree, progress, proof)
     f, local = end.f, k.local_id()
     own = StandingMemory(f, standing, end.number, (batch, log_places, log_instances))
     found = end.sent(own, sent, end.number * sent_words + first_word, values)
@@ -254,12 +257,13 @@ def end_second_sumcheck(
     *,
     field: FieldSpec,
     is_last: bool,
+    hash: Hash = Hash.SHA3_256,
 ) -> None:
     """Sends the rounds and the value that a second sumcheck ends with, and combines the claims.
 
     Those about the inputs are not combined (`is_last`).
     """
-    end = _End(k, field, batch, rounds, 2, progress, proof)
+    end = _End(k, field, hash, batch, rounds, 2, progress, proof)
     f, local = end.f, k.local_id()
     own = StandingMemory(f, standing, end.number, (batch, log_places, log_instances))
     (value,) = end.sent(own, sent, end.number * sent_words + first_word, 1)
@@ -277,11 +281,11 @@ class _End:
     """What both ends of a sumcheck do."""
 
     def __init__(
-        self, k: Builder, field: FieldSpec, batch: Value, rounds: Value, degree: Value | int,
-        progress: Value, proof: Value,
+        self, k: Builder, field: FieldSpec, hash: Hash, batch: Value, rounds: Value,
+        degree: Value | int, progress: Value, proof: Value,
     ) -> None:  # fmt: skip
         f: Any = field_arithmetic(k, field, inlined=True)
-        self.f, self._chain, self.number = f, Chain(k), k.workgroup_id()
+        self.f, self._chain, self.number = f, Chain(k, hash), k.workgroup_id()
         self._proof, self._batch = proof, batch
         self.progress = Progress(f, progress, batch, self.number, rounds)
         elements = rounds * degree

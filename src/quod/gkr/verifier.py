@@ -34,7 +34,7 @@ def verify(
     MismatchError for another circuit.
     """
     statement = Statement(key, circuit, public, instances)
-    transcript = Transcript()
+    transcript = Transcript(hash=key.hash)
     reader = ProofReader(proof, transcript)
     statement.begin(transcript)
     commitment = key.commitment.read(

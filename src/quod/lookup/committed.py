@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from quod.commitment.raw import Raw, evaluated
@@ -18,12 +17,13 @@ from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement
 from quod.lookup.verifier import Reduced, read
 from quod.transcript.elements import describe, encode
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, offers
 
-PROTOCOL = b"quod committed lookup 1 sha3-256"
+PROTOCOL = "quod committed lookup 1"
 
 
 def prove_committed(
@@ -33,12 +33,13 @@ def prove_committed(
     table: Column | Range,
     *,
     scheme: Scheme = Raw(),  # noqa: B008
+    hash: Hash = Hash.SHA3_256,
     timeline: Timeline | None = None,
 ) -> bytes:
     """Commits to columns and proves that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
-    The proof is checked before it is given away.
+    `hash` is that of the transcript. The proof is checked before it is given away.
     """
     device = resolve_device(device)
     or_null(timeline)
@@ -46,10 +47,10 @@ def prove_committed(
     given = Given(field, columns, table)
     statement = given.statement
     counts = given.counted(device)
-    run = LookupRun(device, statement)
+    run = LookupRun(device, statement, hash)
     run.set_values(given.columns, given.entries(device), counts)
-    writer = ProofWriter(Transcript())
-    _begin(writer.transcript, statement, scheme, _table_digest(statement, given.table))
+    writer = ProofWriter(Transcript(hash=hash))
+    _begin(writer.transcript, statement, scheme, given.table)
     buffers = [
         *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
     ]  # fmt: skip
@@ -61,7 +62,8 @@ def prove_committed(
         for committer, claim in zip(committers, _claims(reduced), strict=True):
             committer.open([claim], writer)
         proof = writer.getvalue()
-        verify_committed(statement, proof, None if given.table is None else table, scheme=scheme)
+        known = None if given.table is None else table
+        verify_committed(statement, proof, known, scheme=scheme, hash=hash)
     except (VerificationError, InputError) as error:
         raise wrong_proof(device, error) from None
     return proof
@@ -70,23 +72,24 @@ def prove_committed(
 def verify_committed(
     statement: Statement, proof: bytes, table: Column | Range | None = None, *,
     scheme: Scheme = Raw(),  # noqa: B008
+    hash: Hash = Hash.SHA3_256,
 ) -> list[Commitment]:  # fmt: skip
     """The commitments to the columns, of each as many as an entry is wide, if all rows are in the
     table.
 
-    `table` is as it was proven with; a range is in the statement. VerificationError for a proof
-    that does not show it, InputError for one that is none.
+    `table` and `hash` are as it was proven with; a range is in the statement. VerificationError for
+    a proof that does not show it, InputError for one that is none.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     _check_scheme(scheme)
-    field, transcript = statement.field, Transcript()
+    field, transcript = statement.field, Transcript(hash=hash)
     known = None
     if not isinstance(statement.table, Range):
         known = table_arrays(statement, table)
     elif table is not None and not (isinstance(table, Range) and table == statement.table):
         raise InputError("the table of the statement is a range; leave table out")
     reader = ProofReader(proof, transcript)
-    _begin(transcript, statement, scheme, _table_digest(statement, known))
+    _begin(transcript, statement, scheme, known)
     commitments = [scheme.read(reader, field, size) for size in _sizes(statement)]
     reduced = read(statement, reader)
     for commitment, claim in zip(commitments, _claims(reduced), strict=True):
@@ -99,22 +102,21 @@ def verify_committed(
     return commitments[:-1]
 
 
-def _begin(transcript: Transcript, statement: Statement, scheme: Scheme, table: bytes) -> None:
-    transcript.absorb(Label.PROTOCOL, PROTOCOL)
+def _begin(
+    transcript: Transcript, statement: Statement, scheme: Scheme, table: Sequence[Words] | None
+) -> None:
+    transcript.begin(PROTOCOL)
     transcript.absorb(Label.FIELD, describe(statement.field))
     parameters = f"{statement.columns} {statement.log2_size} {statement.table} {scheme.name} "
     transcript.absorb(Label.PARAMETERS, (parameters + scheme.parameters()).encode())
-    transcript.absorb(Label.PUBLIC_INPUT, table)
+    digest = b"" if table is None else transcript.hash.digest(_table_bytes(statement, table))
+    transcript.absorb(Label.PUBLIC_INPUT, digest)
 
 
-def _table_digest(statement: Statement, arrays: Sequence[Words] | None) -> bytes:
-    """That of a table's elements; nothing of a range, which the parameters tell."""
-    if arrays is None:
-        return b""
-    digest, modulus = hashlib.sha3_256(), statement.field.modulus
-    for array in arrays:
-        digest.update(encode(modulus, [(n,) for n in to_integers(modulus, array)]))
-    return digest.digest()
+def _table_bytes(statement: Statement, arrays: Sequence[Words]) -> bytes:
+    """A table's elements, one array after the other."""
+    modulus = statement.field.modulus
+    return b"".join(encode(modulus, [(n,) for n in to_integers(modulus, a)]) for a in arrays)
 
 
 def _arrays_of(statement: Statement) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge, message_words
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 
 
@@ -144,6 +145,7 @@ def next_layer(
     going: Sequence[int],
     was_shifted: bool,
     is_shifted: bool,
+    hash: Hash = Hash.SHA3_256,
 ) -> None:
     """From the values that end a layer to the claim, the point and the scales of the next one.
 
@@ -154,7 +156,7 @@ def next_layer(
     two scales for that follow the powers (`quod.lookup.tree`).
     """
     f: Any = field_arithmetic(k, field, inlined=True)
-    chain = Chain(k)
+    chain = Chain(k, hash)
     one = k.constant(1, u32)
     nothing = one - 1
     old = Progress(f, before, one, nothing, log_before)

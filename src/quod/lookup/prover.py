@@ -66,9 +66,9 @@ def prove(
     or_null(timeline)
     given = Given(field, columns, table)
     counts = check_multiplicities(given.statement, multiplicities)
-    run = LookupRun(device, given.statement)
-    run.set_values(given.columns, given.entries(device), counts)
     writer = ProofWriter(Transcript() if transcript is None else transcript)
+    run = LookupRun(device, given.statement, writer.transcript.hash)
+    run.set_values(given.columns, given.entries(device), counts)
     try:
         reduced = run.prove(writer, timeline)
     except (VerificationError, InputError) as error:

@@ -26,6 +26,7 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.elements import Plain
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 
@@ -36,7 +37,7 @@ class LookupRun:
     All is recorded once; a proof waits twice, for the sums and for the values at their points.
     """
 
-    def __init__(self, device: AnyDevice, statement: Statement) -> None:
+    def __init__(self, device: AnyDevice, statement: Statement, hash: Hash = Hash.SHA3_256) -> None:
         self._device, self.statement = device, statement
         field, width = statement.field, statement.table.width
         self._columns = _Arrays(device, field, width * statement.columns, statement.log2_size)
@@ -46,7 +47,9 @@ class LookupRun:
         self._shifted = None
         if self._stays:
             self._shifted = Shifted(self._columns.memory, self._challenges)
-        self._trees = FractionTrees(device, field, statement.trees, shifted=self._shifted)
+        self._trees = FractionTrees(
+            device, field, statement.trees, shifted=self._shifted, hash=hash
+        )
 
     @property
     def _stays(self) -> bool:

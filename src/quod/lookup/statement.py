@@ -16,7 +16,7 @@ from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, whole_number
 
-PROTOCOL = b"quod lookup 1 sha3-256"
+PROTOCOL = "quod lookup 1"
 
 MOST_COLUMNS = 1 << 10
 MOST_WIDTH = 64
@@ -122,7 +122,7 @@ class Statement:
     def absorb(self, transcript: Transcript) -> None:
         """Makes all challenges depend on what is shown."""
         checked(transcript)
-        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         parameters = f"{self.columns} {self.log2_size} {self.table}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())

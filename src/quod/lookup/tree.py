@@ -29,6 +29,7 @@ from quod.sumcheck.run import words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, encode
+from quod.transcript.hashes import Hash
 
 ALIGNMENT = 64
 """What stands in one memory with other arrays begins at a multiple of so many bytes."""
@@ -64,12 +65,13 @@ class FractionTrees:
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, trees: Sequence[Fractions], *,
-        shifted: Shifted | None = None, log_capacity: int | None = None,
+        shifted: Shifted | None = None, hash: Hash = Hash.SHA3_256,
+        log_capacity: int | None = None,
     ) -> None:  # fmt: skip
         """At most four trees; `log_capacity` as of a `SumcheckPlan`."""
         self._shifted = shifted
         self._alpha: Plain | None = None
-        self._log_capacity = log_capacity
+        self._hash, self._log_capacity = hash, log_capacity
         self._device, self._field, self._trees = device, field, tuple(trees)
         self._layers_count = layers_of(trees)
         self._element = 4 * field.words
@@ -162,7 +164,8 @@ class FractionTrees:
             table = d1 + 1
             terms += [(1, (d0, d1)), *of_numerators]
             scales += [2 * place - 1 if place else None, 2 * place, 2 * place]
-        shape = Shape(self._field, SumOfProducts(tuple(terms)), in_base, True, tuple(scales))
+        polynomial = SumOfProducts(tuple(terms))
+        shape = Shape(self._field, polynomial, in_base, True, tuple(scales), self._hash)
         return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
 
     # --- launches
@@ -210,6 +213,7 @@ class FractionTrees:
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
             going=tuple(place for place, t in enumerate(active) if self._trees[t].tables(number)),
             was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),
+            hash=self._hash,
         )  # fmt: skip
         shift = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(

@@ -25,7 +25,7 @@ class RoundEnd:
 
     def __init__(self, k: Builder, f: Any, shape: Shape) -> None:
         self._f, self._shape = f, shape
-        self.chain = Chain(k)
+        self.chain = Chain(k, shape.hash)
 
     def coefficients(
         self, values: Sequence[Any], claim: Any, weights: Weights, round_number: Value

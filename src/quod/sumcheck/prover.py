@@ -69,7 +69,8 @@ def prove(
                 f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
                 f"{len(point)}"
             )
-    shape = Shape(field, reordered, len(in_base), point is not None)
+    transcript = Transcript() if transcript is None else transcript
+    shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
     for place, table in enumerate(order):
         run.set_table(place, np.ascontiguousarray(arrays[table]))
@@ -77,7 +78,6 @@ def prove(
         run.set_point(point)
     claim = run.sum()
     statement = Statement(field, polynomial, log2_size, claim, point)
-    transcript = Transcript() if transcript is None else transcript
     start = transcript.copy()
     statement.absorb(start)
     found = run.prove(claim, start.state, timeline)

@@ -9,6 +9,7 @@ from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
+from quod.transcript.hashes import Hash, check_hash
 from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 
@@ -19,6 +20,7 @@ class Shape:
 
     `has_point` says that the sum is weighted by eq of a point. `scales` has for each term the
     number of the element of device memory that multiplies it, or None; empty for none at all.
+    `hash` is that of the transcript.
     """
 
     field: FieldSpec
@@ -26,12 +28,14 @@ class Shape:
     in_base: int
     has_point: bool
     scales: tuple[int | None, ...] = ()
+    hash: Hash = Hash.SHA3_256
 
     def __post_init__(self) -> None:
         check_field(self.field)
         instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
         whole_number("the tables in the prime field", self.in_base, 0, self.tables)
         flag("has_point", self.has_point)
+        check_hash(self.hash)
         given: object = self.scales
         terms = len(self.polynomial.terms)
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes, bytearray)):

@@ -20,7 +20,7 @@ from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, whole_number
 
-PROTOCOL = b"quod sumcheck 1 sha3-256"
+PROTOCOL = "quod sumcheck 1"
 
 MOST_VARIABLES = 30
 
@@ -58,7 +58,7 @@ class Statement:
     def absorb(self, transcript: Transcript) -> None:
         """Makes all challenges depend on what is shown."""
         checked(transcript)
-        transcript.absorb(Label.PROTOCOL, PROTOCOL)
+        transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         form = "eq" if self.point is not None else "plain"
         parameters = f"{self.variables} {form} {self.polynomial}"

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.transcript.hashes import Hash as Hash
     from quod.transcript.labels import Label as Label
     from quod.transcript.messages import ProofReader as ProofReader
     from quod.transcript.messages import ProofWriter as ProofWriter
     from quod.transcript.transcript import Transcript as Transcript
 
-__all__ = ["Label", "ProofReader", "ProofWriter", "Transcript"]
+__all__ = ["Hash", "Label", "ProofReader", "ProofWriter", "Transcript"]
 
 _HOME = {
+    "Hash": "quod.transcript.hashes",
     "Label": "quod.transcript.labels",
     "ProofReader": "quod.transcript.messages",
     "ProofWriter": "quod.transcript.messages",

@@ -11,15 +11,14 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 from quod.transcript.elements import challenge_bits
-from quod.transcript.keccak import Permutation
+from quod.transcript.hashes import Hash
+from quod.transcript.keccak import Sha3
 from quod.transcript.labels import Label
+from quod.transcript.sha2 import Sha256
 from quod.transcript.transcript import header
 
 STATE_WORDS = 8
 """32-bit words of a state."""
-
-RATE_WORDS = 34
-"""32-bit words that SHA3-256 absorbs at a time."""
 
 Words = tuple[Value, ...]
 """Values of type u32."""
@@ -32,10 +31,10 @@ class Chain:
     one and the same.
     """
 
-    def __init__(self, k: Builder) -> None:
+    def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k = k
-        self._permutation = Permutation(k)
-        self.is_shared = self._permutation.is_shared
+        self._digest = Sha3(k) if hash is Hash.SHA3_256 else Sha256(k)
+        self.is_shared = self._digest.is_shared
 
     def load(self, memory: Value, place: Value) -> Words:
         """The state in memory from a place on, counted in 32-bit words."""
@@ -49,20 +48,7 @@ class Chain:
         """The state after a message of 32-bit words."""
         k = self._k
         start = int.from_bytes(header(label, 4 * len(message)), "little")
-        words = [*state, k.constant(start, types.u32), *message, k.constant(0x06, types.u32)]
-        words += [k.constant(0, types.u32)] * (-len(words) % RATE_WORDS)
-        words[-1] = words[-1] | 0x80000000
-        zero = k.constant(0, types.u64)
-        sponge = [zero] * 25
-        blocks = range(0, len(words), RATE_WORDS)
-        for at in blocks:
-            block = words[at : at + RATE_WORDS]
-            for place in range(RATE_WORDS // 2):
-                low, high = block[2 * place], block[2 * place + 1]
-                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
-            sponge = self._permutation(sponge, 4 if at == blocks[-1] else 25)
-        halves = [half for word in sponge[:4] for half in (word, word >> 32)]
-        return tuple(half.cast(types.u32) for half in halves)
+        return self._digest([*state, k.constant(start, types.u32), *message])
 
 
 def message_words(f: FieldArithmetic[Any], element: Any) -> Words:

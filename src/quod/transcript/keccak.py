@@ -1,4 +1,4 @@
-"""The permutation Keccak-f[1600] of SHA-3 (FIPS 202) inside kernels, a state an instance."""
+"""SHA3-256 (FIPS 202) and its permutation Keccak-f[1600] inside kernels, a state an instance."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from quod.kernel.value import Value
 
 State = tuple[Value, ...]
 """25 words of 64 bits; word x + 5*y is that of column x and row y."""
+
+RATE_WORDS = 34
+"""32-bit words that SHA3-256 absorbs at a time."""
 
 _ROUNDS = 24
 
@@ -82,6 +85,33 @@ class Permutation:
             constant = self._constants[rounds.index]
             rounds.next(own ^ k.select(is_first, constant, k.constant(0, types.u64)))
         return [k.shuffle(rounds.results, place) for place in range(count)]
+
+
+class Sha3:
+    """The hash SHA3-256 for one kernel, made at its top; a message as `Permutation` has states."""
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._permutation = Permutation(k)
+        self.is_shared = self._permutation.is_shared
+
+    def __call__(self, message: Sequence[Value]) -> State:
+        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+        k = self._k
+        words = [*message, k.constant(0x06, types.u32)]
+        words += [k.constant(0, types.u32)] * (-len(words) % RATE_WORDS)
+        words[-1] = words[-1] | 0x80000000
+        zero = k.constant(0, types.u64)
+        sponge = [zero] * 25
+        blocks = range(0, len(words), RATE_WORDS)
+        for at in blocks:
+            block = words[at : at + RATE_WORDS]
+            for place in range(RATE_WORDS // 2):
+                low, high = block[2 * place], block[2 * place + 1]
+                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
+            sponge = self._permutation(sponge, 4 if at == blocks[-1] else 25)
+        halves = [half for word in sponge[:4] for half in (word, word >> 32)]
+        return tuple(half.cast(types.u32) for half in halves)
 
 
 def _steps() -> Iterator[tuple[int, int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -45,7 +44,7 @@ class ProofWriter:
         check_label(label)
         check_elements(field, "the message", elements)
         data = encode(field, elements)
-        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self.transcript.absorb(label, self.transcript.hash.digest(data))
         self._parts.append(data)
 
     def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
@@ -145,7 +144,7 @@ class ProofReader:
         check_field(field)
         data = self._elements(field, count)
         elements = decode(field, data, offset=self.offset)
-        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self.transcript.absorb(label, self.transcript.hash.digest(data))
         self.offset += len(data)
         return elements
 
@@ -162,7 +161,7 @@ class ProofReader:
                 f"element {place} is not below the modulus of {field.name}",
                 offset=self.offset + place * field.bytes,
             )
-        self.transcript.absorb(label, hashlib.sha3_256(data).digest())
+        self.transcript.absorb(label, self.transcript.hash.digest(data))
         self.offset += len(data)
         return words
 

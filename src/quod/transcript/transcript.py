@@ -1,15 +1,15 @@
 """The transcript of an interactive proof, from which a hash makes the verifier's challenges.
 
-Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of SHA3-256 (FIPS 202): after a
-message it is the digest of the state before, a header of four bytes and the message. The header is
-the length of the message, three bytes little-endian, and its label, so that no two different
-sequences of messages are hashed alike. A challenge is what the state stands for in a field
-(`quod.transcript.elements`). `quod.transcript.chain` is the same inside kernels.
+Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of a hash
+(`quod.transcript.hashes`): after a message it is the digest of the state before, a header of four
+bytes and the message. The header is the length of the message, three bytes little-endian, and its
+label, so that no two different sequences of messages are hashed alike. A challenge is what the
+state stands for in a field (`quod.transcript.elements`). `quod.transcript.chain` is the same inside
+kernels.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Self
 
@@ -24,6 +24,7 @@ from quod.transcript.elements import (
     check_elements,
     encode,
 )
+from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
 
@@ -44,21 +45,30 @@ def header(label: Label, length: int) -> bytes:
 class Transcript:
     """Absorbs messages and gives challenges; `state` is the digest of all messages so far."""
 
-    def __init__(self, state: bytes = START, *, drawn: bool = False) -> None:
+    def __init__(
+        self, state: bytes = START, *, drawn: bool = False, hash: Hash = Hash.SHA3_256
+    ) -> None:
         """`drawn` says that a challenge was made of this state already."""
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
-        self.state = state
+        self.state, self.hash = state, check_hash(hash)
         self._drawn = flag("drawn", drawn)
 
     def copy(self) -> Self:
         """Another transcript that goes on from here."""
-        return type(self)(self.state, drawn=self._drawn)
+        return type(self)(self.state, drawn=self._drawn, hash=self.hash)
 
     def resume(self, state: bytes) -> None:
         """Goes on from a state whose challenge was drawn elsewhere."""
         self.state, self._drawn = type(self)(state).state, True
+
+    def begin(self, protocol: str) -> None:
+        """Absorbs what comes first: the name of a protocol with its version, and of the hash."""
+        given: object = protocol
+        if not isinstance(given, str) or not given.isascii():
+            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
+        self.absorb(Label.PROTOCOL, f"{protocol} {self.hash.value}".encode())
 
     def absorb(self, label: Label, message: bytes) -> None:
         """Makes all later challenges depend on a message."""
@@ -66,7 +76,7 @@ class Transcript:
         given: object = message
         if type(given) is not bytes:
             raise InputError(f"a message is bytes, not {shown_kind(given)}")
-        self.state = hashlib.sha3_256(self.state + header(label, len(message)) + message).digest()
+        self.state = self.hash.digest(self.state + header(label, len(message)) + message)
         self._drawn = False
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:

@@ -1,6 +1,6 @@
-"""Makes vectors.json, from the model on plain integers: python -m tests.data.sumcheck.make
+"""Makes the files of vectors, from the model on plain integers: python -m tests.data.sumcheck.make
 
-Tables, point, claim and proof of small sumchecks. Whoever changes the protocol makes it anew and
+Tables, point, claim and proof of small sumchecks. Whoever changes the protocol makes them anew and
 gives it another name in its first message (`quod.sumcheck.verifier.PROTOCOL`).
 """
 
@@ -13,10 +13,15 @@ from typing import Any
 
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.sumcheck import Statement, SumOfProducts
+from quod.transcript import Hash
 from tests.reference import sumcheck as reference
 from tests.sumcheck.test_prover import expected
 
-FILE = Path(__file__).with_name("vectors.json")
+FILES = {
+    Hash.SHA3_256: Path(__file__).with_name("vectors.json"),
+    Hash.SHA_256: Path(__file__).with_name("vectors.sha-256.json"),
+}
+"""By the hash of the transcript."""
 FIELDS: dict[str, FieldSpec] = {
     "m31.4": EXTENSIONS["m31.4"],
     "bn254.fr": NAMED["bn254.fr"],
@@ -32,7 +37,7 @@ def drawn(field: FieldSpec, seed: str) -> list[int]:
     return [int.from_bytes(digest, "little") % field.modulus.value for digest in digests]
 
 
-def vector(name: str, *, weighted: bool) -> dict[str, Any]:
+def vector(name: str, hash: Hash, *, weighted: bool) -> dict[str, Any]:
     """One sumcheck."""
     field = FIELDS[name]
     tables = [
@@ -44,18 +49,19 @@ def vector(name: str, *, weighted: bool) -> dict[str, Any]:
     place = None if point is None else tuple(tuple(w) for w in point)
     claim = reference.whole_sum(field, TERMS, plain, place)
     statement = Statement(field, SumOfProducts(TERMS), VARIABLES, claim, place)
-    proof, _, _ = expected(statement, plain)
+    proof, _, _ = expected(statement, plain, hash)
     return {
         "field": name, "terms": TERMS, "tables": tables, "point": point, "claim": claim,
         "proof": proof.hex(),
     }  # fmt: skip
 
 
-def text() -> str:
+def text(hash: Hash) -> str:
     """The file."""
-    found = [vector(name, weighted=weighted) for name in FIELDS for weighted in (False, True)]
+    found = [vector(name, hash, weighted=weighted) for name in FIELDS for weighted in (False, True)]
     return "[\n" + ",\n".join(json.dumps(each) for each in found) + "\n]\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
+    for hash, file in FILES.items():
+        file.write_text(text(hash), encoding="utf-8")

@@ -33,6 +33,7 @@ from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
@@ -69,7 +70,7 @@ class LigeroCommitter:
         self._upper = device.allocate(pyramid_entries(shape.log_rows, shape.log_rows) * element)
         self._partial = device.allocate(self._parts * code.message * element)
         self._combination = device.allocate(code.message * element)
-        self._runs: dict[int, SumcheckRun] = {}
+        self._runs: dict[tuple[int, Hash], SumcheckRun] = {}
         self._table: Buffer | None = None
 
     @property
@@ -158,14 +159,15 @@ class LigeroCommitter:
         """Reduces the claims, each a sum over rows of a weight and a product of the row."""
         shape, code, device = self._shape, self._shape.code, self._device
         field, log_rows = shape.field, shape.log_rows
-        if len(claims) not in self._runs:
+        key = (len(claims), writer.transcript.hash)
+        if key not in self._runs:
             polynomial = SumOfProducts(
                 tuple((1, (2 * number, 2 * number + 1)) for number in range(len(claims)))
             )
-            self._runs[len(claims)] = SumcheckRun(
-                device, Shape(field, polynomial, 0, False), log_rows
+            self._runs[key] = SumcheckRun(
+                device, Shape(field, polynomial, 0, False, hash=key[1]), log_rows
             )
-        run = self._runs[len(claims)]
+        run = self._runs[key]
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
         elements = [

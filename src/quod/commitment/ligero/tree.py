@@ -14,8 +14,8 @@ from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
-from quod.transcript.chain import RATE_WORDS, STATE_WORDS, message_words
-from quod.transcript.keccak import Permutation
+from quod.transcript.chain import STATE_WORDS, message_words
+from quod.transcript.keccak import RATE_WORDS, Permutation
 
 _PADDING = 0x06
 

@@ -1,0 +1,101 @@
+"""SHA-256 (FIPS 180-4) inside kernels, a message an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+
+BLOCK_WORDS = 16
+"""32-bit words of a block."""
+
+_ROUNDS = 64
+
+
+def round_constants() -> list[int]:
+    """The first 32 bits of the fractions of the cube roots of the first 64 primes."""
+    return [_cube_root(prime << 96) % (1 << 32) for prime in _primes(_ROUNDS)]
+
+
+def start_words() -> list[int]:
+    """The first 32 bits of the fractions of the square roots of the first 8 primes."""
+    return [isqrt(prime << 64) % (1 << 32) for prime in _primes(8)]
+
+
+class Sha256:
+    """The hash for one kernel, made at its top: the constants are a table.
+
+    Each instance has a message of its own, and comes or does not.
+    """
+
+    is_shared = False
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._constants = k.table(types.u32, round_constants())
+
+    def __call__(self, message: Sequence[Value]) -> tuple[Value, ...]:
+        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+        k = self._k
+        words = [_swapped(word) for word in message]
+        end = [0x80000000, *[0] * (-(len(words) + 3) % BLOCK_WORDS), 0, 32 * len(words)]
+        words += [k.constant(word, types.u32) for word in end]
+        state = [k.constant(word, types.u32) for word in start_words()]
+        for at in range(0, len(words), BLOCK_WORDS):
+            state = self.after_block(state, words[at : at + BLOCK_WORDS])
+        return tuple(_swapped(word) for word in state)
+
+    def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:
+        """The state after a block, both in words as FIPS 180-4 counts them."""
+        # In 16 rounds each word of the schedule has a place of its own.
+        with self._k.range(0, _ROUNDS // BLOCK_WORDS, carry=(*state, *block)) as rounds:
+            a, b, c, d, e, f, g, h, *words = rounds.carried
+            for at in range(BLOCK_WORDS):
+                constant = self._constants[rounds.index * BLOCK_WORDS + at]
+                chosen = g ^ (e & (f ^ g))
+                most = (a & b) ^ (c & (a ^ b))
+                first = h + _turned(e, 6, 11, 25) + chosen + constant + words[at]
+                second = _turned(a, 2, 13, 22) + most
+                a, b, c, d, e, f, g, h = first + second, a, b, c, d + first, e, f, g
+                # The word of the same place in the next 16 rounds.
+                near, far = words[(at + 1) % BLOCK_WORDS], words[(at + 14) % BLOCK_WORDS]
+                words[at] += _turned(near, 7, 18) ^ (near >> 3)
+                words[at] += words[(at + 9) % BLOCK_WORDS] + (_turned(far, 17, 19) ^ (far >> 10))
+            rounds.next((a, b, c, d, e, f, g, h, *words))
+        return [old + new for old, new in zip(state, rounds.results[:8], strict=True)]
+
+
+def _turned(word: Value, *turns: int) -> Value:
+    """The exclusive or of a word turned right by several numbers of bits."""
+    total, *others = [(word >> by) | (word << (32 - by)) for by in turns]
+    for other in others:
+        total = total ^ other
+    return total
+
+
+def _swapped(word: Value) -> Value:
+    """A word with its bytes in the other order."""
+    turned = (word >> 16) | (word << 16)
+    return ((turned >> 8) & 0x00FF00FF) | ((turned << 8) & 0xFF00FF00)
+
+
+def _primes(count: int) -> list[int]:
+    found: list[int] = []
+    number = 2
+    while len(found) < count:
+        if all(number % prime for prime in found):
+            found.append(number)
+        number += 1
+    return found
+
+
+def _cube_root(number: int) -> int:
+    """That of an integer, rounded down."""
+    low, high = 0, 1 << (number.bit_length() // 3 + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**3 <= number else (low, middle)
+    return low
