@@ -66,8 +66,9 @@ def test_what_a_gpu_is_measured_with(
         assert figure > 0
 
 
-def test_a_commitment_is_made_opened_and_verified() -> None:
-    found = list(commitments("cpu", "ligero", None, [6], claims=2))
+@pytest.mark.parametrize("scheme", ["ligero", "hyperkzg"])
+def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
+    found = list(commitments("cpu", scheme, None, [6], claims=2))
     assert [case.parameters["time"] for case in found] == ["commit", "open", "verify"]
     assert found[1].run() == found[1].run()
     for case in found:

@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.sumcheck import field_of
-from quod.commitment.named import scheme_named
+from quod.commitment.named import WITH_POWERS, scheme_named
 from quod.commitment.scheme import Claim, Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -23,18 +23,28 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
 
-_FIELDS = {"hyrax": "bn254.fr"}
+_FIELDS = {"hyrax": "bn254.fr", "hyperkzg": "bn254.fr"}
 _FIELD = "m31.4"
+_TAU = 1 << 200
 
 
 def cases(
     device: str, scheme: str, field: str | None, sizes: Sequence[int], *, claims: int
 ) -> Iterator[Case]:
     """For each size 2**k: a commitment, what opens `claims` claims, the verifier of both."""
-    found, made = open_device(device), scheme_named(scheme)
+    found, made = open_device(device), _scheme(scheme, max(sizes, default=1))
     own = field_of(field or _FIELDS.get(scheme, _FIELD))
     for log2_size in sizes:
         yield from _of_size(found, made, own, log2_size, claims)
+
+
+def _scheme(name: str, log2_size: int) -> Scheme:
+    """A scheme; HyperKZG with powers of a known tau, which cost what those of others do."""
+    if name != WITH_POWERS:
+        return scheme_named(name)
+    from quod.commitment import HyperKzg, ReferenceString
+
+    return HyperKzg(ReferenceString.of_tau(_TAU, log2_size, insecure=True))
 
 
 def _of_size(

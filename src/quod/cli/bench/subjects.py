@@ -129,7 +129,7 @@ def sumcheck(
 
 def commitment(
     settings: StagedSettings,
-    scheme: Annotated[str, typer.Option(help="ligero, hyrax or raw.")] = "ligero",
+    scheme: Annotated[str, typer.Option(help="ligero, hyrax, hyperkzg or raw.")] = "ligero",
     field: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Of the challenges: m31.4, goldilocks.2, bn254.fr, ..."),
