@@ -1,0 +1,341 @@
+"""Defects that were found in other provers and verifiers, each with the tests that Quod has it not.
+
+`ROWS` says which are whose; tests of other files are named there as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
+from quod.circuit.layered import Gates, Layer
+from quod.device.discovery import open_device
+from quod.errors import DeviceError, InputError, MismatchError, VerificationError
+from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.gkr import Prover, VerifyingKey, error_terms, verify
+from quod.transcript import Label, Transcript
+from quod.transcript.elements import Plain, encode
+from tests.circuit import test_circuit6 as circuit6
+from tests.circuit.gadgets import test_poseidon as poseidon
+from tests.formats import test_circuit6 as circuit6_files
+from tests.gkr import test_files as files
+from tests.gkr import test_gkr as own
+from tests.gkr import test_toy_fields as toy_fields
+from tests.lookup import test_lookup as lookup
+from tests.reference import gkr as reference
+from tests.sumcheck import test_prover as sumcheck
+
+FIELD = EXTENSIONS["m31.4"]
+
+
+def circuit_of(*, layers: int = 2) -> LayeredCircuit:
+    """Layers of products and a random coefficient; input 3 is in no gate."""
+    builder = CircuitBuilder(NAMED["m31"], 2, public=2)
+    first = builder.layer(1)
+    first.multiply(0, 0, 1)
+    first.add(1, 2, Random(0))
+    for _ in range(layers - 2):
+        middle = builder.layer(1)
+        middle.add(0, 0)
+        middle.power(1, 1, 2)
+    last = builder.layer(1)
+    last.multiply(0, 0, 1)
+    last.constant(1, Public(0))
+    last.add(1, 1, Public(1))
+    return builder.finished()
+
+
+INPUTS, PUBLIC = [0, 7, 11, 5], [0, 0]
+CIRCUIT = circuit_of()
+KEY = VerifyingKey.of(CIRCUIT, FIELD)
+PROOF = reference.prove(KEY, CIRCUIT, [INPUTS], [PUBLIC])
+
+STATEMENT = [
+    Label.PROTOCOL, Label.FIELD, Label.PARAMETERS, Label.CIRCUIT, Label.INSTANCES,
+    Label.PUBLIC_INPUT, Label.COMMITMENT,
+]  # fmt: skip
+
+
+class Traced(Transcript):
+    """Notes what a verifier absorbs and draws, and may absorb another byte in one place."""
+
+    trace: list[tuple[Any, bytes | Plain]]
+    changed: tuple[int, int] | None
+
+    def absorb(self, label: Label, message: bytes) -> None:
+        place, byte = type(self).changed or (-1, 0)
+        if len(self.trace) == place:
+            message = message[:byte] + bytes([message[byte] ^ 1]) + message[byte + 1 :]
+        super().absorb(label, message)
+        if label != Label.NEXT:
+            self.trace.append((label, message))
+
+    def challenge(self, field: FieldSpec) -> Plain:
+        found = super().challenge(field)
+        self.trace.append((field, found))
+        return found
+
+
+Verifier = Callable[..., list[tuple[Any, bytes | Plain]]]
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> Verifier:
+    """Verifies, and gives the trace; with `changed` a byte of a message is another one."""
+    monkeypatch.setattr("quod.gkr.verifier.Transcript", Traced)
+
+    def run(
+        key: VerifyingKey = KEY, circuit: LayeredCircuit = CIRCUIT, public: list[int] = PUBLIC,
+        proof: bytes = PROOF, *, changed: tuple[int, int] | None = None,
+    ) -> list[tuple[Any, bytes | Plain]]:  # fmt: skip
+        trace: list[tuple[Any, bytes | Plain]] = []
+        Traced.trace, Traced.changed = trace, changed
+        if changed is None:
+            verify(key, circuit, public, proof)
+        else:
+            with pytest.raises(VerificationError):
+                verify(key, circuit, public, proof)
+        return trace
+
+    return run
+
+
+def challenges(trace: list[tuple[Any, bytes | Plain]]) -> list[Plain]:
+    return [value for what, value in trace if isinstance(value, tuple)]
+
+
+def test_each_byte_that_is_absorbed_changes_the_next_challenge(traced: Verifier) -> None:
+    """Of the statement, of the commitment and of all rounds and values but the last."""
+    honest = traced()
+    assert [what for what, _ in honest[: len(STATEMENT)]] == STATEMENT
+    last = max(at for at, (_, value) in enumerate(honest) if isinstance(value, tuple))
+    for place, (_, message) in enumerate(honest[:last]):
+        for byte in range(len(message) if isinstance(message, bytes) else 0):
+            other = traced(changed=(place, byte))
+            before = len(challenges(honest[:place]))
+            assert challenges(honest)[:before] == challenges(other)[:before]
+            assert challenges(honest)[before] != challenges(other)[before]
+
+
+def test_the_statement_is_all_that_is_known_beforehand(traced: Verifier) -> None:
+    said = dict(traced()[: len(STATEMENT)])
+    public = encode(CIRCUIT.field, [(value,) for value in PUBLIC])
+    assert said[Label.CIRCUIT] == CIRCUIT.digest == KEY.circuit
+    assert said[Label.INSTANCES] == (1).to_bytes(8, "little")
+    assert said[Label.PUBLIC_INPUT] == (2).to_bytes(8, "little") + hashlib.sha3_256(public).digest()
+    assert str(KEY.chain).encode() in bytes(said[Label.PARAMETERS])
+    assert str(FIELD.modulus.value).encode() in bytes(said[Label.FIELD])
+
+
+def test_bytes_read_are_bytes_absorbed(traced: Verifier) -> None:
+    """The inputs as their digest, all that follows as it is, in its order."""
+    inputs = 4 * len(INPUTS)
+    messages = [(label, message) for label, message in traced() if isinstance(message, bytes)]
+    assert dict(messages)[Label.COMMITMENT] == hashlib.sha3_256(PROOF[:inputs]).digest()
+    sent = [message for label, message in messages if label in (Label.ROUND, Label.VALUES)]
+    assert b"".join(sent) == PROOF[inputs:]
+
+
+def test_random_coefficients_are_of_the_field_of_challenges(traced: Verifier) -> None:
+    trace = traced()
+    assert {what for what, value in trace if isinstance(value, tuple)} == {FIELD}
+    assert all(challenges(trace)[0][1:])
+    assert error_terms(CIRCUIT, FIELD)["random coefficients"] * 2**122 < 1
+
+
+def test_other_commitments_give_other_random_coefficients(traced: Verifier) -> None:
+    """Of inputs that no gate takes, too."""
+    found = set()
+    for value in range(8):
+        proof = reference.prove(KEY, CIRCUIT, [[*INPUTS[:3], value]], [PUBLIC])
+        found.add(challenges(traced(proof=proof))[0])
+    assert len(found) == 8
+
+
+def test_claims_are_combined_by_what_is_drawn_behind_them(traced: Verifier) -> None:
+    """No challenge is drawn twice of the same messages but where they are drawn together."""
+    trace = [what if isinstance(value, bytes) else None for what, value in traced()]
+    begin = [*STATEMENT, *[Label.CHAIN] * KEY.chain, *[None] * (1 + CIRCUIT.log_outputs)]
+    # The upper layer's products over 2 values, a factor, and the lower layer's over 4.
+    products = [Label.ROUND, None, Label.VALUES]
+    lower = [*[Label.ROUND, None] * 2, Label.VALUES]
+    assert trace == [*begin, *products, *products, None, *lower, *lower]
+
+
+def test_fewer_layers_are_no_proof() -> None:
+    """One layer's messages left out or doubled, and the proof of a circuit that has not all."""
+    tall = circuit_of(layers=4)
+    key = VerifyingKey.of(tall, FIELD)
+    proof = reference.prove(key, tall, [INPUTS], [PUBLIC])
+    verify(key, tall, PUBLIC, proof)
+    short = circuit_of(layers=3)
+    other = reference.prove(VerifyingKey.of(short, FIELD), short, [INPUTS], [PUBLIC])
+    size = 16
+    inputs = 4 * len(INPUTS)
+    for start in range(inputs, len(proof), size):
+        for stop in range(start + size, len(proof) + 1, size):
+            for wrong in (proof[:start] + proof[stop:], proof[:stop] + proof[start:]):
+                with pytest.raises((InputError, VerificationError)):
+                    verify(key, tall, PUBLIC, wrong)
+    for wrong in (other, b"", proof[:inputs], proof + other):
+        with pytest.raises((InputError, VerificationError)):
+            verify(key, tall, PUBLIC, wrong)
+
+
+def test_public_inputs_are_as_many_as_the_circuit_has() -> None:
+    for public in ([], [0], [0, 0, 0], [[0, 0], [0, 0]], [[]]):
+        with pytest.raises(InputError):
+            verify(KEY, CIRCUIT, public, PROOF)
+    with pytest.raises(InputError):
+        verify(KEY, CIRCUIT, [], PROOF, instances=0)
+
+
+def test_provers_check_their_proofs_and_verdicts_are_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A device that computes wrongly; `verify` says yes by returning, no by raising alone."""
+    circuit = circuit_of(layers=3)
+    key = VerifyingKey.of(circuit, FIELD)
+    with open_device("cpu") as device:
+        prover = Prover(device, key, circuit)
+        proof = prover.prove(INPUTS, PUBLIC)
+        assert verify(key, circuit, PUBLIC, proof) is None  # type: ignore[func-returns-value]
+        download = type(device).download
+
+        def wrong(self: Any, buffer: Any, target: Any) -> None:
+            download(self, buffer, target)
+            if target.shape == (1, prover._plan.sent_words):
+                target[0, 5] ^= 1
+
+        monkeypatch.setattr(type(device), "download", wrong)
+        with pytest.raises(DeviceError, match="made a proof that does not verify"):
+            prover.prove(INPUTS, PUBLIC)
+        assert prover.prove(INPUTS, PUBLIC, check=False) != proof
+
+
+def test_a_circuit_is_its_digest() -> None:
+    """Whatever is changed in it makes another one, and whoever builds it again the same."""
+    digests = {CIRCUIT.digest}
+    parts = {name: getattr(CIRCUIT, name) for name in ("field", "log_inputs", "coefficients")}
+    sizes = {"public": CIRCUIT.public, "zeros": CIRCUIT.zeros}
+
+    def note(layers: tuple[Layer, ...] = CIRCUIT.layers, **changed: Any) -> None:
+        made = {**parts, **sizes, **changed}
+        other = LayeredCircuit(
+            made["field"], made["log_inputs"], made["coefficients"], layers,
+            public=made["public"], zeros=made["zeros"],
+        )  # fmt: skip
+        assert other.digest not in digests
+        digests.add(other.digest)
+        with pytest.raises(MismatchError):
+            verify(KEY, other, [0] * other.public, PROOF)
+
+    note(field=NAMED["baby_bear"])
+    note(log_inputs=3)
+    note(public=3)
+    note(zeros=1)
+    table = CIRCUIT.coefficients
+    note(coefficients=(*table, 5))
+    for place, was in enumerate(table):
+        new = type(was)(1 - was.number) if isinstance(was, (Public, Random)) else was + 1
+        note(coefficients=(*table[:place], new, *table[place + 1 :]))
+    for number, layer in enumerate(CIRCUIT.layers):
+        for kind, gates in layer.gates.items():
+            columns = [gates.output, *gates.inputs, gates.coefficient]
+            for at, column in enumerate(columns):
+                for row in range(len(column)):
+                    changed = [column.copy() for column in columns]
+                    changed[at][row] ^= 1
+                    note(with_gates(number, {kind: changed}))
+            if len(gates):
+                note(with_gates(number, {kind: [np.repeat(column, 2) for column in columns]}))
+                note(with_gates(number, {kind: [column[:0] for column in columns]}))
+    assert circuit_of().digest == CIRCUIT.digest
+
+
+def with_gates(number: int, changed: dict[str, list[Any]]) -> tuple[Layer, ...]:
+    """The layers, with other columns for a kind of gates of one."""
+    layers = list(CIRCUIT.layers)
+    gates = dict(layers[number].gates)
+    for kind, (output, *inputs, coefficient) in changed.items():
+        gates[kind] = Gates(output, tuple(inputs), coefficient)
+    layers[number] = Layer(layers[number].log_size, gates)
+    return tuple(layers)
+
+
+ROWS: dict[str, list[Callable[..., None]]] = {
+    "Expander #315: public inputs are not in the transcript": [
+        test_each_byte_that_is_absorbed_changes_the_next_challenge,
+        test_the_statement_is_all_that_is_known_beforehand,
+        own.test_every_part_of_the_statement_changes_the_first_challenge,
+    ],
+    "Expander's verifier does not compare outputs with 0": [
+        own.test_outputs_that_are_not_zero_are_refused,
+    ],
+    "Expander draws random coefficients from the circuit's field": [
+        test_random_coefficients_are_of_the_field_of_challenges,
+        toy_fields.test_random_coefficients_cancel_as_often_as_their_degree_says,
+    ],
+    "ExpanderCompilerCollection draws them before the commitments": [
+        test_other_commitments_give_other_random_coefficients,
+    ],
+    "Expander's loaders stop at counts and tags that are wrong": [
+        circuit6_files.test_damaged_circuits_are_refused,
+        circuit6_files.test_every_truncation_is_refused,
+        circuit6_files.test_damaged_witnesses_are_refused,
+        circuit6.test_files_are_refused_for_what_cannot_be_proved,
+        files.test_what_is_no_key_is_refused,
+    ],
+    "binius64 #1350: public inputs and rounds are not in the transcript": [
+        test_each_byte_that_is_absorbed_changes_the_next_challenge,
+        own.test_other_statements_are_refused,
+    ],
+    "provekit #321, #360, #363: values unabsorbed, no instance, lengths off by one": [
+        test_bytes_read_are_bytes_absorbed,
+        test_public_inputs_are_as_many_as_the_circuit_has,
+        own.test_inputs_that_are_none_are_refused,
+    ],
+    "lambdaworks #1012: the verifier loops over the proof's layers": [
+        test_fewer_layers_are_no_proof,
+        own.test_mutated_proofs_are_refused,
+    ],
+    "Plonky3 #2081, #2135: claims behind their factor, bytes that nothing reads": [
+        test_claims_are_combined_by_what_is_drawn_behind_them,
+        test_bytes_read_are_bytes_absorbed,
+        toy_fields.test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them,
+    ],
+    "lambda_vm #485: a look-up's column that nothing binds": [
+        lookup.test_a_cheating_prover_is_refused,
+        lookup.test_false_multiplicities_pass_on_toy_fields_as_often_as_theory_says,
+    ],
+    "ICICLE, risc0 #3798: a verdict that is overlooked, wrong proofs of GPUs": [
+        test_provers_check_their_proofs_and_verdicts_are_errors,
+        sumcheck.test_a_device_that_does_nothing_is_noticed,
+    ],
+    "Ziren #524: too few partial rounds of Poseidon2": [
+        poseidon.test_poseidon2_of_published_vectors,
+        poseidon.test_poseidon_of_published_digests,
+    ],
+    "Expander #295: the product of sums for the sum of products": [
+        sumcheck.test_agrees_with_the_model,
+        own.test_agrees_with_the_model,
+    ],
+    "gnark #1512: a circuit under the name of another": [
+        test_a_circuit_is_its_digest,
+        own.test_what_a_digest_is_of_does_not_change,
+    ],
+    "swanky #44: a random combination that is none": [
+        toy_fields.test_lies_in_all_rounds_pass_as_often_as_the_bound_says,
+        own.test_false_statements_pass_on_toy_fields_as_often_as_theory_allows,
+    ],
+}
+
+
+def test_every_row_has_tests() -> None:
+    assert all(rows and all(row.__name__.startswith("test_") for row in rows)
+               for rows in ROWS.values())  # fmt: skip
