@@ -35,6 +35,7 @@ from tests.reference import lookup as reference
 from tests.reference.sumcheck import add, embed, multilinear, negate
 from tests.support.elements import drawn
 from tests.support.idle import Idle
+from tools.fuzz.mutations import of_bytes
 
 TOY = Modulus("toy.17", 17)
 FIELDS: dict[str, FieldSpec] = {
@@ -235,6 +236,23 @@ def test_mutated_proofs_are_refused(proven: Proven) -> None:
             other = data[:place] + again.to_bytes(size, "little") + data[place + size :]
             with pytest.raises(InputError, match="not below the modulus"):
                 verify(statement, other)
+
+
+def test_damaged_proofs_are_refused() -> None:
+    """Bytes that are changed, cut out, repeated: nothing passes and nothing else is raised."""
+    field, generator = FIELDS["m31.4"], random.Random(1)
+    statement = Statement(field, 2, 1, Range(1))
+    arrays = [from_integers(field.modulus, numbers) for numbers in ([0, 1], [1, 1])]
+    proof = prove_committed("cpu", field, arrays, Range(1))
+    refused = 0
+    for _ in range(3000):
+        damaged = of_bytes(generator, proof)
+        if damaged == proof:
+            continue
+        with pytest.raises((VerificationError, InputError)):
+            verify_committed(statement, damaged)
+        refused += 1
+    assert refused > 2500
 
 
 def test_other_statements_are_refused(proven: Proven) -> None:

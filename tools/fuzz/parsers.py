@@ -26,7 +26,7 @@ from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
-from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.formats import (
     PowersOfTau,
     R1cs,
@@ -49,6 +49,7 @@ from quod.gkr.proof_file import proof_writer
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
+from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tests.formats import expander
@@ -297,6 +298,15 @@ def _shader() -> bytes:
     return KernelText(PointerUses((1,), ()), module).pack()
 
 
+def _lookup_parser() -> Parser:
+    """The verifier of lookups whose columns are in the proof."""
+    field = EXTENSIONS["m31.4"]
+    statement = Statement(field, 3, 1, Range(2))
+    columns = [from_integers(field.modulus, numbers) for numbers in ([0, 3], [1, 1], [2, 0])]
+    proof = prove_committed("cpu", field, columns, Range(2))
+    return Parser(lambda data: verify_committed(statement, data), [proof], of_bytes)
+
+
 def all_parsers() -> dict[str, Parser]:
     """Every parser by its name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
@@ -333,6 +343,7 @@ def all_parsers() -> dict[str, Parser]:
         ),
         "cached": _cached(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
+        "lookup": _lookup_parser(),
         **_gkr_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }
