@@ -17,7 +17,7 @@ from quod.validation import instance, shown_kind, whole_number
 
 MOST_LOG_INSTANCES = 24
 
-# Of SHA3-256 against collisions.
+# Of SHA3-256 and SHA-256 against collisions.
 _HASH_BITS = 128
 _CHALLENGE_BITS = 120
 

@@ -20,7 +20,7 @@ PROTOCOL = "quod lookup 1"
 
 MOST_COLUMNS = 1 << 10
 MOST_WIDTH = 64
-# Of SHA3-256 against collisions.
+# Of SHA3-256 and SHA-256 against collisions.
 _HASH_BITS = 128
 
 
