@@ -10,7 +10,8 @@ import pytest
 
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public
 from quod.circuit.layered import KINDS, Gates, Layer
-from quod.commitment import Hyrax, Raw
+from quod.commitment import Hyrax, Ligero, Raw
+from quod.commitment.scheme import Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
@@ -253,6 +254,18 @@ def test_few_bits_are_refused() -> None:
     assert security_bits(toy, toy.field) == 0
     VerifyingKey.of(toy, toy.field, allow_bits=0)
     assert all(term > 0 for term in error_terms(circuit, EXTENSIONS["m31.4"]).values())
+
+
+@pytest.mark.parametrize("scheme", [Ligero(), Hyrax()])
+def test_terms_of_layers_and_of_the_commitment_add_up(scheme: Scheme) -> None:
+    """Whatever both call them."""
+    field = EXTENSIONS["m31.4"] if isinstance(scheme, Ligero) else NAMED["bn254.fr"]
+    circuit, *_ = satisfied(field.modulus, 1, layers=4)
+    ours = error_terms(circuit, field, instances=4)
+    theirs = scheme.error_terms(field, circuit.log_inputs + 2)
+    both = error_terms(circuit, field, instances=4, commitment=scheme)
+    assert set(ours) & set(theirs) == {"claims combined"}
+    assert sum(both.values()) == sum(ours.values()) + sum(theirs.values())
 
 
 def test_false_statements_pass_on_toy_fields_as_often_as_theory_allows() -> None:

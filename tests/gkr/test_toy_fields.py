@@ -123,6 +123,7 @@ def test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them() -> None:
     circuit, trials = circuit_of(17, products=2), 400
     terms = error_terms(circuit, circuit.field)
     # The claims about the inputs are not combined.
+    assert round(terms["claims combined"] * 17) == 1
     most = of_all([1 / 17, float(terms["the outputs' point"])])
     assert agrees(rate(circuit, lambda _: False, trials, both=True), 0.9 / 17, most, trials)
 

@@ -102,14 +102,15 @@ def error_terms(
         rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
         if "multiply" in kinds:
             rounds += below * 2
-            combined += 1
-    scheme = checked_scheme(commitment)
+            # Claims about the inputs go to the commitment, which has terms of its own.
+            combined += number > 0
+    of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
     terms = {
         "random coefficients": _degree_in_randoms(circuit) * likely,
         "the outputs' point": (circuit.log_outputs + more) * likely,
         "rounds of sumchecks": rounds * likely,
         "claims combined": combined * likely,
-        **scheme.error_terms(field, circuit.log_inputs + more),
+        **{f"commitment: {what}": term for what, term in of_commitment.items()},
         "the hash": Fraction(1, 1 << _HASH_BITS),
     }
     return {what: term for what, term in terms.items() if term}
