@@ -70,9 +70,17 @@ def test_one_committer_proves_one_table_after_another() -> None:
     committer = scheme.committer(device, M31_4, 5)
     with pytest.raises(InputError, match="commit before"):
         committer.open(statement(M31_4, 5, 1).claims, ProofWriter(begun()))
-    for seed, claims in ((1, 1), (2, 3), (3, 1)):
+    kept = device.allocate(4 << 5)
+    for seed, claims, into in (
+        (1, 1, None),
+        (2, 3, kept),
+        (3, 1, None),
+        (4, 3, kept),
+        (5, 1, kept),
+    ):
         own, writer = statement(M31_4, 5, claims, seed), ProofWriter(begun())
-        committer.commit(device.upload(from_integers(M31_4.modulus, own.table)), writer)
+        table = from_integers(M31_4.modulus, own.table)
+        committer.commit(device.upload(table, into=into), writer)
         committer.open(own.claims, writer)
         assert writer.getvalue() == prove(scheme, device, own)[0]
 

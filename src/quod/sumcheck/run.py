@@ -97,18 +97,15 @@ class SumcheckRun:
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
         """All rounds, from a claim and the state of a transcript."""
         recording = self._device.stream("sumcheck").record()
-        recorded = self.record(recording, claim, state)
+        recorded = self.record(recording)
+        recorded.begin(claim, state)
         recording.finish().submit(timeline).wait()
         return recorded.rounds()
 
-    def record(self, recording: RecordingStream, claim: Plain, state: bytes) -> RecordedRounds:
+    def record(self, recording: RecordingStream) -> RecordedRounds:
         """All rounds as launches, of tables that the recording may have made before."""
-        plan, field, device = self._plan, self._plan.field, self._device
-        progress = np.zeros(plan.progress_bytes // 4, np.uint32)
-        progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
-        progress[-STATE_WORDS:] = np.frombuffer(state, "<u4")
-        proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
-        sent, kept = device.upload(proof), device.upload(progress)
+        plan, device = self._plan, self._device
+        sent, kept = device.allocate(plan.proof_bytes), device.allocate(plan.progress_bytes)
         plan.record(
             recording, self._inputs, equality=self._equality, progress=kept, proof=sent,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
@@ -123,6 +120,15 @@ class RecordedRounds:
         self._device, self._plan, self._sent, self._kept = device, plan, sent, kept
         words = plan.field.words
         self.challenges = kept.slice(4 * words, 4 * words * (1 + plan.log2_size))
+
+    def begin(self, claim: Plain, state: bytes) -> None:
+        """From which claim and which state of a transcript the work goes on when it runs."""
+        plan, field = self._plan, self._plan.field
+        progress = np.zeros(plan.progress_bytes // 4, np.uint32)
+        progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
+        progress[-STATE_WORDS:] = np.frombuffer(state, "<u4")
+        self._device.upload(progress, into=self._kept)
+        self._device.upload(np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32), into=self._sent)
 
     def rounds(self) -> Rounds:
         """What was sent, once the work has been waited for."""

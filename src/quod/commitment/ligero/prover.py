@@ -22,6 +22,7 @@ from quod.commitment.scheme import Claim, check_table, check_writer
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline, or_null
 from quod.device.written import UNWRITTEN, not_written
@@ -32,7 +33,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import Plain
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
@@ -44,6 +44,25 @@ _UNROLLED = 4
 # Instances that combine rows at least, where there are as many elements.
 _COMBINING = 1 << 18
 _COMBINING_ON_PROCESSOR = 1 << 10
+
+
+class _Opening:
+    """Recorded work of openings of so many claims; points are told before it runs."""
+
+    def __init__(self, recording: Recording, points: Buffer, rounds: RecordedRounds | None) -> None:
+        self.recording, self.points, self.rounds = recording, points, rounds
+
+
+class _Committing:
+    """Recorded work on one table's memory, which may hold one table after the other."""
+
+    def __init__(self, table: Buffer, recording: Recording) -> None:
+        self.table, self.recording = table, recording
+        self.openings: dict[tuple[int, Hash], _Opening] = {}
+
+    def is_of(self, table: Buffer) -> bool:
+        """Whether a table has this very memory, which is kept, so that no other can have it."""
+        return table.space is self.table.space and table.address == self.table.address
 
 
 class LigeroCommitter:
@@ -70,8 +89,7 @@ class LigeroCommitter:
         self._upper = device.allocate(pyramid_entries(shape.log_rows, shape.log_rows) * element)
         self._partial = device.allocate(self._parts * code.message * element)
         self._combination = device.allocate(code.message * element)
-        self._runs: dict[tuple[int, Hash], SumcheckRun] = {}
-        self._table: Buffer | None = None
+        self._committing: _Committing | None = None
 
     @property
     def _lanes(self) -> int:
@@ -88,10 +106,21 @@ class LigeroCommitter:
 
     def commit(self, table: Buffer, writer: ProofWriter, timeline: Timeline | None = None) -> None:
         """Encodes the rows of a table, hashes the columns, and sends the root."""
-        shape, code, device = self._shape, self._shape.code, self._device
-        self._table = check_table(shape.field, shape.log2_size, table)
+        shape, device = self._shape, self._device
+        table = check_table(shape.field, shape.log2_size, table)
         check_writer(writer)
         or_null(timeline)
+        if self._committing is None or not self._committing.is_of(table):
+            self._committing = _Committing(table, self._record_commitment(table))
+        self._run("commitment", self._committing.recording, timeline)
+        root = self._downloaded(self._tree.slice(4 * STATE_WORDS, 8 * STATE_WORDS))
+        if (root == UNWRITTEN).all():
+            raise not_written(device, "a commitment")
+        writer.message(Label.COMMITMENT, root.tobytes())
+
+    def _record_commitment(self, table: Buffer) -> Recording:
+        """The words of all rows, and the tree over their columns."""
+        shape, code, device = self._shape, self._shape.code, self._device
         # What no kernel writes is no digest.
         recording = device.stream("commitment").record()
         recording.fill(self._tree.slice(0, 8 * STATE_WORDS), UNWRITTEN)
@@ -112,11 +141,7 @@ class LigeroCommitter:
         )  # fmt: skip
         for level in reversed(range(code.log_length)):
             self._launch(recording, hash_pairs, 1 << level, 1 << level, self._tree)
-        recording.finish().submit(timeline).wait()
-        root = self._downloaded(self._tree.slice(4 * STATE_WORDS, 8 * STATE_WORDS))
-        if (root == UNWRITTEN).all():
-            raise not_written(device, "a commitment")
-        writer.message(Label.COMMITMENT, root.tobytes())
+        return recording.finish().recording
 
     # --- opening
 
@@ -127,19 +152,25 @@ class LigeroCommitter:
         check_writer(writer)
         or_null(timeline)
         shape, code = self._shape, self._shape.code
-        if self._table is None:
+        if self._committing is None:
             raise InputError("no table was committed to; call commit before open")
         checked, factors, total = shape.combine(writer.transcript, claims)
-        recording = self._device.stream("opening").record()
-        rounds = None
-        r = self._uploaded([])
-        if shape.log_rows:
-            rounds = self._record_sumcheck(recording, checked, factors, total, writer)
-            r = rounds.challenges
-        self._record_combination(recording, r)
-        recording.finish().submit(timeline).wait()
-        if rounds is not None:
-            found = rounds.rounds()
+        key = (len(checked), writer.transcript.hash)
+        opening = self._committing.openings.get(key)
+        if opening is None:
+            opening = self._record_opening(self._committing.table, *key)
+            self._committing.openings[key] = opening
+        elements = [
+            element
+            for claim, factor in zip(checked, factors, strict=True)
+            for element in (*claim.point, factor)
+        ]
+        self._device.upload(elements_to_words(shape.field, elements), into=opening.points)
+        if opening.rounds is not None:
+            opening.rounds.begin(total, writer.transcript.state)
+        self._run("opening", opening.recording, timeline)
+        if opening.rounds is not None:
+            found = opening.rounds.rounds()
             writer.absorbed(found.messages, found.state)
         combination = self._elements("the combination of rows", self._combination)
         writer.message(Label.OPENING, combination.tobytes())
@@ -152,34 +183,38 @@ class LigeroCommitter:
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
         writer.message(Label.OPENING, digests[len(places) :].tobytes())
 
+    def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
+        """What an opening computes before columns are drawn, with points that are told later.
+
+        They are each claim's coordinates and then its factor.
+        """
+        shape, field = self._shape, self._shape.field
+        each = 4 * field.words * (shape.log2_size + 1)
+        points = self._device.allocate(claims * each)
+        recording = self._device.stream("opening").record()
+        rounds, r = None, points
+        if shape.log_rows:
+            own = [points.slice(each * number, each * (number + 1)) for number in range(claims)]
+            rounds = self._record_sumcheck(recording, table, own, hash)
+            r = rounds.challenges
+        self._record_combination(recording, table, r)
+        return _Opening(recording.finish().recording, points, rounds)
+
     def _record_sumcheck(
-        self, recording: RecordingStream, claims: Sequence[Claim], factors: Sequence[Plain],
-        total: Plain, writer: ProofWriter,
-    ) -> RecordedRounds:  # fmt: skip
+        self, recording: RecordingStream, table: Buffer, claims: Sequence[Buffer], hash: Hash
+    ) -> RecordedRounds:
         """Reduces the claims, each a sum over rows of a weight and a product of the row."""
         shape, code, device = self._shape, self._shape.code, self._device
-        field, log_rows = shape.field, shape.log_rows
-        key = (len(claims), writer.transcript.hash)
-        if key not in self._runs:
-            polynomial = SumOfProducts(
-                tuple((1, (2 * number, 2 * number + 1)) for number in range(len(claims)))
-            )
-            self._runs[key] = SumcheckRun(
-                device, Shape(field, polynomial, 0, False, hash=key[1]), log_rows
-            )
-        run = self._runs[key]
+        field, log_rows, size = shape.field, shape.log_rows, 4 * shape.field.words
+        polynomial = SumOfProducts(
+            tuple((1, (2 * number, 2 * number + 1)) for number in range(len(claims)))
+        )
+        run = SumcheckRun(device, Shape(field, polynomial, 0, False, hash=hash), log_rows)
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
-        elements = [
-            element
-            for claim, factor in zip(claims, factors, strict=True)
-            for element in (*claim.point, factor)
-        ]
-        given, size = self._uploaded(elements), 4 * field.words
-        for number in range(len(claims)):
-            start = number * (shape.log2_size + 1)
+        for number, claim in enumerate(claims):
             upper, lower, factor = (
-                given.slice(size * (start + first), size * (start + first + max(1, count)))
+                claim.slice(size * first, size * (first + max(1, count)))
                 for first, count in (
                     (0, log_rows), (log_rows, code.log_message), (shape.log2_size, 1),
                 )
@@ -187,22 +222,10 @@ class LigeroCommitter:
             lower = self._equalities(recording, code.log_message, lower, self._lower)
             upper = self._equalities(recording, log_rows, upper, self._upper)
             recording.launch(
-                compiled, shape.rows, code.message, self._given, lower, factor,
-                run.table(2 * number),
-            )  # fmt: skip
+                compiled, shape.rows, code.message, table, lower, factor, run.table(2 * number)
+            )
             recording.copy(upper, run.table(2 * number + 1))
-        return run.record(recording, total, writer.transcript.state)
-
-    @property
-    def _given(self) -> Buffer:
-        assert self._table is not None
-        return self._table
-
-    def _uploaded(self, elements: Sequence[Plain]) -> Buffer:
-        """Elements on the device, or one that nobody looks at where there are none."""
-        field = self._shape.field
-        words = elements_to_words(field, elements or [(0,) * field.degree])
-        return self._device.upload(words)
+        return run.record(recording)
 
     def _equalities(
         self, recording: RecordingStream, size: int, point: Buffer, pyramid: Buffer
@@ -216,7 +239,7 @@ class LigeroCommitter:
         )  # fmt: skip
         return pyramid.slice(element << size, element << (size + 1))
 
-    def _record_combination(self, recording: RecordingStream, r: Buffer) -> None:
+    def _record_combination(self, recording: RecordingStream, table: Buffer, r: Buffer) -> None:
         """The rows' combination with eq of a point, as a message has it."""
         shape, code = self._shape, self._shape.code
         recording.fill(self._combination, UNWRITTEN)
@@ -224,7 +247,7 @@ class LigeroCommitter:
         rows = shape.rows // self._parts
         self._launch(
             recording, add_rows, code.message * self._parts, code.message * self._parts,
-            code.log_message, rows, self._given, weights, self._partial, field=shape.field,
+            code.log_message, rows, table, weights, self._partial, field=shape.field,
             at_once=min(_UNROLLED, rows),
         )  # fmt: skip
         self._launch(
@@ -257,6 +280,9 @@ class LigeroCommitter:
         )
 
     # --- devices
+
+    def _run(self, name: str, recording: Recording, timeline: Timeline | None) -> None:
+        self._device.stream(name).replay(recording).submit(timeline).wait()
 
     def _launch(
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
