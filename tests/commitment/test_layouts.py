@@ -1,14 +1,16 @@
-"""Sizes for GPUs that are not there: what Ligero launches is bound as they would, and not run."""
+"""Sizes for GPUs that are not there: what provers launch is bound as they would, and not run."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from quod.commitment import Ligero
+from quod.commitment import HyperKzg, Hyrax, Ligero, ReferenceString
 from quod.errors import DeviceError
-from quod.field import EXTENSIONS
+from quod.field import EXTENSIONS, NAMED
+from quod.msm.run.recorded import RecordedMsm
 from quod.transcript import ProofWriter
 from tests.commitment.tables import begun, zero_claim
 from tests.device.layouts import PORTABLE, PROFILES, LayoutDevice, Profile
@@ -35,3 +37,34 @@ def test_tables_that_a_device_does_not_reach() -> None:
     small = Profile("small", 1 << 20, 1 << 10, 1, "sm_90")
     with pytest.raises(DeviceError, match="the budget is"):
         Ligero().committer(cast(Any, LayoutDevice(small)), EXTENSIONS["m31.4"], 17)
+
+
+STRING = ReferenceString.of_tau(7, 12, insecure=True)
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("scheme", [Hyrax(), HyperKzg(STRING)], ids=["hyrax", "hyperkzg"])
+def test_every_size_in_bn254_is_laid_out(
+    profile: Profile, scheme: Hyrax | HyperKzg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def infinity(msm: RecordedMsm) -> Any:
+        return np.zeros((msm.plan.batch, msm.plan.group.point_words), np.uint64)
+
+    monkeypatch.setattr(RecordedMsm, "finish", infinity)
+    field = NAMED["bn254.fr"]
+    for variables in (1, 3, 9, 12):
+        device = LayoutDevice(profile)
+        table = device.allocate(field.bytes << variables)
+        committer = scheme.committer(cast(Any, device), field, variables)
+        writer = ProofWriter(begun())
+        committer.commit(table, writer)
+        committer.open([zero_claim(field, variables)] * 2, writer)
+        assert device.launches > 50
+
+
+def test_tables_of_bn254_that_a_device_does_not_reach() -> None:
+    with pytest.raises(DeviceError, match=r"more than a buffer of .* has \(128\.0 MiB\)"):
+        Hyrax().committer(cast(Any, LayoutDevice(PORTABLE)), NAMED["bn254.fr"], 23)
+    small = Profile("small", 1 << 20, 1 << 10, 1, "sm_90")
+    with pytest.raises(DeviceError, match="the budget is"):
+        Hyrax().committer(cast(Any, LayoutDevice(small)), NAMED["bn254.fr"], 14)

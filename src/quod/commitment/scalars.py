@@ -13,8 +13,9 @@ from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.buffer import Buffer
+from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.field.array import Words, integers_to_words
 from quod.field.kernels import field_from_montgomery
 from quod.field.spec import FieldSpec
@@ -53,6 +54,14 @@ class GroupCommitter:
     def __init__(
         self, device: AnyDevice, log2_size: int, bases: Words, rows: int
     ) -> None:  # fmt: skip
+        size = GROUP.scalars.bytes << log2_size
+        if size > device.largest_buffer:
+            raise DeviceError(
+                f"a table of 2**{log2_size} entries is {bytes_text(size)}, more than a buffer of "
+                f"{device.name} has ({bytes_text(device.largest_buffer)})"
+            )
+        # The scalars, and what a sumcheck of several claims takes.
+        device.check_budget("a commitment", 4 * size)
         self._bases, self._rows = MsmBases(device, GROUP, bases), rows
         self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
         self._committed: Buffer | None = None
