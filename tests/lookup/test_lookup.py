@@ -220,12 +220,12 @@ def proven(request: pytest.FixtureRequest) -> Proven:
 
 
 def test_mutated_proofs_are_refused(proven: Proven) -> None:
-    statement, data, *rest = proven
+    statement, data, columns, table, counts = proven
     for place in range(len(data)):
         changed = bytearray(data)
         changed[place] ^= 1 << place % 8
         with pytest.raises((VerificationError, InputError)):
-            check(statement, bytes(changed), *rest)
+            check(statement, bytes(changed), columns, table, counts)
     for wrong in (data[:-1], data + b"\0", b"", data[4:], data * 2):
         with pytest.raises((VerificationError, InputError)):
             verify(statement, wrong)
@@ -456,6 +456,21 @@ def test_a_field_needs_more_elements_than_there_are_lookups() -> None:
         Statement(TOY, 1, 1, Range(5))
     with pytest.raises(InputError, match="more than 2\\^30 lookups"):
         Statement(FIELDS["m31.4"], 8, 28, Range(4))
+
+
+def test_too_large_a_range_for_memory() -> None:
+    field = FIELDS["m31.4"]
+    arrays = [from_integers(field.modulus, [1, 2])]
+    with open_device("cpu", memory_budget=1 << 20) as device:
+        for call in (
+            lambda: multiplicities(device, field, arrays, Range(20)),
+            lambda: prove_committed(device, field, arrays, Range(20)),
+        ):
+            with pytest.raises(DeviceError, match="the counts of lookups needs"):
+                call()
+        counts = from_integers(field.modulus, [0, 1, 1, *[0] * 65533])
+        with pytest.raises(DeviceError, match="; the budget is"):
+            prove(device, field, arrays, Range(16), counts)
 
 
 def test_a_device_that_does_nothing_is_noticed() -> None:

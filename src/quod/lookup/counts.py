@@ -28,6 +28,9 @@ Column = Words | Sequence[Words]
 
 Numbers = NDArray[np.int64]
 
+_BYTES_A_NUMBER = 24
+"""Of the host's memory while numbers are counted, or become elements."""
+
 
 class Given:
     """Columns and a table, as they are proven about."""
@@ -59,6 +62,7 @@ class Given:
         if self.table is not None:
             return self.table
         log2_size = self.statement.table.log2_size
+        device.check_budget("a range", _BYTES_A_NUMBER << log2_size)
         return [to_words(device, self.statement.field.modulus, np.arange(1 << log2_size))]
 
     def counted(self, device: AnyDevice) -> Words:
@@ -69,6 +73,7 @@ class Given:
         """
         statement = self.statement
         modulus, size = statement.field.modulus, 1 << statement.table.log2_size
+        device.check_budget("the counts of lookups", _BYTES_A_NUMBER * size)
         counts = np.zeros(size, np.int64)
         if self.table is not None:
             keys = _keys(self.table)
