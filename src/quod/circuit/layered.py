@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -159,7 +158,7 @@ class LayeredCircuit:
             if any(len(column) != len(columns[0]) for column in columns):
                 raise InputError(f"{what} have as many inputs and coefficients as outputs")
             kept[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
-        return Layer(log_size, MappingProxyType(kept))
+        return Layer(log_size, kept)
 
     @property
     def log_outputs(self) -> int:

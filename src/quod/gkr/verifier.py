@@ -174,9 +174,12 @@ class _Layers:
         """The coefficients of a layer's constants at the point of the instances, by place."""
         field, found = self.field, {}
         places = {place for _, place in self._gates(number, "constant")}
-        shares = equalities(field, self.across)
+        coefficients = self.circuit.coefficients
+        has_public = any(isinstance(coefficients[place], Public) for place in places)
+        # As many as instances.
+        shares = equalities(field, self.across) if has_public else []
         for place in places:
-            coefficient = self.circuit.coefficients[place]
+            coefficient = coefficients[place]
             if isinstance(coefficient, Public):
                 total: Plain = (0,) * field.degree
                 for share, row in zip(shares, self.statement.padded, strict=True):
