@@ -166,6 +166,31 @@ def lookup(
     settings.measure("lookup", found)
 
 
+def gkr(
+    settings: StagedSettings,
+    circuit: Annotated[str, typer.Option(help="keccak, or wide: 2^20 products.")] = "keccak",
+    field: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+    ] = "m31.4",
+    instances: Annotated[
+        list[int] | None, typer.Option(min=1, help="Of the circuit in a proof; may be repeated.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Proofs at a time.")] = 1,
+    commitment: Annotated[str, typer.Option(help="raw, ligero or hyrax.")] = "raw",
+) -> None:
+    """Proofs of layered circuits and their verification, hashes and commitments included."""
+    from quod.cli.bench.gkr import CIRCUITS, cases
+    from quod.cli.bench.sumcheck import field_of
+
+    if circuit not in CIRCUITS:
+        raise typer.BadParameter(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
+    found = cases(
+        settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
+        commitment=commitment,
+    )  # fmt: skip
+    settings.measure("gkr", found)
+
+
 def groth16(
     settings: StagedSettings,
     zkey: ZkeyFile = None,
@@ -222,4 +247,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, groth16, process)
+SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process)
