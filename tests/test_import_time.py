@@ -47,7 +47,7 @@ PROVE = {
     "device": "background outcome pipeline together",
     # How elements are held decides how long tables are.
     "field": "roots",
-    "field.strategies": "ifma52 inversion limbs64 saturated",
+    "field.strategies": "ifma52 inversion limbs64 saturated spare_limbs",
     "formats": "wtns",
     "groth16": "host keys prover resident sparse warm_up",
     "proving": "context",

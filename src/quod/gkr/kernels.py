@@ -46,16 +46,17 @@ class Coefficients:
     """
 
     def __init__(
-        self, mixed: MixedField, form: GateForm, table: Value, randoms: Value,
+        self, k: Builder, form: GateForm, table: Value, randoms: Value,
         sizes: tuple[Value, Value, Value, Value],
     ) -> None:  # fmt: skip
         """`sizes` are first_public, public, the random coefficients and log_rows."""
-        self._mixed, self._form, self._table, self._randoms = mixed, form, table, randoms
+        self.mixed = MixedField(k, form.field)
+        self._form, self._table, self._randoms = form, table, randoms
         self._first_public, self._public, self._count, self._log_rows = sizes
 
     def load(self, code: Value, proof: Value, instance: Value) -> Any:
         """The coefficient of a code, in the prime field unless the form has random ones."""
-        form, mixed = self._form, self._mixed
+        form, mixed = self._form, self.mixed
         k = mixed.base.k
         tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
         place = number
@@ -93,11 +94,10 @@ def layer_values(
     form: GateForm,
 ) -> None:
     """values[i] of n entries of a layer, from the values below it."""
-    mixed = MixedField(k, form.field)
+    counts = (first_public, public, randoms, log_rows)
+    table = Coefficients(k, form, coefficients, challenges, counts)
+    mixed = table.mixed
     f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
-    table = Coefficients(
-        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
-    )
     i = k.global_id()
     with k.if_(i < n):
         proof, place, instance = _parts(k, i, log_size, log_instances)
@@ -255,11 +255,9 @@ def first_phase(
 ) -> None:
     """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
     of the output, and times V[y] in products."""
-    mixed = MixedField(k, form.field)
-    f = mixed.extended
-    known = Coefficients(
-        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
-    )
+    sizes = (first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, coefficients, challenges, sizes)
+    mixed, f = known.mixed, known.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
         proof, place, instance = _parts(k, i, log_below, log_instances)
@@ -302,15 +300,12 @@ def second_phase(
 ) -> None:
     """table[first + i]: for input y of entry i the sum over products of coefficient, weight of the
     output and eq of the other input."""
-    mixed = MixedField(k, form.field)
-    f = mixed.extended
-    known = Coefficients(
-        mixed, form, coefficients, challenges, (first_public, public, randoms, log_rows)
-    )
-    i = k.global_id()
+    i, size = k.global_id(), k.constant(1, u32) << log_below
+    proof, place = i >> log_below, i & (size - 1)
+    sizes = (first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, coefficients, challenges, sizes)
+    mixed, f = known.mixed, known.mixed.extended
     with k.if_(i < n):
-        size = k.constant(1, u32) << log_below
-        proof, place = i >> log_below, i & (size - 1)
 
         def part(_kind: str, *row: Value) -> Any:
             z, x, code = row

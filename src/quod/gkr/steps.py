@@ -98,11 +98,10 @@ def begin_first_sumcheck(
     `gates` are the constants, an output and a code each; `collapsed` has the public inputs of each
     proof at the point of its instances.
     """
-    mixed, chain = MixedField(k, form.field), Chain(k)
-    f = mixed.extended
+    f, chain = MixedField(k, form.field).extended, Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof, local = k.workgroup_id(), k.local_id()
-    known = _Constants(mixed, form, coefficients, challenges, collapsed, (public, randoms), proof)
+    known = _Constants(k, form, coefficients, challenges, collapsed, (public, randoms), proof)
     with k.range(local, constants, k.workgroup_size, carry=f.carried(f.zero())) as loop:
         output, code = k.load(gates, loop.index * 2, 2)
         weight = f.carried(f.load(weights, (proof << log_size) + output))
@@ -122,16 +121,16 @@ class _Constants:
     """Coefficients at the point of the instances of a proof."""
 
     def __init__(
-        self, mixed: MixedField, form: GateForm, table: Value, randoms: Value, collapsed: Value,
+        self, k: Builder, form: GateForm, table: Value, randoms: Value, collapsed: Value,
         counts: tuple[Value, Value], proof: Value,
     ) -> None:  # fmt: skip
         public, random = counts
-        self._mixed, self._has_public, self._proof = mixed, form.has_public, proof
+        self._has_public, self._proof = form.has_public, proof
         self._collapsed, self._public = collapsed, public
-        zero = mixed.base.k.constant(0, public.type)
+        zero = k.constant(0, public.type)
         numbers = GateForm(form.field, (), False, form.has_random, form.below_is_base)
-        self._numbers = Coefficients(mixed, numbers, table, randoms, (zero, zero, random, zero))
-        self._zero = zero
+        self._numbers = Coefficients(k, numbers, table, randoms, (zero, zero, random, zero))
+        self._zero, self._mixed = zero, self._numbers.mixed
 
     def times(self, weight: Any, code: Value) -> Any:
         """A weight times the coefficient of a code."""
