@@ -1,0 +1,118 @@
+"""Circuits at the edges of what there are, proved in batches of instances, against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quod.circuit import CircuitBuilder, Public, Random
+from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
+from quod.gkr import Prover, VerifyingKey, verify
+from tests.reference import gkr as reference
+
+Made = tuple[CircuitBuilder, list[int], list[int]]
+
+
+def no_gates(field: Modulus) -> Made:
+    builder = CircuitBuilder(field, 1)
+    for _ in range(2):
+        builder.layer(1)
+    return builder, [1, 2], []
+
+
+def constants_alone(field: Modulus) -> Made:
+    """Public inputs that nothing takes, too."""
+    builder = CircuitBuilder(field, 1, public=2)
+    layer = builder.layer(1)
+    layer.constant(0, Public(1))
+    layer.constant(0, -3)
+    return builder, [1, 2], [5, 3]
+
+
+def random_constants(field: Modulus) -> Made:
+    """Values of the extension whose products cancel."""
+    builder = CircuitBuilder(field, 1)
+    builder.layer(1).constant(0, Random(3))
+    last = builder.layer(1)
+    last.multiply(0, 0, 1)
+    last.multiply(0, 1, 0, -1)
+    return builder, [1, 2], []
+
+
+def gates_that_cancel(field: Modulus) -> Made:
+    """The same gates again and again, and some with the coefficient 0."""
+    builder = CircuitBuilder(field, 1)
+    layer = builder.layer(1)
+    for sign in (1, -1):
+        for _ in range(5):
+            layer.multiply(1, 0, 0, sign)
+    for exponent in range(1, 6):
+        layer.power(0, 1, exponent, 0)
+    return builder, [3, 4], []
+
+
+def unused_coefficients(field: Modulus) -> Made:
+    """A challenge among them, which is drawn for nothing."""
+    builder = CircuitBuilder(field, 1)
+    for coefficient in (5, Random(2), 77):
+        builder.coefficient(coefficient)
+    layer = builder.layer(1)
+    layer.add(0, 1)
+    layer.add(0, 1, -1)
+    return builder, [3, 4], []
+
+
+def narrow_and_wide(field: Modulus) -> Made:
+    builder = CircuitBuilder(field, 4)
+    narrow = builder.layer(1)
+    narrow.add(0, 15)
+    narrow.add(0, 15, -1)
+    builder.layer(5).multiply(31, 0, 1)
+    builder.layer(1).add(0, 31)
+    return builder, list(range(16)), []
+
+
+def public_factor_of_zero(field: Modulus) -> Made:
+    builder = CircuitBuilder(field, 1, public=1)
+    layer = builder.layer(1)
+    layer.multiply(0, 0, 1, Public(0))
+    layer.power(1, 0, 2, Public(0))
+    layer.constant(1, Public(0))
+    return builder, [3, 4], [0]
+
+
+CIRCUITS: list[Callable[[Modulus], Made]] = [
+    no_gates, constants_alone, random_constants, gates_that_cancel, unused_coefficients,
+    narrow_and_wide, public_factor_of_zero,
+]  # fmt: skip
+
+FIELDS: list[FieldSpec] = [
+    *(EXTENSIONS[name] for name in ("m31.3", "baby_bear.4", "koala_bear.4")),
+    NAMED["bls12_381.fr"], Modulus("toy.17", 17),
+]  # fmt: skip
+
+
+def check(field: FieldSpec, made: Made) -> None:
+    """Three proofs, two at a time, of three instances each."""
+    builder, inputs, public = made
+    circuit = builder.finished()
+    key = VerifyingKey.of(circuit, field, allow_bits=0)
+    # Inputs that are 0 do for all of them.
+    zeros = [0] * len(inputs)
+    statements = [[inputs] * 3, [inputs, inputs, zeros], [inputs] * 3]
+    known = [[public] * 3] * 3
+    proofs = Prover("cpu", key, circuit, instances=3, batch=2).prove_many(statements, known)
+    for rows, proof in zip(statements, proofs, strict=True):
+        assert proof == reference.prove(key, circuit, rows, known[0])
+        verify(key, circuit, known[0], proof, instances=3)
+
+
+@pytest.mark.parametrize("make", CIRCUITS)
+def test_odd_circuits_agree_with_the_model(make: Callable[[Modulus], Made]) -> None:
+    check(EXTENSIONS["m31.4"], make(NAMED["m31"]))
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
+    check(field, gates_that_cancel(field.modulus))
