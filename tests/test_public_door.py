@@ -294,6 +294,22 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"inputs": [0, 0], "public": [], "check": True, "timeline": None},
         {"timeline": OPTIONAL, "check": ("true",)},
     )  # fmt: skip
+    yield (
+        "Verifier",
+        Row(
+            gkr.Verifier,
+            {"device": DEVICE, "key": known, "circuit": made, "instances": 1, "batch": 1},
+        ),
+    )
+    verifier = gkr.Verifier(DEVICE, known, made)
+    good = gkr.Prover(DEVICE, known, made).prove([0, 0], [])
+    yield "Verifier.verify", Row(
+        verifier.verify, {"public": [], "proof": good, "timeline": None}, {"timeline": OPTIONAL}
+    )  # fmt: skip
+    for check in (verifier.verify_many, verifier.errors):
+        yield f"Verifier.{check.__name__}", Row(
+            check, {"publics": [[]], "proofs": [good], "timeline": None}, {"timeline": OPTIONAL}
+        )  # fmt: skip
     yield "gkr.verify", Row(
         gkr.verify, {"key": known, "circuit": made, "public": [], "proof": b"", "instances": 1}
     )  # fmt: skip

@@ -175,6 +175,25 @@ class LayeredCircuit:
         return np.array([isinstance(c, Random) for c in self.coefficients], bool)
 
     @cached_property
+    def kinds(self) -> tuple[frozenset[str], ...]:
+        """The kinds of gates that each layer has."""
+        return tuple(
+            frozenset(kind for kind, gates in layer.gates.items() if len(gates))
+            for layer in self.layers
+        )
+
+    @cached_property
+    def public_factors(self) -> tuple[int, ...]:
+        """The public inputs that multiply values, in order."""
+        used = np.zeros(len(self.coefficients), bool)
+        for layer in self.layers:
+            for kind, gates in layer.gates.items():
+                if kind != "constant":
+                    used[gates.coefficient] = True
+        found = (self.coefficients[place] for place in np.flatnonzero(used).tolist())
+        return tuple(sorted({c.number for c in found if isinstance(c, Public)}))
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA3-256 of all that the circuit is: two circuits with one digest are the same."""
         state = hashlib.sha3_256(b"quod layered circuit 1\0")

@@ -1,7 +1,7 @@
 """GKR: proofs that a layered circuit gives zeros.
 
 `VerifyingKey.of` fixes what a verifier knows, `Prover` proves on any device, `verify` is plain
-Python. The names below load on first use (PEP 562).
+Python, `Verifier` checks many proofs on a device. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.gkr.checker import Verifier as Verifier
     from quod.gkr.inputs_file import read_inputs as read_inputs
     from quod.gkr.inputs_file import read_public_inputs as read_public_inputs
     from quod.gkr.inputs_file import write_public_inputs as write_public_inputs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Prover",
+    "Verifier",
     "VerifyingKey",
     "error_terms",
     "security_bits",
@@ -41,6 +43,7 @@ __all__ = [
 
 _HOME = {
     "Prover": "quod.gkr.prover",
+    "Verifier": "quod.gkr.checker",
     "VerifyingKey": "quod.gkr.key",
     "error_terms": "quod.gkr.security",
     "security_bits": "quod.gkr.security",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -12,15 +13,15 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.device.written import UNWRITTEN, not_written
-from quod.errors import DeviceError, InputError, VerificationError
+from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers, to_integers
+from quod.gkr.checker import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.plan import ProofPlan
 from quod.gkr.resident import ResidentCircuit
 from quod.gkr.security import log_instances
 from quod.gkr.standing import FIRST, VALUES
 from quod.gkr.statement import Statement, by_instance
-from quod.gkr.verifier import verify
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
@@ -62,7 +63,8 @@ class Prover:
         array of elements (`quod.field.from_integers`) of shape (instances, inputs, words), of one
         instance (inputs, words) too. The same holds for the public inputs, which are lists. **It
         keeps no secret**: with the raw commitment the inputs are in the proof. InputError if an
-        output is not 0. With `check` the proof is verified before it is given away.
+        output is not 0. With `check` the proof is verified on the same device before it is given
+        away, by a `Verifier` that the first such proof makes.
         """
         (proof,) = self.prove_many([inputs], [public], check=check, timeline=timeline)
         return proof
@@ -90,8 +92,7 @@ class Prover:
             proofs += self._prove(statements[some], tables[some], first, timeline)
         if check:
             with or_null(timeline).stage("check"):
-                for statement, proof in zip(statements, proofs, strict=True):
-                    self._verify(statement, proof)
+                self._check(statements, proofs, timeline)
         return proofs
 
     def _prove(
@@ -118,14 +119,22 @@ class Prover:
             committer.open(own, writer)
         return [writer.getvalue() for writer in writers]
 
-    def _verify(self, statement: Statement, proof: bytes) -> None:
-        try:
-            verify(self.key, self.circuit, statement.public, proof, instances=self.instances)
-        except (VerificationError, InputError) as error:
-            raise DeviceError(
-                f"{self.device.name} made a proof that does not verify ({error}); its memory or "
-                "its driver may be faulty"
-            ) from None
+    def _check(
+        self, statements: list[Statement], proofs: list[bytes], timeline: Timeline | None
+    ) -> None:
+        for error in self._verifier.errors_of(statements, proofs, timeline):
+            if error is not None:
+                raise DeviceError(
+                    f"{self.device.name} made a proof that does not verify ({error}); its memory "
+                    "or its driver may be faulty"
+                )
+
+    @cached_property
+    def _verifier(self) -> Verifier:
+        """Made for the first proof that is checked, with memory of its own."""
+        return Verifier(
+            self.device, self.key, self.circuit, instances=self.instances, batch=self._plan.batch
+        )
 
     def _table(self, inputs: object) -> Words:
         """The inputs in the form of memory, of each those of all instances, the last one again and

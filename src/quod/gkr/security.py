@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import cast
 
-from quod.circuit.layered import KINDS, POWERS, LayeredCircuit
+from quod.circuit.layered import POWERS, LayeredCircuit
 from quod.commitment.raw import Raw
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError
@@ -70,8 +70,7 @@ def log_instances(instances: int) -> int:
 
 def kinds_of(circuit: LayeredCircuit, number: int) -> frozenset[str]:
     """The kinds of gates that a layer has."""
-    gates = circuit.layers[number].gates
-    return frozenset(kind for kind in KINDS if len(gates[kind]))
+    return circuit.kinds[number]
 
 
 def exponents_of(kinds: frozenset[str]) -> list[int]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from quod.circuit.layered import LayeredCircuit, Public
+from quod.circuit.layered import LayeredCircuit
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
 from quod.gkr.security import log_instances
@@ -41,7 +39,7 @@ class Statement:
         rows = by_instance("public inputs", given, self.instances)
         self.public = [_checked_row(circuit, row) for row in rows]
         """The public inputs of each instance."""
-        for number in sorted(_multiplying(circuit)):
+        for number in circuit.public_factors:
             if len({row[number] for row in self.public}) > 1:
                 raise InputError(
                     f"public input {number} is a factor in the circuit, so that it must be the "
@@ -93,16 +91,3 @@ def _checked_row(circuit: LayeredCircuit, row: object) -> tuple[int, ...]:
             f"the public inputs of an instance are {circuit.public} int from 0 to {p - 1}"
         )
     return tuple(row)
-
-
-def _multiplying(circuit: LayeredCircuit) -> set[int]:
-    """The public inputs that multiply values."""
-    places = [
-        gates.coefficient
-        for layer in circuit.layers
-        for kind, gates in layer.gates.items()
-        if kind != "constant"
-    ]
-    used = np.unique(np.concatenate(places)).tolist()
-    found = (circuit.coefficients[place] for place in used)
-    return {coefficient.number for coefficient in found if isinstance(coefficient, Public)}

@@ -1,0 +1,280 @@
+"""The fast verifier of layered circuits: many proofs at a time, on a device.
+
+It gives the verdicts of `quod.gkr.verify`, with which it shares what a statement is, and nothing
+with the prover.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.circuit.layered import LayeredCircuit
+from quod.commitment.raw import Raw, RawCommitment
+from quod.commitment.scheme import Claim, Commitment
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline, or_null
+from quod.device.written import UNWRITTEN, not_written
+from quod.errors import InputError, VerificationError
+from quod.field.array import from_integers
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.gkr.checker_kernels import FIRST_CHECK, FIRST_WRONG, READ, STATE
+from quod.gkr.checker_messages import Check, Message
+from quod.gkr.checker_plan import CheckPlan
+from quod.gkr.checker_verdicts import FAILED, PASSED
+from quod.gkr.key import VerifyingKey
+from quod.gkr.security import log_instances
+from quod.gkr.statement import Statement
+from quod.sumcheck.run import words_to_elements
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.elements import Plain, decode, element_bytes
+from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, whole_number
+
+Words = NDArray[np.uint32]
+
+Refusal = VerificationError | InputError
+"""Why a proof is refused."""
+
+
+class Verifier:
+    """A circuit on a device, to check proofs of as many `instances` each, `batch` of them at a
+    time.
+
+    All memory is allocated when it is made: `peak_bytes`, of which the gates take 8 to 16 bytes
+    each, and a proof of the batch its own size and about that of one layer's weights.
+    """
+
+    def __init__(
+        self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
+        instances: int = 1, batch: int = 1,
+    ) -> None:  # fmt: skip
+        """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
+        where memory is short."""
+        self.device: AnyDevice = resolve_device(device)
+        instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+        key.check_circuit(circuit)
+        self._log_instances = log_instances(instances)
+        key.check_bits(circuit, instances)
+        self.key, self.circuit, self.instances = key, circuit, int(instances)
+        self._plan = CheckPlan(
+            self.device, circuit, key.field, chain=key.chain, log_instances=self._log_instances,
+            batch=whole_number("the batch", batch, 1, 1 << 16),
+            evaluates_inputs=isinstance(key.commitment, Raw),
+        )  # fmt: skip
+        self.peak_bytes = self._plan.peak_bytes
+        """Bytes of device memory."""
+        messages = self._plan.messages
+        self._checks = list(messages.checks)
+        if self._plan.evaluates_inputs:
+            what, last = "the committed table has another value at a point", len(messages.rows)
+            first = self._plan.claim_record - FIRST_CHECK
+            self._checks += [
+                Check(first + claim, last, what) for claim in range(len(messages.claims.values))
+            ]
+
+    def verify(
+        self, public: Sequence[object], proof: bytes, *, timeline: Timeline | None = None
+    ) -> None:
+        """Checks a proof as `quod.gkr.verify` does, and raises the same."""
+        (error,) = self.errors([public], [proof], timeline=timeline)
+        if error is not None:
+            raise error
+
+    def verify_many(
+        self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
+        timeline: Timeline | None = None,
+    ) -> None:  # fmt: skip
+        """Checks proofs, each with its public inputs; the error of the first one that is refused
+        says which it is."""
+        for number, error in enumerate(self.errors(publics, proofs, timeline=timeline)):
+            if error is not None:
+                named = type(error)(f"proof {number}: {error}")
+                if isinstance(error, InputError) and isinstance(named, InputError):
+                    named.offset = error.offset
+                raise named
+
+    def errors(
+        self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
+        timeline: Timeline | None = None,
+    ) -> list[Refusal | None]:  # fmt: skip
+        """What `verify` raises for each proof, None for those that it takes.
+
+        Public inputs that are none, of any proof, are an InputError.
+        """
+        or_null(timeline)
+        given: object = publics
+        others: object = proofs
+        if not isinstance(given, (list, tuple)) or not isinstance(others, (list, tuple)):
+            raise InputError("the public inputs of proofs and the proofs are lists")
+        if len(given) != len(others):
+            raise InputError(f"there are {len(others)} proofs, and public inputs of {len(given)}")
+        statements = [Statement(self.key, self.circuit, row, self.instances) for row in given]
+        return self.errors_of(statements, list(others), timeline)
+
+    def errors_of(
+        self, statements: Sequence[Statement], proofs: Sequence[bytes],
+        timeline: Timeline | None = None,
+    ) -> list[Refusal | None]:  # fmt: skip
+        """The same for statements about this circuit."""
+        found: list[Refusal | None] = []
+        batch = self._plan.batch
+        for at in range(0, len(proofs), batch):
+            readings = [
+                self._read(statement, proof)
+                for statement, proof in zip(
+                    statements[at : at + batch], proofs[at : at + batch], strict=True
+                )
+            ]
+            errors = iter(self._run([r for r in readings if isinstance(r, _Reading)], timeline))
+            found += [next(errors) if isinstance(r, _Reading) else r for r in readings]
+        return found
+
+    def _read(self, statement: Statement, proof: bytes) -> _Reading | Refusal:
+        """All that the host reads before the device does."""
+        messages, key = self._plan.messages, self.key
+        reader = ProofReader(proof, Transcript())
+        statement.begin(reader.transcript)
+        try:
+            size = self.circuit.log_inputs + self._log_instances
+            commitment = key.commitment.read(reader, key.field, size)
+        except (InputError, VerificationError) as error:
+            return error
+        start, each = reader.offset, element_bytes(key.field)
+        stop = start + messages.elements * each
+        if len(proof) < stop:
+            message = next(
+                own for own in messages.of_elements.values()
+                if start + (own.first + own.count) * each > len(proof)
+            )  # fmt: skip
+            return InputError(
+                f"the proof ends at byte {len(proof)}, within {message.count} elements of "
+                f"{key.field.name}, which take {message.count * each} bytes",
+                offset=start + message.first * each,
+            )
+        if self._plan.evaluates_inputs and len(proof) > stop:
+            return InputError(
+                f"the proof ends here, and {len(proof) - stop} bytes follow", offset=stop
+            )
+        return _Reading(statement, commitment, reader.transcript.state, proof, start, stop)
+
+    # --- on the device
+
+    def _run(self, readings: Sequence[_Reading], timeline: Timeline | None) -> list[Refusal | None]:
+        """The verdicts on at most a batch of proofs; the rest of it is as the last one."""
+        if not readings:
+            return []
+        plan, device = self._plan, self.device
+        # Another one each run, a multiple of four.
+        ticket = 4 * secrets.randbelow(1 << 29)
+        self._upload([*readings, *[readings[-1]] * (plan.batch - len(readings))], ticket)
+        records = np.full((plan.batch, plan.record_words), UNWRITTEN, np.uint32)
+        device.upload(records, into=plan.records)
+        device.stream("check").replay(plan.recording).submit(timeline).wait()
+        records = np.full_like(records, UNWRITTEN)
+        device.download(plan.records, records)
+        records = records[: len(readings)]
+        places = [FIRST_CHECK + check.record for check in self._checks]
+        verdicts = records[:, places] - np.uint32(ticket)
+        is_made = (verdicts == PASSED) | (verdicts == FAILED)
+        if not is_made.all() or (records[:, READ] != ticket).any():
+            raise not_written(device, "the check of a proof")
+        wrong = records[:, FIRST_WRONG].tolist()
+        if max(wrong) > len(plan.messages.rows):
+            raise not_written(device, "the check of a proof")
+        errors: list[Refusal | None] = [
+            self._refusal(reading, first, row)
+            for reading, first, row in zip(readings, wrong, verdicts == FAILED, strict=True)
+        ]
+        if not plan.evaluates_inputs:
+            self._check_claims(readings, records, errors)
+        return errors
+
+    def _upload(self, readings: Sequence[_Reading], ticket: int) -> None:
+        plan, device = self._plan, self.device
+        states = b"".join(reading.state for reading in readings)
+        begun = np.concatenate([np.array([ticket], np.uint32), np.frombuffer(states, "<u4")])
+        device.upload(begun, into=plan.begun)
+        sent = b"".join(reading.proof[reading.start : reading.stop] for reading in readings)
+        device.upload(np.frombuffer(sent, "<u4"), into=plan.sent)
+        if plan.evaluates_inputs:
+            tables = []
+            for reading in readings:
+                assert isinstance(reading.commitment, RawCommitment)
+                tables.append(reading.commitment.table)
+            device.upload(np.concatenate(tables), into=plan.inputs)
+        if self.circuit.public:
+            padded = [row for r in readings for row in zip(*r.statement.padded, strict=True)]
+            values = [value for row in padded for value in row]
+            device.upload(from_integers(self.circuit.field, values), into=plan.public)
+
+    def _refusal(self, reading: _Reading, wrong: int, failed: NDArray[np.bool_]) -> Refusal | None:
+        """What a reader of the messages in their order finds first."""
+        for check, fails in zip(self._checks, failed.tolist(), strict=True):
+            if wrong <= check.message:
+                break
+            if fails:
+                return VerificationError(check.failure)
+        message = self._plan.messages.of_elements.get(wrong)
+        if message is None:
+            return None
+        try:
+            reading.elements(self.key.field, message)
+        except InputError as error:
+            return error
+        raise not_written(self.device, "the check of a proof")
+
+    def _check_claims(
+        self, readings: Sequence[_Reading], records: Words, errors: list[Refusal | None]
+    ) -> None:
+        """Claims about the inputs of proofs without errors so far, by the commitment's verifier."""
+        plan, field = self._plan, self.key.field
+        claims, messages = plan.messages.claims, plan.messages
+        shape = (plan.batch, len(messages.rows), field.words)
+        challenges = np.full(shape, UNWRITTEN, np.uint32)
+        self.device.download(plan.challenges, challenges)
+        for number, reading in enumerate(readings):
+            if errors[number] is not None:
+                continue
+            own = [
+                Claim(
+                    tuple(words_to_elements(
+                        field, challenges[number, [*point.coordinates, *claims.across]]
+                    )),
+                    reading.elements(field, Message(value, 1))[0],
+                )
+                for point, value in zip(claims.points, claims.values, strict=True)
+            ]  # fmt: skip
+            state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
+            reader = ProofReader(reading.proof, Transcript(state))
+            reader.offset = reading.stop
+            try:
+                reading.commitment.check(own, reader)
+                reader.end()
+            except (InputError, VerificationError) as error:
+                errors[number] = error
+
+
+@frozen(eq=False)
+class _Reading:
+    """A proof whose commitment was read: the state of the transcript behind it, and from where to
+    where the messages go."""
+
+    statement: Statement
+    commitment: Commitment
+    state: bytes
+    proof: bytes
+    start: int
+    stop: int
+
+    def elements(self, field: FieldSpec, message: Message) -> list[Plain]:
+        """The elements of a message; InputError for what are none."""
+        each = element_bytes(field)
+        start = self.start + message.first * each
+        return decode(field, self.proof[start : start + message.count * each], offset=start)

@@ -1,0 +1,292 @@
+"""The fast verifier: the verdicts of the plain one, on every device."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quod.circuit import LayeredCircuit
+from quod.commitment import Ligero, Raw
+from quod.commitment.scheme import Scheme
+from quod.device.cpu.device import CpuDevice
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, MismatchError, QuodError, VerificationError
+from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
+from quod.gkr import Prover, Verifier, VerifyingKey, checker_schedule, verify
+from quod.gkr import checker_plan as plan
+from tests.gkr.circuits import Rows, satisfied
+from tests.gkr.mutations import mutated
+from tests.gkr.test_gkr import FIELDS
+from tests.reference import gkr as reference
+from tests.support.idle import Idle
+
+M31_4 = EXTENSIONS["m31.4"]
+
+
+class Proven:
+    """A circuit, and a proof of it by the model or by a prover that checks nothing."""
+
+    def __init__(
+        self, field: FieldSpec, seed: int, *, commitment: Scheme | None = None,
+        instances: int = 1, allow_bits: int = 100, **form: Any,
+    ) -> None:  # fmt: skip
+        made = satisfied(field.modulus, seed, instances=instances, **form)
+        self.circuit: LayeredCircuit = made[0]
+        self.inputs: Rows = made[1]
+        self.public: Rows = made[2]
+        self.instances = instances
+        self.key = VerifyingKey.of(
+            self.circuit, field, commitment=commitment, allow_bits=allow_bits
+        )
+        prover = Prover("cpu", self.key, self.circuit, instances=instances)
+        self.proof = prover.prove(self.inputs, self.public, check=False)
+
+    def verifier(self, device: Any = "cpu", batch: int = 1) -> Verifier:
+        return Verifier(device, self.key, self.circuit, instances=self.instances, batch=batch)
+
+    def expected(self, proof: bytes, public: Rows | None = None) -> QuodError | None:
+        """What the plain verifier says."""
+        try:
+            own = self.public if public is None else public
+            verify(self.key, self.circuit, own, proof, instances=self.instances)
+        except (VerificationError, InputError) as error:
+            return error
+        return None
+
+
+def same(found: QuodError | None, expected: QuodError | None) -> bool:
+    places = [getattr(error, "offset", None) for error in (found, expected)]
+    return (type(found), str(found), places[0]) == (type(expected), str(expected), places[1])
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("instances", [1, 3])
+def test_honest_proofs_and_wrong_ones(device: AnyDevice, name: str, instances: int) -> None:
+    for form in ({}, {"randoms": True}):
+        proven = Proven(FIELDS[name], 2, instances=instances, log_inputs=2, **form)
+        wrong = list(itertools.islice(mutated(FIELDS[name], proven.proof, 1), 6))
+        proofs = [proven.proof, *wrong, proven.proof]
+        found = proven.verifier(device, 4).errors([proven.public] * 8, proofs)
+        assert found[0] is found[-1] is None
+        assert None not in found[1:-1]
+        assert all(map(same, found, map(proven.expected, proofs)))
+
+
+def test_the_code_of_gpus(gpu_device: AnyDevice) -> None:
+    proven = Proven(M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2)
+    wrong = proven.proof[:-16] + bytes(16)
+    verifier = proven.verifier(gpu_device, 2)
+    accepted, refused = verifier.errors([proven.public] * 2, [proven.proof, wrong])
+    assert accepted is None
+    assert same(refused, proven.expected(wrong))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_more_circuits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in tiles, parts and chunks that are as small as can be."""
+    if seed % 2:
+        for name, value in {"_TILE": 2, "_GATES_EACH": 3, "_LEAST_LOG_LOW": 1, "_ROWS": 2}.items():
+            monkeypatch.setattr(checker_schedule, name, value)
+        monkeypatch.setattr(plan, "_TABLE_ENTRIES_OF_PROCESSOR", 1 << seed)
+    proven = Proven(
+        M31_4, 10 + seed, layers=1 + seed % 4, instances=1 + 2 * seed, randoms=seed % 3 == 0
+    )
+    wrong = itertools.islice(mutated(M31_4, proven.proof, seed), 12)
+    proofs = [proven.proof, *wrong]
+    found = proven.verifier(batch=5).errors([proven.public] * 13, proofs)
+    assert [error is None for error in found] == [True] + [False] * 12
+    assert all(map(same, found, map(proven.expected, proofs)))
+
+
+def test_layers_of_several_tiles() -> None:
+    field = EXTENSIONS["goldilocks.2"]
+    proven = Proven(field, 4, log_inputs=12, gates=1500, layers=2)
+    verifier = proven.verifier()
+    verifier.verify(proven.public, proven.proof)
+    for place in (8, len(proven.proof) // 2, len(proven.proof) - 8):
+        wrong = bytearray(proven.proof)
+        wrong[place] ^= 1
+        with pytest.raises(VerificationError):
+            verifier.verify(proven.public, bytes(wrong))
+
+
+@pytest.mark.parametrize("randoms", [False, True])
+def test_ten_thousand_mutated_proofs_are_refused(randoms: bool) -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5, randoms=randoms)
+    verifier, batch = proven.verifier(batch=500), 500
+    changed = mutated(M31_4, proven.proof, 7)
+    for _ in range(10):
+        proofs = list(itertools.islice(changed, batch))
+        found = verifier.errors([proven.public] * batch, proofs)
+        assert None not in found
+        for place in range(0, batch, 100):
+            assert same(found[place], proven.expected(proofs[place]))
+    verifier.verify(proven.public, proven.proof)
+
+
+def test_lengths_and_other_integers(
+) -> None:  # fmt: skip
+    proven = Proven(M31_4, 5, layers=2, gates=5, instances=2)
+    proof, p = proven.proof, proven.circuit.field.value
+    proofs = [proof[:stop] for stop in range(0, len(proof), 7)]
+    proofs += [proof + b"\0", proof + proof, b""]
+    for place in range(0, len(proof), 4):
+        number = int.from_bytes(proof[place : place + 4], "little") + p
+        if number < 1 << 32:
+            proofs.append(proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :])
+    found = proven.verifier(batch=32).errors([proven.public] * len(proofs), proofs)
+    assert all(isinstance(error, InputError) for error in found)
+    assert all(map(same, found, map(proven.expected, proofs)))
+    assert None not in proven.verifier().errors(
+        [proven.public] * 2, [proof[4:], proof[4:] + b"1234"]
+    )
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_other_statements_are_refused(instances: int) -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances)
+    verifier = proven.verifier(batch=3)
+    publics = []
+    for place in range(proven.circuit.public):
+        changed = [list(row) for row in proven.public]
+        for row in changed:
+            row[place] = (row[place] + 1) % proven.circuit.field.value
+        publics.append(changed)
+    found = verifier.errors(publics, [proven.proof] * len(publics))
+    assert all(isinstance(error, VerificationError) for error in found)
+    for error, changed in zip(found, publics, strict=True):
+        assert same(error, proven.expected(proven.proof, changed))
+    other, *_ = satisfied(proven.circuit.field, 6, layers=2, gates=5)
+    with pytest.raises(MismatchError):
+        Verifier("cpu", proven.key, other)
+
+
+def test_the_first_proof_that_is_refused_is_named() -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5)
+    verifier, proof = proven.verifier(batch=2), proven.proof
+    verifier.verify_many([], [])
+    verifier.verify_many([proven.public] * 5, [proof] * 5)
+    wrong = proof[:-16] + bytes(16)
+    with pytest.raises(VerificationError, match=r"proof 3: .*layer"):
+        verifier.verify_many([proven.public] * 5, [proof, proof, proof, wrong, proof[:-1]])
+    with pytest.raises(InputError, match=r"proof 1: offset .*: the proof ends at byte") as error:
+        verifier.verify_many([proven.public] * 3, [proof, proof[:-1], wrong])
+    assert error.value.offset == len(proof) - 16
+
+
+def test_outputs_that_are_not_zero_are_refused() -> None:
+    """What the model proves of them, on a toy field: as often as by the plain verifier."""
+    toy = Modulus("toy.127", 127)
+    proven = Proven(toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0)
+    generator, publics, proofs = random.Random(1), [], []
+    for _ in range(150):
+        public = [
+            [*proven.public[0][:2], *(generator.randrange(127) for _ in proven.public[0][2:])]
+        ]
+        publics.append(public)
+        proofs.append(reference.prove(proven.key, proven.circuit, proven.inputs, public))
+    found = proven.verifier(batch=64).errors(publics, proofs)
+    assert 0 < found.count(None) < 30
+    assert all(map(same, found, map(proven.expected, proofs, publics)))
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_other_commitments_are_checked_by_their_own_verifier(instances: int) -> None:
+    scheme = Ligero(column_bits=10)
+    proven = Proven(
+        M31_4, 5, layers=2, gates=5, instances=instances, commitment=scheme, allow_bits=0
+    )
+    proof = proven.proof
+    wrong = list(itertools.islice(mutated(M31_4, proof, 3), 20))
+    proofs = [proof, proof + b"\0", proof[:-1], *wrong]
+    found = proven.verifier(batch=4).errors([proven.public] * len(proofs), proofs)
+    assert found[0] is None
+    assert None not in found[1:]
+    assert all(map(same, found, map(proven.expected, proofs)))
+
+
+# --- faulty devices
+
+
+class Leaving(CpuDevice):
+    """A processor that leaves out some workgroups, or all, of the kernels of some names."""
+
+    leaves: Callable[[str], int] = staticmethod(lambda _: 0)
+
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+        groups -= min(groups, self.leaves(kernel.name))
+        if groups:
+            super().execute(kernel, groups, *rest)
+
+
+def test_a_device_that_does_nothing_is_noticed() -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5)
+    device: Any = Idle(open_device("cpu"))
+    with pytest.raises(DeviceError, match="has not computed the check"):
+        proven.verifier(device).verify(proven.public, proven.proof)
+
+
+def test_no_kernel_that_is_left_out_makes_a_proof_pass() -> None:
+    """Neither on fresh memory nor after another proof has passed."""
+    proven = Proven(M31_4, 5, layers=2, gates=5)
+    publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
+    device = Leaving()
+    names: list[str] = []
+    device.leaves = lambda name: names.append(name) or 0  # type: ignore[func-returns-value]
+    verifier = proven.verifier(device)
+    verifier.verify(publics, proven.proof)
+    assert len(set(names)) == 7
+    for name in set(names):
+        for count in (1, 1 << 20):
+            device.leaves = lambda own, left=name, many=count: many if own == left else 0
+            tables = name in ("expand_factors", "expand_tables")
+            if not tables:
+                with pytest.raises(DeviceError, match="has not computed the check"):
+                    verifier.verify(proven.public, proven.proof)
+            # The memory of a new one has nothing of a proof.
+            fresh = proven.verifier(device)
+            with pytest.raises((DeviceError, VerificationError)):
+                fresh.verify(proven.public, proven.proof)
+    device.leaves = lambda _: 0
+    verifier.verify(proven.public, proven.proof)
+
+
+def test_a_prover_checks_its_proofs_on_its_device() -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5)
+    device = Leaving()
+    prover = Prover(device, proven.key, proven.circuit)
+    assert prover.prove(proven.inputs, proven.public) == proven.proof
+    device.leaves = lambda name: 1 if name == "first_phase" else 0
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="made a proof that does not verify"):
+            Prover(device, proven.key, proven.circuit).prove(proven.inputs, proven.public)
+    device.leaves = lambda name: 1 if name == "check_layers" else 0
+    with pytest.raises(DeviceError, match="has not computed the check"):
+        prover.prove(proven.inputs, proven.public)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    proven = Proven(M31_4, 5, layers=1, gates=2)
+    verifier = proven.verifier()
+    assert verifier.peak_bytes > 0
+    wrong: Any
+    for wrong in (None, "text", [], [[1]], [proven.public] * 2):
+        with pytest.raises(InputError):
+            verifier.verify_many(wrong, [proven.proof])
+    for wrong in (None, "text", 3, [proven.proof]):
+        with pytest.raises(InputError):
+            verifier.verify(proven.public, wrong)
+        with pytest.raises(InputError):
+            verifier.verify_many([proven.public], wrong if wrong != [proven.proof] else [wrong])
+    for wrong in (0, -1, 1 << 60, None, 1.0):
+        with pytest.raises(InputError):
+            Verifier("cpu", proven.key, proven.circuit, batch=wrong)
+        with pytest.raises(InputError):
+            Verifier("cpu", proven.key, proven.circuit, instances=wrong)
+    assert isinstance(proven.key.commitment, Raw)
+    assert NAMED["m31"] is proven.circuit.field
