@@ -28,14 +28,13 @@ from quod.gkr.checker_messages import Check, Message
 from quod.gkr.checker_plan import CheckPlan
 from quod.gkr.checker_verdicts import FAILED, PASSED
 from quod.gkr.key import VerifyingKey
-from quod.gkr.security import log_instances
-from quod.gkr.statement import Statement
+from quod.gkr.statement import Statement, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, decode, element_bytes
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 Words = NDArray[np.uint32]
 
@@ -58,10 +57,7 @@ class Verifier:
         """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
         where memory is short."""
         self.device: AnyDevice = resolve_device(device)
-        instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
-        key.check_circuit(circuit)
-        self._log_instances = log_instances(instances)
-        key.check_bits(circuit, instances)
+        self._log_instances = checked_key(key, circuit, instances)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._plan = CheckPlan(
             self.device, circuit, key.field, chain=key.chain, log_instances=self._log_instances,
@@ -109,14 +105,9 @@ class Verifier:
         Public inputs that are none, of any proof, are an InputError.
         """
         or_null(timeline)
-        given: object = publics
-        others: object = proofs
-        if not isinstance(given, (list, tuple)) or not isinstance(others, (list, tuple)):
-            raise InputError("the public inputs of proofs and the proofs are lists")
-        if len(given) != len(others):
-            raise InputError(f"there are {len(others)} proofs, and public inputs of {len(given)}")
-        statements = [Statement(self.key, self.circuit, row, self.instances) for row in given]
-        return self.errors_of(statements, list(others), timeline)
+        given, known = checked_lists("the proofs", proofs, publics)
+        statements = [Statement(self.key, self.circuit, row, self.instances) for row in known]
+        return self.errors_of(statements, given, timeline)
 
     def errors_of(
         self, statements: Sequence[Statement], proofs: Sequence[bytes],

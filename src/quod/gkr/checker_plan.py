@@ -109,12 +109,6 @@ class CheckPlan:
         return self._memory["begun"]
 
     @property
-    def sent(self) -> Buffer:
-        """The elements of all proofs, one proof after the other."""
-        size = 4 * self.batch * self.messages.elements * self.field.words
-        return self._memory["sent"].slice(0, size)
-
-    @property
     def inputs(self) -> Buffer:
         """Tables of inputs, integers below p."""
         return self._memory["inputs"]
@@ -128,6 +122,12 @@ class CheckPlan:
     def public(self) -> Buffer:
         """The public inputs of each proof, of each input those of all instances."""
         return self.coefficients.slice(self._numbers.nbytes, self.coefficients.nbytes)
+
+    @property
+    def sent(self) -> Buffer:
+        """The elements of all proofs, one proof after the other."""
+        size = 4 * self.batch * self.messages.elements * self.field.words
+        return self._memory["sent"].slice(0, size)
 
     @property
     def records(self) -> Buffer:

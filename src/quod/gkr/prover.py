@@ -19,13 +19,12 @@ from quod.gkr.checker import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.plan import ProofPlan
 from quod.gkr.resident import ResidentCircuit
-from quod.gkr.security import log_instances
 from quod.gkr.standing import FIRST, VALUES
-from quod.gkr.statement import Statement, by_instance
+from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import flag, instance, plain_array, whole_number
+from quod.validation import flag, plain_array, whole_number
 
 
 class Prover:
@@ -38,10 +37,7 @@ class Prover:
         """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
         where memory is short."""
         self.device: AnyDevice = resolve_device(device)
-        instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
-        key.check_circuit(circuit)
-        more = log_instances(instances)
-        key.check_bits(circuit, instances)
+        more = checked_key(key, circuit, instances)
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._resident = ResidentCircuit(self.device, circuit, key.field)
@@ -76,12 +72,7 @@ class Prover:
         """Proofs, each as `prove` makes it, of so many inputs and public inputs."""
         or_null(timeline)
         flag("check", check)
-        given: object = inputs
-        known: object = public
-        if not isinstance(given, (list, tuple)) or not isinstance(known, (list, tuple)):
-            raise InputError("the inputs and the public inputs of proofs are lists")
-        if len(given) != len(known):
-            raise InputError(f"there are inputs of {len(given)} proofs, and {len(known)} public")
+        given, known = checked_lists("the inputs", inputs, public)
         statements = [Statement(self.key, self.circuit, row, self.instances) for row in known]
         tables = [self._table(row) for row in given]
         proofs: list[bytes] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from quod.circuit.layered import LayeredCircuit
 from quod.errors import InputError
@@ -27,12 +28,8 @@ class Statement:
     def __init__(
         self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int
     ) -> None:
-        instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
-        key.check_circuit(circuit)
-        self.key, self.circuit = key, circuit
-        self.log_instances = log_instances(instances)
-        self.instances = int(instances)
-        key.check_bits(circuit, self.instances)
+        self.log_instances = checked_key(key, circuit, instances)
+        self.key, self.circuit, self.instances = key, circuit, int(instances)
         given: object = public
         if isinstance(given, (list, tuple)) and not given and not circuit.public:
             given = [()] * self.instances
@@ -66,6 +63,29 @@ class Statement:
         )
         message = self.circuit.public.to_bytes(8, "little") + key.hash.digest(data)
         transcript.absorb(Label.PUBLIC_INPUT, message)
+
+
+def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> int:
+    """The logarithm of the number of instances.
+
+    MismatchError for a key of another circuit, InputError for too few bits.
+    """
+    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+    key.check_circuit(circuit)
+    found = log_instances(instances)
+    key.check_bits(circuit, int(instances))
+    return found
+
+
+def checked_lists(what: str, given: object, public: object) -> tuple[list[Any], list[Any]]:
+    """As many lists of public inputs as there are of what each is for; InputError for others."""
+    if not isinstance(given, (list, tuple)) or not isinstance(public, (list, tuple)):
+        raise InputError(f"{what} and the public inputs of proofs are lists")
+    if len(given) != len(public):
+        raise InputError(
+            f"{what} are those of {len(given)} proofs, and the public inputs of {len(public)}"
+        )
+    return list(given), list(public)
 
 
 def by_instance(what: str, given: object, instances: int) -> list[object]:
