@@ -60,8 +60,8 @@ class Verifier:
         self._log_instances = checked_key(key, circuit, instances)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._plan = CheckPlan(
-            self.device, circuit, key.field, chain=key.chain, log_instances=self._log_instances,
-            batch=whole_number("the batch", batch, 1, 1 << 16),
+            self.device, circuit, key.field, chain=key.chain, hash=key.hash,
+            log_instances=self._log_instances, batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),
         )  # fmt: skip
         self.peak_bytes = self._plan.peak_bytes
@@ -130,7 +130,7 @@ class Verifier:
     def _read(self, statement: Statement, proof: bytes) -> _Reading | Refusal:
         """All that the host reads before the device does."""
         messages, key = self._plan.messages, self.key
-        reader = ProofReader(proof, Transcript())
+        reader = ProofReader(proof, Transcript(hash=key.hash))
         statement.begin(reader.transcript)
         try:
             size = self.circuit.log_inputs + self._log_instances
@@ -243,7 +243,7 @@ class Verifier:
                 for point, value in zip(claims.points, claims.values, strict=True)
             ]  # fmt: skip
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
-            reader = ProofReader(reading.proof, Transcript(state))
+            reader = ProofReader(reading.proof, Transcript(state, hash=self.key.hash))
             reader.offset = reading.stop
             try:
                 reading.commitment.check(own, reader)

@@ -17,13 +17,14 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.gkr.checker_hashes import MessageHash
 from quod.gkr.checker_messages import NONE
-from quod.kernel import U32, Builder, Pointer, kernel, types, u32
+from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import RATE_WORDS, STATE_WORDS, challenge
-from quod.transcript.keccak import Permutation
+from quod.transcript.chain import STATE_WORDS, challenge
+from quod.transcript.hashes import Hash
 
 MESSAGE_ROW, FACTOR_ROW, TABLE_ROW, PART_ROW, EVALUATION_ROW = 2, 6, 9, 6, 9
 """Numbers of each kind of row."""
@@ -32,8 +33,6 @@ READ, FIRST_WRONG, STATE = 0, 1, 2
 FIRST_CHECK = STATE + STATE_WORDS
 """Records of a proof: the ticket of the run that read its messages, the first of them that is of no
 elements, the state of the transcript behind them, and those of checks."""
-
-_OVERHEAD = STATE_WORDS + 1
 
 
 @frozen
@@ -62,6 +61,7 @@ def read_messages(
     records: Pointer[U32],
     *,
     field: FieldSpec,
+    hash: Hash,
     most_words: int,
     alone: bool,
 ) -> None:
@@ -71,7 +71,7 @@ def read_messages(
     the states of the transcripts. A workgroup a proof, `alone` an instance.
     """
     f = field_arithmetic(k, field, inlined=True)
-    sponge = _Sponge(k, most_words, alone=alone)
+    chain = MessageHash(k, hash, most_words, alone=alone)
 
     def read(proof: Value, stores: Value) -> None:
         state = k.load(begun, proof * STATE_WORDS + 1, STATE_WORDS)
@@ -80,7 +80,7 @@ def read_messages(
             header, first = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
             length = (header & 0xFFFFFF) >> 2
             message = k.load(sent, (proof * elements + first) * field.words, most_words)
-            state = sponge.absorbed(state, header, message, length)
+            state = chain.absorbed(state, header, message, length)
             found = f.carried(challenge(f, field, state))
             with k.if_(stores):
                 f.store(challenges, proof * messages + loop.index, found)
@@ -98,39 +98,6 @@ def read_messages(
             read(own, own < batch)
     else:
         read(k.workgroup_id(), k.local_id() == 0)
-
-
-class _Sponge:
-    """SHA3-256 of a state, a header and a message of at most so many words."""
-
-    def __init__(self, k: Builder, most_words: int, *, alone: bool) -> None:
-        self._k, self._permutation = k, Permutation(k, alone=alone)
-        self._blocks = (_OVERHEAD + most_words) // RATE_WORDS + 1
-
-    def absorbed(
-        self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
-    ) -> tuple[Value, ...]:
-        k, zero = self._k, self._k.constant(0, u32)
-        words = [*state, header]
-        for place in range(RATE_WORDS * self._blocks - _OVERHEAD):
-            end = k.select(length == place, k.constant(0x06, u32), zero)
-            within = place < len(message)
-            words.append(k.select(length > place, message[place], end) if within else end)
-        last = (length + _OVERHEAD) // RATE_WORDS
-        sponge = [k.constant(0, types.u64)] * 25
-        found: list[Value] = []
-        for number in range(self._blocks):
-            block = words[number * RATE_WORDS : (number + 1) * RATE_WORDS]
-            block[-1] |= k.select(last == number, k.constant(0x80000000, u32), zero)
-            for place in range(RATE_WORDS // 2):
-                low, high = block[2 * place], block[2 * place + 1]
-                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
-            sponge = self._permutation(sponge, 4 if number == self._blocks - 1 else 25)
-            found = [
-                k.select(last == number, new, old)
-                for new, old in zip(sponge[:4], found or sponge[:4], strict=True)
-            ]
-        return tuple(half.cast(u32) for word in found for half in (word, word >> 32))
 
 
 def _all_below(k: Builder, modulus: Modulus, words: Sequence[Value], length: Value) -> Value:

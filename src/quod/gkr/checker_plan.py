@@ -29,6 +29,7 @@ from quod.gkr.checker_messages import Messages, words_of
 from quod.gkr.checker_schedule import Schedule
 from quod.gkr.checker_verdicts import check_claims, check_layers
 from quod.transcript.chain import STATE_WORDS
+from quod.transcript.hashes import Hash
 
 Words = NDArray[np.uint32]
 
@@ -47,9 +48,10 @@ class CheckPlan:
 
     def __init__(
         self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec, *, chain: int,
-        log_instances: int, batch: int, evaluates_inputs: bool,
+        hash: Hash, log_instances: int, batch: int, evaluates_inputs: bool,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.field, self.batch = device, circuit, field, batch
+        self._hash = hash
         self.messages = Messages(circuit, field, chain=chain, log_instances=log_instances)
         most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
         self.schedule = Schedule(
@@ -179,8 +181,8 @@ class CheckPlan:
         if device.host_memory and self.batch >= device.lanes > 1:
             lanes, alone = device.lanes, True
         compiled = device.compile(
-            read_messages, lanes=lanes, field=self.field, most_words=self.messages.most_words,
-            alone=alone,
+            read_messages, lanes=lanes, field=self.field, hash=self._hash,
+            most_words=self.messages.most_words, alone=alone,
         )  # fmt: skip
         recording.launch(
             compiled, -(-self.batch // lanes) if alone else self.batch, self.batch,

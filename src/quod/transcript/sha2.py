@@ -40,13 +40,13 @@ class Sha256:
     def __call__(self, message: Sequence[Value]) -> tuple[Value, ...]:
         """The digest of a message; both are bytes in little-endian words of 32 bits."""
         k = self._k
-        words = [_swapped(word) for word in message]
+        words = [swapped(word) for word in message]
         end = [0x80000000, *[0] * (-(len(words) + 3) % BLOCK_WORDS), 0, 32 * len(words)]
         words += [k.constant(word, types.u32) for word in end]
         state = [k.constant(word, types.u32) for word in start_words()]
         for at in range(0, len(words), BLOCK_WORDS):
             state = self.after_block(state, words[at : at + BLOCK_WORDS])
-        return tuple(_swapped(word) for word in state)
+        return tuple(swapped(word) for word in state)
 
     def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:
         """The state after a block, both in words as FIPS 180-4 counts them."""
@@ -76,7 +76,7 @@ def _turned(word: Value, *turns: int) -> Value:
     return total
 
 
-def _swapped(word: Value) -> Value:
+def swapped(word: Value) -> Value:
     """A word with its bytes in the other order."""
     turned = (word >> 16) | (word << 16)
     return ((turned >> 8) & 0x00FF00FF) | ((turned << 8) & 0xFF00FF00)
