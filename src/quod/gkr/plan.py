@@ -167,24 +167,15 @@ class ProofPlan:
         self._memory = {name: device.allocate(size) for name, size in sizes.items()}
         self.values = [device.allocate(size) for size in levels]
         """The inputs, and the values of all layers."""
-        numbers = self._resident.numbers
-        device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
-
-    @property
-    def sent(self) -> Buffer:
+        self.sent = self._memory["sent"]
         """The messages of each proof, `sent_words` after those of the one before."""
-        return self._memory["sent"]
-
-    @property
-    def standing(self) -> Buffer:
+        self.standing = self._memory["standing"]
         """As `layout` says."""
-        return self._memory["standing"]
-
-    @property
-    def coefficients(self) -> Buffer:
+        self.coefficients = self._memory["coefficients"]
         """The circuit's coefficients, then the public inputs of each proof, of each input those of
         all instances."""
-        return self._memory["coefficients"]
+        numbers = self._resident.numbers
+        device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
 
     @property
     def first_public(self) -> int:
