@@ -56,6 +56,14 @@ CPU: Commands = {
         ["--field", "m31.4", "--log2", "18", "--bits", "16"],
         ["--field", "m31.4", "--log2", "16", "--columns", "4", "--bits", "12", "--width", "3"],
     ],
+    "gkr": [
+        *(
+            ["--field", field, "--instances", "1", "--instances", "16"]
+            for field in ("m31.3", "m31.4")
+        ),
+        ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],
+        ["--field", "m31.4", "--instances", "64", "--commitment", "ligero"],
+    ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
         [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *peer]
@@ -102,6 +110,12 @@ CUDA: Commands = {
         ["--field", "m31.4", "--log2", "20", "--log2", "24", "--bits", "16"],
         ["--field", "bn254.fr", "--log2", "18", "--log2", "22", "--bits", "16"],
     ],
+    "gkr": [
+        ["--field", "m31.3", "--instances", "1", "--batch", "1024"],
+        ["--field", "bn254.fr", "--instances", "1", "--batch", "256"],
+        ["--field", "m31.4", "--instances", "1024", "--instances", "8192"],
+        ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],
+    ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
     "groth16": [
         ["--curve", "bn254", *(f"--constraints={n}" for n in (100_000, 800_000, 3_200_000))],
@@ -134,6 +148,7 @@ WEBGPU: Commands = {
     "sumcheck": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "commitment": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "lookup": [["--field", "m31.4", "--log2", "18", *_QUICK]],
+    "gkr": [["--field", "m31.4", "--instances", "64", *_QUICK]],
     "groth16": [
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
         ["--curve", "bn254", "--constraints", "100000", *_QUICK],

@@ -11,6 +11,7 @@ from dataclasses import fields
 import pytest
 
 from quod.cli import entry
+from quod.cli.bench import gkr as bench_gkr
 from quod.cli.bench import short_field
 from quod.cli.bench.commitment import cases as commitments
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
@@ -18,6 +19,7 @@ from quod.cli.bench.subjects import SUBJECTS
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.field.moduli import GOLDILOCKS, M31, Modulus
+from quod.field.named_extensions import EXTENSIONS
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -79,6 +81,22 @@ def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
             assert timeline.rows()
 
 
+def test_layered_circuits_are_proved_and_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_gkr, "_LOG_SIZE", 3)
+    monkeypatch.setattr(bench_gkr, "_LAYERS", 2)
+    monkeypatch.setitem(bench_gkr.CIRCUITS, "wide", bench_gkr.wide.__wrapped__)
+    found = list(
+        bench_gkr.cases("cpu", EXTENSIONS["m31.4"], "wide", [1, 3], batch=2, commitment="raw")
+    )
+    assert [case.parameters["what"] for case in found] == ["prove", "verify"] * 2
+    assert [case.operations for case in found] == [2, 2, 6, 2]
+    for case in found:
+        timeline = Timeline()
+        assert case.traced is not None
+        case.traced(timeline)
+        assert timeline.rows()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -86,6 +104,8 @@ def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
         (["field", "--device", "quantum"], 7, "quantum"),
         (["field", "--field", "bn254.fr", "--against", "nobody"], 3, "'nobody' is not a peer"),
         (["field", "--repeats", "0"], 2, "Usage"),
+        (["gkr", "--circuit", "none"], 2, "there is no circuit 'none'"),
+        (["gkr", "--field", "none"], 3, "'none' is not a field"),
         (["commitment", "--scheme", "kate"], 3, "the commitment must be raw, ligero"),
         (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
     ],

@@ -18,9 +18,9 @@ from quod.device.timeline import Timeline
 from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
+from quod.gkr.checker import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.prover import Prover
-from quod.gkr.verifier import verify
 
 Draw = Callable[[int], Words]
 """Random inputs of so many instances."""
@@ -30,10 +30,7 @@ def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
     commitment: str,
 ) -> Iterator[Case]:  # fmt: skip
-    """Cases for each number of instances: `batch` proofs of as many, and one's verification.
-
-    Time is that of one instance.
-    """
+    """Cases for each number of instances: `batch` proofs of as many, and their verification."""
     found = open_device(device)
     made, draw = CIRCUITS[circuit](field.modulus)
     key = VerifyingKey.of(made, field, commitment=scheme_named(commitment), allow_bits=0)
@@ -45,20 +42,27 @@ def cases(
         def prove(
             timeline: Timeline | None = None, *, prover: Prover = prover,
             inputs: list[Any] = inputs, public: list[Sequence[object]] = public,
-        ) -> bytes:  # fmt: skip
-            return prover.prove_many(inputs, public, check=False, timeline=timeline)[0]
+        ) -> list[bytes]:  # fmt: skip
+            return prover.prove_many(inputs, public, check=False, timeline=timeline)
 
-        proof = prove()
+        proofs = prove()
         parameters: dict[str, Parameter] = {
             "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
-            "commitment": commitment, "bytes": len(proof), "what": "prove",
+            "commitment": commitment, "bytes": len(proofs[0]), "what": "prove",
         }  # fmt: skip
         yield Case(parameters, prove, "ms/instance", operations=count * batch, traced=prove)
 
-        def check(proof: bytes = proof, count: int = count) -> None:
-            verify(key, made, (), proof, instances=count)
+        verifier = Verifier(found, key, made, instances=count, batch=batch)
 
-        yield Case({**parameters, "what": "verify in Python"}, check, "ms")
+        def verify(
+            timeline: Timeline | None = None, *, verifier: Verifier = verifier,
+            proofs: list[bytes] = proofs, public: list[Sequence[object]] = public,
+        ) -> None:  # fmt: skip
+            verifier.verify_many(public, proofs, timeline=timeline)
+
+        yield Case(
+            {**parameters, "what": "verify"}, verify, "ms/proof", operations=batch, traced=verify
+        )
 
 
 @cache
@@ -81,7 +85,6 @@ def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
 
 
 _LAYERS, _LOG_SIZE = 16, 16
-_GATES = 1 << _LOG_SIZE
 
 
 @cache
@@ -99,7 +102,7 @@ def wide(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     layers = []
     for number in range(_LAYERS + 1):
         is_last = number == _LAYERS
-        sizes = {} if is_last else {"add": _GATES, "multiply": _GATES}
+        sizes = {} if is_last else dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
         layers.append(Layer(_LOG_SIZE, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS}))
     circuit = LayeredCircuit(field, _LOG_SIZE, [1], layers)
 
