@@ -121,6 +121,7 @@ COMMANDS = [
     "bench sumcheck",
     "bench commitment",
     "bench lookup",
+    "bench gkr",
     "bench groth16",
     "bench process",
 ]
