@@ -143,8 +143,8 @@ def _load(body: BodyEmitter, op: Op) -> None:
             body.names[result] = _widen(body, element, name, loaded, varying=False)
         return
     kind = body.vector(name)
-    if len(op.results) > 1 and element.bits == 64 and body.lanes == 8:
-        _load_rows(body, op, name)
+    if _is_row(body, element, len(op.results)):
+        _load_rows(body, op, element)
         return
     consecutive = body.strides.of(index) == 1 and not body.is_varying(pointer)
     if consecutive and len(op.results) == 1:
@@ -227,26 +227,47 @@ _LOW_QUADS = [0, 1, 8, 9, 4, 5, 12, 13]
 _HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
 
 
-def _load_rows(body: BodyEmitter, op: Op, name: str) -> None:
+def _is_row(body: BodyEmitter, element: Type, count: int) -> bool:
+    """Whether a lane's consecutive elements are whole words of 64 bits, and more than one element.
+
+    Pairs of 32-bit integers are such words.
+    """
+    pairs = element in (types.u32, types.i32) and count % 2 == 0
+    return body.lanes == 8 and count > 1 and (element.bits == 64 or pairs)
+
+
+def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
     """Each lane's consecutive words as short vectors, transposed to one vector a word."""
     pointer, index = op.operands
     addresses = _lane_addresses(body, pointer, index, len(op.results))
-    full = f"<8 x {name}>"
-    for start, size in _chunks(len(op.results)):
-        results = op.results[start : start + size]
+    if element.bits == 64:
+        name = memory_name(element)
+        words = _transposed_rows(body, addresses, len(op.results), name)
+    else:
+        words = []
+        for word in _transposed_rows(body, addresses, len(op.results) // 2, "i64"):
+            high = body.fresh(f"lshr <8 x i64> {word}, splat (i64 32)")
+            words += [body.fresh(f"trunc <8 x i64> {half} to <8 x i32>") for half in (word, high)]
+    for result, word in zip(op.results, words, strict=True):
+        body.names[result] = word
+
+
+def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: str) -> list[str]:
+    """`count` words from each of eight addresses, a vector a word."""
+    full, found = f"<8 x {name}>", []
+    for start, size in _chunks(count):
         rows = []
         for address in addresses:
             place = offset_address(body, address, name, start)
             kind = f"<{size} x {name}>"
             rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
         if size == 4:
-            words = _transpose_4(body, full, f"<4 x {name}>", rows)
+            found += _transpose_4(body, full, f"<4 x {name}>", rows)
         elif size == 2:
-            words = _transpose_2(body, full, f"<2 x {name}>", rows)
+            found += _transpose_2(body, full, f"<2 x {name}>", rows)
         else:
-            words = [_join(body, f"<1 x {name}>", rows)]
-        for result, word in zip(results, words, strict=True):
-            body.names[result] = word
+            found.append(_join(body, f"<1 x {name}>", rows))
+    return found
 
 
 def _join(body: BodyEmitter, kind: str, parts: list[str]) -> str:
@@ -294,8 +315,8 @@ def _store(body: BodyEmitter, op: Op) -> None:
             body.line(f"store {name} {stored}, ptr {place}, align {align}")
         return
     kind = body.vector(name)
-    if len(values) > 1 and element.bits == 64 and body.lanes == 8 and address_varies:
-        _store_rows(body, pointer, index, values, name)
+    if address_varies and _is_row(body, element, len(values)):
+        _store_rows(body, pointer, index, values)
         return
     if len(values) == 1 and body.strides.of(index) == 1 and not body.is_varying(pointer):
         address = _consecutive_address(body, pointer, index)
@@ -323,13 +344,15 @@ def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
     return body.splat_text(scalar_address(body, pointer, index), "ptr")
 
 
-def _store_rows(
-    body: BodyEmitter, pointer: Value, index: Value, values: list[Value], name: str
-) -> None:
+def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Value]) -> None:
     addresses = _lane_addresses(body, pointer, index, len(values))
+    all_words, element = [body.get(value, varying=True) for value in values], element_of(pointer)
+    name = memory_name(element)
+    if element.bits == 32:
+        all_words, name = _pairs(body, all_words), "i64"
     full = f"<8 x {name}>"
-    for start, size in _chunks(len(values)):
-        words = [body.get(value, varying=True) for value in values[start : start + size]]
+    for start, size in _chunks(len(all_words)):
+        words = all_words[start : start + size]
         if size == 4:
             rows = _rows_of_4(body, full, words)
         elif size == 2:
@@ -339,6 +362,16 @@ def _store_rows(
         for address, row in zip(addresses, rows, strict=True):
             place = offset_address(body, address, name, start)
             body.line(f"store <{size} x {name}> {row}, ptr {place}, align 4")
+
+
+def _pairs(body: BodyEmitter, halves: list[str]) -> list[str]:
+    """Vectors of 32-bit integers as half as many of 64 bits."""
+    wide = [body.fresh(f"zext <8 x i32> {half} to <8 x i64>") for half in halves]
+    found = []
+    for low, high in zip(wide[::2], wide[1::2], strict=True):
+        upper = body.fresh(f"shl <8 x i64> {high}, splat (i64 32)")
+        found.append(body.fresh(f"or <8 x i64> {low}, {upper}"))
+    return found
 
 
 def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
