@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -292,3 +294,16 @@ def test_wrong_arguments_are_refused() -> None:
             Verifier("cpu", proven.key, proven.circuit, instances=wrong)
     assert isinstance(proven.key.commitment, Raw)
     assert NAMED["m31"] is proven.circuit.field
+
+
+def test_nothing_is_shared_with_provers() -> None:
+    """Nor with the plain verifier: but for what a statement, a key and its commitment are."""
+    folder = Path(checker_schedule.__file__).parent
+    allowed = {"key", "statement", *(path.stem for path in folder.glob("checker*.py"))}
+    found = set()
+    for path in folder.glob("checker*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                package, _, name = node.module.rpartition(".")
+                found |= {name} if package == "quod.gkr" else set()
+    assert {"key", "statement", "checker_kernels"} <= found <= allowed
