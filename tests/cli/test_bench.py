@@ -267,3 +267,11 @@ def test_seconds_that_never_pass(
 ) -> None:
     assert entry.run(["bench", subject, "--seconds", seconds]) == 2
     assert "is no number of seconds from 0 on" in capsys.readouterr().err
+
+
+def test_processors_of_one_name_are_told_apart() -> None:
+    """Virtual machines say no more than the maker's name."""
+    facts = {"cpu family": "25", "model": "17", "model name": "AMD EPYC"}
+    assert results.told_apart("AMD EPYC", facts) == "AMD EPYC (family 25, model 17)"
+    assert results.told_apart("AMD EPYC", {}) == "AMD EPYC"
+    assert results.told_apart("AMD EPYC 9654", facts) == "AMD EPYC 9654"

@@ -38,15 +38,30 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
     return found if backend is None else {**found, **backend.facts(device)}
 
 
+def told_apart(name: str, facts: dict[str, str]) -> str:
+    """A processor's name, with what tells its generation where that has no number.
+
+    Virtual machines say the maker's name alone.
+    """
+    if any(character.isdigit() for character in name):
+        return name
+    known = [f"{key.removeprefix('cpu ')} {facts[key]}" for key in ("cpu family", "model")
+             if key in facts]  # fmt: skip
+    return f"{name} ({', '.join(known)})" if known else name
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
+    first: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            return value.strip()
+        first.setdefault(key.strip(), value.strip())
+    name = first.get("model name")
+    if name is not None:
+        return told_apart(name, first)
     return platform.processor() or platform.machine()
 
 
