@@ -46,10 +46,10 @@ from quod.gkr import (
     write_public_inputs,
     write_verifying_key,
 )
-from quod.gkr.describe import describe_file, value_bytes
-from quod.gkr.inputs_file import parse_inputs, parse_public_inputs
-from quod.gkr.key_file import parse_verifying_key
-from quod.gkr.proof_file import parse_proof
+from quod.gkr.files.describe import describe_file, value_bytes
+from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
+from quod.gkr.files.key import parse_verifying_key
+from quod.gkr.files.proof import parse_proof
 from quod.gkr.security import usual_challenges
 from tests.formats import expander
 from tests.formats.tiny import piped, refused, replaced, split

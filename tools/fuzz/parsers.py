@@ -41,11 +41,11 @@ from quod.formats.circuit6_witness import Circuit6Witness
 from quod.formats.iden3 import Iden3File
 from quod.formats.inspect import describe_bytes
 from quod.gkr import VerifyingKey
-from quod.gkr.describe import describe_file
-from quod.gkr.inputs_file import parse_inputs, parse_public_inputs
-from quod.gkr.key_file import parse_verifying_key, verifying_key_to_json
-from quod.gkr.proof_file import parse_proof as parse_gkr_proof
-from quod.gkr.proof_file import proof_writer
+from quod.gkr.files.describe import describe_file
+from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
+from quod.gkr.files.key import parse_verifying_key, verifying_key_to_json
+from quod.gkr.files.proof import parse_proof as parse_gkr_proof
+from quod.gkr.files.proof import proof_writer
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify

@@ -63,7 +63,7 @@ def info(
 ) -> None:
     """Say what a circuit is, and what proofs of it show: each error term, and the bits."""
     from quod.cli.inspect import show_found
-    from quod.gkr.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
+    from quod.gkr.files.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
 
     found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
     from quod.gkr.key import LEAST_BITS, VerifyingKey
@@ -116,8 +116,8 @@ def compile_key(
     found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
     from quod.circuit.file import circuit_writer
     from quod.formats import write_all_atomically
+    from quod.gkr.files.key import verifying_key_to_json
     from quod.gkr.key import LEAST_BITS, VerifyingKey
-    from quod.gkr.key_file import verifying_key_to_json
     from quod.transcript.hashes import hash_named
 
     made_by = hash_named(hash)
@@ -165,8 +165,8 @@ def prove(
     from quod.formats import write_all_atomically
     from quod.frozen import replace
     from quod.gkr import Prover, read_inputs, read_verifying_key
-    from quod.gkr.inputs_file import public_inputs_to_json
-    from quod.gkr.proof_file import proof_writer
+    from quod.gkr.files.inputs import public_inputs_to_json
+    from quod.gkr.files.proof import proof_writer
     from quod.gkr.security import log_instances
 
     begin = perf_counter()
@@ -290,7 +290,7 @@ def _circuit_and_scheme(
     """The circuit, the field of challenges and the commitment that options name."""
     from quod.circuit import read_circuit
     from quod.commitment.named import scheme_named, scheme_with_powers
-    from quod.gkr.key_file import field_named
+    from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges
 
     _check_ptau(commitment, ptau)

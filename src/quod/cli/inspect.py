@@ -29,7 +29,7 @@ def inspect(
     checks them as the other commands would.
     """
     from quod.formats.inspect import contents, describe_bytes
-    from quod.gkr.describe import describe_file
+    from quod.gkr.files.describe import describe_file
 
     # Once, for a pipe can be read only once.
     data, name = contents(file), os.fspath(file)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.gkr.checker import Verifier as Verifier
-    from quod.gkr.inputs_file import read_inputs as read_inputs
-    from quod.gkr.inputs_file import read_public_inputs as read_public_inputs
-    from quod.gkr.inputs_file import write_public_inputs as write_public_inputs
+    from quod.gkr.checker.device_verifier import Verifier as Verifier
+    from quod.gkr.files.inputs import read_inputs as read_inputs
+    from quod.gkr.files.inputs import read_public_inputs as read_public_inputs
+    from quod.gkr.files.inputs import write_public_inputs as write_public_inputs
+    from quod.gkr.files.key import read_verifying_key as read_verifying_key
+    from quod.gkr.files.key import write_verifying_key as write_verifying_key
+    from quod.gkr.files.proof import read_proof as read_proof
+    from quod.gkr.files.proof import write_proof as write_proof
     from quod.gkr.key import VerifyingKey as VerifyingKey
-    from quod.gkr.key_file import read_verifying_key as read_verifying_key
-    from quod.gkr.key_file import write_verifying_key as write_verifying_key
-    from quod.gkr.proof_file import read_proof as read_proof
-    from quod.gkr.proof_file import write_proof as write_proof
-    from quod.gkr.prover import Prover as Prover
+    from quod.gkr.prover.prover import Prover as Prover
     from quod.gkr.security import error_terms as error_terms
     from quod.gkr.security import security_bits as security_bits
     from quod.gkr.verifier import verify as verify
@@ -42,19 +42,19 @@ __all__ = [
 ]
 
 _HOME = {
-    "Prover": "quod.gkr.prover",
-    "Verifier": "quod.gkr.checker",
+    "Prover": "quod.gkr.prover.prover",
+    "Verifier": "quod.gkr.checker.device_verifier",
     "VerifyingKey": "quod.gkr.key",
     "error_terms": "quod.gkr.security",
     "security_bits": "quod.gkr.security",
     "verify": "quod.gkr.verifier",
-    "read_inputs": "quod.gkr.inputs_file",
-    "read_public_inputs": "quod.gkr.inputs_file",
-    "write_public_inputs": "quod.gkr.inputs_file",
-    "read_verifying_key": "quod.gkr.key_file",
-    "write_verifying_key": "quod.gkr.key_file",
-    "read_proof": "quod.gkr.proof_file",
-    "write_proof": "quod.gkr.proof_file",
+    "read_inputs": "quod.gkr.files.inputs",
+    "read_public_inputs": "quod.gkr.files.inputs",
+    "write_public_inputs": "quod.gkr.files.inputs",
+    "read_verifying_key": "quod.gkr.files.key",
+    "write_verifying_key": "quod.gkr.files.key",
+    "read_proof": "quod.gkr.files.proof",
+    "write_proof": "quod.gkr.files.proof",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -18,9 +18,9 @@ from quod.device.timeline import Timeline
 from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.gkr.checker import Verifier
+from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
-from quod.gkr.prover import Prover
+from quod.gkr.prover.prover import Prover
 
 Draw = Callable[[int], Words]
 """Random inputs of so many instances."""

@@ -23,10 +23,10 @@ from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.checker_kernels import FIRST_CHECK, FIRST_WRONG, READ, STATE
-from quod.gkr.checker_messages import Check, Message
-from quod.gkr.checker_plan import CheckPlan
-from quod.gkr.checker_verdicts import FAILED, PASSED
+from quod.gkr.checker.kernels import FIRST_CHECK, FIRST_WRONG, READ, STATE
+from quod.gkr.checker.messages import Check, Message
+from quod.gkr.checker.plan import CheckPlan
+from quod.gkr.checker.verdicts import FAILED, PASSED
 from quod.gkr.key import VerifyingKey
 from quod.gkr.statement import Statement, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements

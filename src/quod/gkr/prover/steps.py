@@ -1,7 +1,8 @@
 """Kernels between the sumchecks of a proof: messages, challenges and claims, a workgroup a proof.
 
 The transcript stays on the device from the commitment to the claims about the inputs. `standing` is
-as in `quod.gkr.standing`, `progress` and `proof` are those of a sumcheck (`quod.sumcheck.memory`).
+as in `quod.gkr.prover.standing`, `progress` and `proof` are those of a sumcheck
+(`quod.sumcheck.memory`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.kernels import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
-from quod.gkr.standing import CLAIM, FACTOR, FIRST, VALUES, StandingMemory
+from quod.gkr.prover.kernels import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
+from quod.gkr.prover.standing import CLAIM, FACTOR, FIRST, VALUES, StandingMemory
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.sumcheck.finish import added_parts

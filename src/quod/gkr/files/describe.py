@@ -15,10 +15,10 @@ from quod.field.spec import FieldSpec
 from quod.formats.circuit6 import MAGIC, MOST_TOTAL, Circuit6
 from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
 from quod.formats.strict_json import parse_json
-from quod.gkr import proof_file
-from quod.gkr.inputs_file import INPUTS
-from quod.gkr.key_file import FORMAT, parse_verifying_key
-from quod.gkr.proof_file import parse_proof
+from quod.gkr.files import proof as proof_file
+from quod.gkr.files.inputs import INPUTS
+from quod.gkr.files.key import FORMAT, parse_verifying_key
+from quod.gkr.files.proof import parse_proof
 from quod.gkr.security import error_terms, log_instances, security_bits
 
 # Bytes in which a document's first bracket is looked for.

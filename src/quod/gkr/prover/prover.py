@@ -15,11 +15,11 @@ from quod.device.timeline import Timeline, or_null
 from quod.device.written import UNWRITTEN, not_written
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers, to_integers
-from quod.gkr.checker import Verifier
+from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
-from quod.gkr.plan import ProofPlan
-from quod.gkr.resident import ResidentCircuit
-from quod.gkr.standing import FIRST, VALUES
+from quod.gkr.prover.plan import ProofPlan
+from quod.gkr.prover.resident import ResidentCircuit
+from quod.gkr.prover.standing import FIRST, VALUES
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter

@@ -13,17 +13,16 @@ from quod.device.stream import RecordingStream
 from quod.device.written import UNWRITTEN
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
-from quod.gkr.kernels import (
+from quod.gkr.prover.kernels import (
     collapse_instances,
     corner_weights,
     first_phase,
     layer_values,
     second_phase,
 )
-from quod.gkr.resident import ResidentCircuit, ResidentLayer
-from quod.gkr.security import exponents_of, is_linear, kinds_of
-from quod.gkr.standing import FACTOR, FIRST, Standing
-from quod.gkr.steps import (
+from quod.gkr.prover.resident import ResidentCircuit, ResidentLayer
+from quod.gkr.prover.standing import FACTOR, FIRST, Standing
+from quod.gkr.prover.steps import (
     begin_first_sumcheck,
     begin_proofs,
     begin_second_sumcheck,
@@ -31,6 +30,7 @@ from quod.gkr.steps import (
     end_second_sumcheck,
     set_points,
 )
+from quod.gkr.security import exponents_of, is_linear, kinds_of
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape

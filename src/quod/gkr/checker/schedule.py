@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.circuit.layered import KINDS, LayeredCircuit, Public, Random
-from quod.gkr.checker_kernels import SumForm
-from quod.gkr.checker_messages import NONE, LayerMessages, Messages, Point, Row
+from quod.gkr.checker.kernels import SumForm
+from quod.gkr.checker.messages import NONE, LayerMessages, Messages, Point, Row
 
 Words = NDArray[np.uint32]
 

@@ -3,7 +3,7 @@
 Nothing of a transcript depends on a claim, so all challenges come first; and every claim is sent,
 so that all sums over gates and all layers are checked side by side, whatever is above them.
 
-What kernels read beside proofs are tables of rows that `quod.gkr.checker_schedule` makes of a
+What kernels read beside proofs are tables of rows that `quod.gkr.checker.schedule` makes of a
 circuit. Elements of a proof are canonical integers, as bytes have them. A workgroup does one tile
 of the work of one proof: workgroup proof * tiles + tile.
 """
@@ -17,8 +17,8 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.checker_hashes import MessageHash
-from quod.gkr.checker_messages import NONE
+from quod.gkr.checker.hashes import MessageHash
+from quod.gkr.checker.messages import NONE
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField

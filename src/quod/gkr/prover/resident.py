@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
+from quod.gkr.prover.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
 from quod.gkr.security import exponents_of, kinds_of
 
 Words = NDArray[np.uint32]

@@ -12,7 +12,7 @@ from typing import Any
 from quod.circuit.layered import KINDS, POWERS
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.checker_kernels import READ, of_integer
+from quod.gkr.checker.kernels import READ, of_integer
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 
@@ -100,7 +100,7 @@ def check_layers(
 ) -> None:
     """Both checks of each layer of each proof, from the sums over its gates.
 
-    A row is what `quod.gkr.checker_schedule` says of a layer.
+    A row is what `quod.gkr.checker.schedule` says of a layer.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):

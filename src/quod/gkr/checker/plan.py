@@ -16,7 +16,7 @@ from quod.device.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
-from quod.gkr.checker_kernels import (
+from quod.gkr.checker.kernels import (
     FIRST_CHECK,
     SumForm,
     add_gates,
@@ -25,9 +25,9 @@ from quod.gkr.checker_kernels import (
     expand_tables,
     read_messages,
 )
-from quod.gkr.checker_messages import Messages, words_of
-from quod.gkr.checker_schedule import Schedule
-from quod.gkr.checker_verdicts import check_claims, check_layers
+from quod.gkr.checker.messages import Messages, words_of
+from quod.gkr.checker.schedule import Schedule
+from quod.gkr.checker.verdicts import check_claims, check_layers
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.hashes import Hash
 

@@ -1,0 +1,1 @@
+"""Files of keys, inputs and proofs, and what is told about them."""

@@ -1,0 +1,1 @@
+"""The prover: a circuit in a device's memory, its launches, and the kernels between sumchecks."""
