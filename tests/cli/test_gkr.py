@@ -12,6 +12,7 @@ import pytest
 
 from quod.circuit import CircuitBuilder, Public, Random, read_circuit, write_circuit
 from quod.cli import entry
+from quod.cli import gkr as gkr_command
 from quod.cli.gkr import COMMITMENT, NOT_ZERO_KNOWLEDGE
 from quod.commitment.named import SCHEMES
 from quod.field import EXTENSIONS, NAMED
@@ -67,6 +68,27 @@ def test_a_process_each_as_users_run_them(folder: Path) -> None:
     done = quod(*VERIFY[1:], "--public", "public.json")
     assert (done.returncode, done.stdout) == (6, "")
     assert done.stderr.startswith("quod: error: p.qgkp: not valid for these public inputs")
+
+
+def test_both_verifiers_say_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert entry.run(MADE) == 0
+    words = [*VERIFY, "--public", "public.json"]
+    told = []
+    for public in (None, '[["6"], ["35"], ["144"]]'):
+        if public is not None:
+            Path("public.json").write_text(public)
+        for more in ([], ["--device", "cpu"]):
+            code = entry.run([*words, *more])
+            told.append((code, capsys.readouterr().err))
+    assert [code for code, _ in told] == [0, 0, 6, 6]
+    assert told[2] == told[3]
+    # A large one is checked by kernels without being told.
+    monkeypatch.setattr(gkr_command, "_LARGE", 0)
+    monkeypatch.setattr("quod.gkr.verifier.verify", None)
+    assert entry.run(words) == 6
+    assert entry.run([*words, "--device", "none"]) == 7
 
 
 def test_compile_writes_a_key_and_a_circuit(

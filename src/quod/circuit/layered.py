@@ -175,6 +175,11 @@ class LayeredCircuit:
         return np.array([isinstance(c, Random) for c in self.coefficients], bool)
 
     @cached_property
+    def gate_count(self) -> int:
+        """The gates of all layers."""
+        return sum(len(gates) for layer in self.layers for gates in layer.gates.values())
+
+    @cached_property
     def kinds(self) -> tuple[frozenset[str], ...]:
         """The kinds of gates that each layer has."""
         return tuple(

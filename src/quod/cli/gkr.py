@@ -212,6 +212,10 @@ def prove(
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 
+# Gates of all instances above which it takes longer to verify in Python than to compile kernels.
+_LARGE = 1 << 15
+
+
 def verify(
     circuit: Annotated[Path, CIRCUIT],
     key: Annotated[Path, KEY],
@@ -223,13 +227,17 @@ def verify(
         int | None,
         Option(metavar="N", least=1, help="Instances, where no public inputs tell how many."),
     ] = None,
+    device: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Check it there; else in Python, on the CPU if it is large."),
+    ] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
     from quod.circuit import read_circuit
-    from quod.gkr import read_proof, read_public_inputs, read_verifying_key
-    from quod.gkr import verify as verify_proof
+    from quod.gkr import Verifier, read_proof, read_public_inputs, read_verifying_key
+    from quod.gkr import verify as verify_in_python
     from quod.gkr.key import LEAST_BITS
 
     found = read_circuit(circuit)
@@ -250,7 +258,11 @@ def verify(
         warn(f"{key}: the key takes proofs that show as few as {verifying.bits} bits")
     try:
         with _options_named():
-            verify_proof(verifying, found, rows, file.proof, instances=len(rows))
+            if device is None and found.gate_count * len(rows) < _LARGE:
+                verify_in_python(verifying, found, rows, file.proof, instances=len(rows))
+            else:
+                checker = Verifier(device or "cpu", verifying, found, instances=len(rows))
+                checker.verify(rows, file.proof)
     except VerificationError as error:
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key ({error}); do not accept it"
