@@ -129,10 +129,12 @@ def test_errors_in_wgsl(driver: str) -> None:
 def test_results_that_are_exact() -> None:
     powers = np.arange(-149, 128).astype(np.float32)
     powers = np.resize(powers, 280)
-    (_, found) = run_everywhere(function("log2"), 35, [np.exp2(powers), np.zeros(280, np.float32)])
+    # NumPy's exp2 of 32 bits is not exact on every processor.
+    exact = np.ldexp(np.float32(1), powers.astype(np.int32))
+    (_, found) = run_everywhere(function("log2"), 35, [exact, np.zeros(280, np.float32)])
     assert found.tolist() == powers.tolist()
     interpret(function("exp2").trace(EIGHT), 35, [powers, found := np.zeros(280, np.float32)])
-    assert found.tolist() == np.exp2(powers).tolist()
+    assert found.tolist() == exact.tolist()
     for name, given, expected in (
         ("exp", [0.0, -0.0, np.inf, -np.inf], [1.0, 1.0, np.inf, 0.0]),
         ("log", [1.0, 0.0, -0.0, np.inf], [0.0, -np.inf, -np.inf, np.inf]),
@@ -186,7 +188,9 @@ def test_the_tool_measures_on_the_processor(capsys: pytest.CaptureFixture[str]) 
     assert [row.split()[0] for row in rows] == list(EXACT)
     for row in rows:
         _, target, operands, bound, measured, _ = row.split()
-        assert (target, operands) == ("llvm", "4,097")
+        # Up to a whole number of workgroups.
+        assert target == "llvm"
+        assert 4097 <= int(operands.replace(",", "")) < 4097 + 64
         assert 0.25 < float(measured) <= float(bound)
 
 

@@ -44,6 +44,10 @@ Data = Buffer | np.ndarray[Any, Any]
 STATIC_FROM = 12
 """log2 of the size from which a pass is compiled for its number of rows."""
 
+# With fewer levels known beforehand all rows are held in registers, and none reaches the scratch
+# memory by which a pass tells that it ran.
+_LEAST_STATIC_LEVELS = 4
+
 _GROUPS_PER_THREAD = 8
 """Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
 
@@ -336,12 +340,13 @@ class NttPlan:
         last: bool,
     ) -> None:
         columns = (batch * self.size) >> place.log_rows
+        is_static = self.log2_size >= STATIC_FROM and place.log_rows >= _LEAST_STATIC_LEVELS
         shape = PassShape(
             direction,
             place.lanes(columns, self._lanes),
             trivial=tables.domain.shift == 1,
             scaled=last and tables.scale != 1,
-            log_rows=place.log_rows if self.log2_size >= STATIC_FROM else None,
+            log_rows=place.log_rows if is_static else None,
         )
         groups = self._groups(place.log_rows, batch)
         scratch = store_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
