@@ -11,6 +11,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
 from quod.gkr.statement import Statement
 from quod.transcript import Label, ProofWriter, Transcript
+from quod.transcript.elements import encode
 from tests.reference import sumcheck
 from tests.reference.sumcheck import Plain, add, embed, equality
 
@@ -47,7 +48,8 @@ class ModelProver:
         self.statement.begin(writer.transcript)
         level = [[embed(field, row[x]) for row in self.inputs] for x in range(len(self.inputs[0]))]
         table = [(value[0],) for values in level for value in values]
-        writer.digested(Label.COMMITMENT, circuit.field, table)
+        data = encode(circuit.field, table)
+        writer.message(Label.COMMITMENT, data, absorbed=self.statement.key.hash.digest(data))
         for _ in range(self.statement.key.chain):
             writer.transcript.absorb(Label.CHAIN, b"")
         self.randoms = writer.transcript.challenges(field, circuit.randoms)

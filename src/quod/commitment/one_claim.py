@@ -14,10 +14,10 @@ from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
 from quod.field.extension import field_arithmetic
-from quod.field.plain_extension import add, one, product, subtract
+from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.corners import equalities, equality
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
@@ -119,14 +119,4 @@ def _sum(field: FieldSpec, factors: Sequence[Plain], claims: Sequence[Claim]) ->
     total: Plain = (0,) * field.degree
     for factor, claim in zip(factors, claims, strict=True):
         total = add(field, total, product(field, factor, claim.value))
-    return total
-
-
-def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
-    """eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
-    total, unit = one(field), one(field)
-    for left, right in zip(a, b, strict=True):
-        both = product(field, left, right)
-        neither = product(field, subtract(field, unit, left), subtract(field, unit, right))
-        total = product(field, total, add(field, both, neither))
     return total

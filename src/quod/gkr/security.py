@@ -68,11 +68,6 @@ def log_instances(instances: int) -> int:
     return (number - 1).bit_length()
 
 
-def kinds_of(circuit: LayeredCircuit, number: int) -> frozenset[str]:
-    """The kinds of gates that a layer has."""
-    return circuit.kinds[number]
-
-
 def exponents_of(kinds: frozenset[str]) -> list[int]:
     """The exponents of a layer's powers."""
     return [exponent for kind, exponent in POWERS.items() if kind in kinds]
@@ -97,7 +92,7 @@ def error_terms(
     likely, more = most_likely(field), log_instances(instances)
     rounds = combined = 0
     for number in range(len(circuit.layers)):
-        kinds, below = kinds_of(circuit, number), circuit.log_below(number)
+        kinds, below = circuit.kinds[number], circuit.log_below(number)
         rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
         if "multiply" in kinds:
             rounds += below * 2
@@ -138,7 +133,7 @@ def _degree_in_randoms(circuit: LayeredCircuit) -> int:
         return 0
     for number, layer in enumerate(circuit.layers):
         own = 0
-        for kind in kinds_of(circuit, number):
+        for kind in circuit.kinds[number]:
             times = {"constant": 0, "add": 1, "multiply": 2}.get(kind) or POWERS.get(kind, 0)
             is_random = circuit.random_coefficients[layer.gates[kind].coefficient].any()
             own = max(own, degree * times + bool(is_random))

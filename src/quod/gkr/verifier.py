@@ -13,7 +13,7 @@ from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.plain_extension import add, one, power, product, scaled, subtract
 from quod.gkr.key import VerifyingKey
-from quod.gkr.security import degree_of, exponents_of, is_linear, kinds_of
+from quod.gkr.security import degree_of, exponents_of, is_linear
 from quod.gkr.statement import Statement
 from quod.sumcheck.corners import equalities
 from quod.sumcheck.verifier import read_rounds
@@ -72,7 +72,7 @@ class _Layers:
     def _layer(self, number: int) -> None:
         """From claims about a layer to claims about the one below it."""
         circuit, field, reader = self.circuit, self.field, self.reader
-        kinds, below = kinds_of(circuit, number), circuit.log_below(number)
+        kinds, below = circuit.kinds[number], circuit.log_below(number)
         weights, claim = self._combined()
         if number == len(circuit.layers) - 1:
             outputs = len(weights)

@@ -1,10 +1,10 @@
-"""The polynomial eq at the corners of a cube, on plain integers."""
+"""The polynomial eq at points and at the corners of a cube, on plain integers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.plain_extension import one, product, subtract
+from quod.field.plain_extension import add, one, product, subtract
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import Plain
 
@@ -20,3 +20,13 @@ def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[Plain]:
             for part in (subtract(field, entry, high), high)
         ]
     return table
+
+
+def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
+    """eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
+    total, unit = one(field), one(field)
+    for left, right in zip(a, b, strict=True):
+        both = product(field, left, right)
+        neither = product(field, subtract(field, unit, left), subtract(field, unit, right))
+        total = product(field, total, add(field, both, neither))
+    return total

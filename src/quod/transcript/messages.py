@@ -39,14 +39,6 @@ class ProofWriter:
         self.transcript.absorb(label, message)
         self._parts.append(message)
 
-    def digested(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
-        """Elements of which a digest is absorbed, as there may be too many for a message."""
-        check_label(label)
-        check_elements(field, "the message", elements)
-        data = encode(field, elements)
-        self.transcript.absorb(label, self.transcript.hash.digest(data))
-        self._parts.append(data)
-
     def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
         """A message of bytes that are no field elements, such as digests.
 
@@ -138,18 +130,9 @@ class ProofReader:
             )
         return data
 
-    def digested(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
-        """So many elements, of which a digest is absorbed; InputError as for a message of them."""
-        check_label(label)
-        check_field(field)
-        data = self._elements(field, count)
-        elements = decode(field, data, offset=self.offset)
-        self.transcript.absorb(label, self.transcript.hash.digest(data))
-        self.offset += len(data)
-        return elements
-
     def digested_words(self, label: Label, field: Modulus, count: int) -> Words:
-        """The same as an array of shape (count, words) of integers below p."""
+        """So many elements, of which a digest is absorbed: words of shape (count, words), of
+        integers below p. InputError as for a message of them."""
         check_label(label)
         instance("the field of the message", field, Modulus, "take one of quod.field.NAMED")
         data = self._elements(field, count)

@@ -9,10 +9,10 @@ from quod.commitment.ligero.merkle import DIGEST_BYTES, leaf, root, siblings
 from quod.commitment.ligero.shape import LigeroShape, coordinates
 from quod.commitment.scheme import Claim, check_reader
 from quod.errors import VerificationError
-from quod.field.plain_extension import add, one, product, subtract
+from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.corners import equalities, equality
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain, decode
 from quod.transcript.labels import Label
@@ -78,17 +78,6 @@ class LigeroCommitment:
             for value, column in zip(word, columns, strict=True):
                 if (sum(map(mul, weight, column)) - value) % code.modulus.value:
                     raise VerificationError("an opened column is not that of the combination")
-
-
-def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
-    """eq of two points."""
-    total, unit = one(field), one(field)
-    for x, y in zip(a, b, strict=True):
-        both = product(field, x, y)
-        # x*y + (1 - x)*(1 - y)
-        factor = add(field, subtract(field, subtract(field, unit, x), y), add(field, both, both))
-        total = product(field, total, factor)
-    return total
 
 
 def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> Plain:

@@ -30,7 +30,7 @@ from quod.gkr.prover.steps import (
     end_second_sumcheck,
     set_points,
 )
-from quod.gkr.security import exponents_of, is_linear, kinds_of
+from quod.gkr.security import exponents_of, is_linear
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
@@ -108,7 +108,7 @@ class ProofPlan:
 
     def _plans(self, number: int) -> tuple[SumcheckPlan, SumcheckPlan | None]:
         """Both sumchecks of a layer."""
-        kinds, below = kinds_of(self.circuit, number), self.circuit.log_below(number)
+        kinds, below = self.circuit.kinds[number], self.circuit.log_below(number)
         more, is_base = self.log_instances, self._resident.values_are_base[number]
         weighted = more > 0 and not is_linear(kinds)
         terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]

@@ -14,7 +14,7 @@ from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
-from quod.gkr.security import exponents_of, kinds_of
+from quod.gkr.security import exponents_of
 
 Words = NDArray[np.uint32]
 
@@ -61,7 +61,7 @@ class ResidentCircuit:
         self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
     def _layer(self, number: int) -> ResidentLayer:
-        circuit, kinds = self.circuit, kinds_of(self.circuit, number)
+        circuit, kinds = self.circuit, self.circuit.kinds[number]
         layer, below = circuit.layers[number], 1 << circuit.log_below(number)
         every = tuple(kind for kind in KINDS if kind in kinds)
         by_output = self._runs(number, every, "output", 1 << layer.log_size)
