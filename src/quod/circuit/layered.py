@@ -32,6 +32,9 @@ MOST_LAYERS = 1 << 12
 MOST_PUBLIC = 1 << 24
 MOST_RANDOMS = 1 << 20
 
+_MOST_DEGREE = 1 << 60
+"""Five times that, and one more, is a machine word."""
+
 Indices = NDArray[np.uint32]
 
 POWERS = {f"power{exponent}": exponent for exponent in range(2, 6)}
@@ -186,6 +189,27 @@ class LayeredCircuit:
             frozenset(kind for kind, gates in layer.gates.items() if len(gates))
             for layer in self.layers
         )
+
+    @cached_property
+    def degree_in_randoms(self) -> int:
+        """A bound on the total degree of the outputs as polynomials in the random coefficients."""
+        if not self.randoms:
+            return 0
+        degree = self._degrees_in_randoms(np.int64)
+        return degree if degree < _MOST_DEGREE else self._degrees_in_randoms(object)
+
+    def _degrees_in_randoms(self, kind: Any) -> int:
+        """The bound, value by value; of machine words one at `_MOST_DEGREE` is no bound."""
+        below = np.zeros(1 << self.log_inputs, kind)
+        for layer in self.layers:
+            own = np.zeros(1 << layer.log_size, kind)
+            for name, gates in layer.gates.items():
+                degree = self.random_coefficients[gates.coefficient].astype(kind)
+                for places in gates.inputs:
+                    degree = degree + below[places] * POWERS.get(name, 1)
+                np.maximum.at(own, gates.output, degree)
+            below = own if kind is object else np.minimum(own, _MOST_DEGREE)
+        return int(below[: self.zeros].max())
 
     @cached_property
     def public_factors(self) -> tuple[int, ...]:

@@ -100,7 +100,7 @@ def error_terms(
             combined += number > 0
     of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
     terms = {
-        "random coefficients": _degree_in_randoms(circuit) * likely,
+        "random coefficients": circuit.degree_in_randoms * likely,
         "the outputs' point": (circuit.log_outputs + more) * likely,
         "rounds of sumchecks": rounds * likely,
         "claims combined": combined * likely,
@@ -124,18 +124,3 @@ def security_bits(
 def _floor_log2(ratio: Fraction) -> int:
     whole = math.floor(ratio)
     return whole.bit_length() - 1
-
-
-def _degree_in_randoms(circuit: LayeredCircuit) -> int:
-    """A bound on the degree of the outputs as polynomials in the random coefficients."""
-    degree = 0
-    if not circuit.randoms:
-        return 0
-    for number, layer in enumerate(circuit.layers):
-        own = 0
-        for kind in circuit.kinds[number]:
-            times = {"constant": 0, "add": 1, "multiply": 2}.get(kind) or POWERS.get(kind, 0)
-            is_random = circuit.random_coefficients[layer.gates[kind].coefficient].any()
-            own = max(own, degree * times + bool(is_random))
-        degree = own
-    return degree
