@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from quod.circuit.layered import Random as Random
     from quod.circuit.layout import Layout as Layout
     from quod.circuit.program import Program as Program
+    from quod.circuit.table import Table as Table
     from quod.circuit.wire import Wire as Wire
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Program",
     "Public",
     "Random",
+    "Table",
     "Wire",
     "read_circuit",
     "write_circuit",
@@ -43,6 +45,7 @@ _HOME = {
     "Program": "quod.circuit.program",
     "Public": "quod.circuit.layered",
     "Random": "quod.circuit.layered",
+    "Table": "quod.circuit.table",
     "Wire": "quod.circuit.wire",
     "from_circuit6": "quod.circuit.circuit6",
     "to_circuit6": "quod.circuit.circuit6",

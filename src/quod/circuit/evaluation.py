@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from quod.circuit.layered import Public
-from quod.circuit.nodes import Advice, Assertion, Given, Known, Node
+from quod.circuit.nodes import Advice, Assertion, Given, Known, Lookup, Node
+from quod.circuit.row_index import RowIndex, number_type
 from quod.circuit.wire import Terms
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
@@ -23,11 +24,6 @@ from quod.validation import shown, shown_kind
 MOST_VALUES = 1 << 24
 
 
-def number_type(field: Modulus) -> Any:
-    """The type of arrays that hold elements and products of two."""
-    return np.int64 if field.value < 1 << 31 else object
-
-
 class Evaluation:
     """The values of one run: ints, or arrays with an entry an instance."""
 
@@ -35,8 +31,10 @@ class Evaluation:
         self, field: Modulus, nodes: list[Node], inputs: list[Any], public: list[Any]
     ) -> None:
         """`inputs` are completed: those that are advice are None."""
-        self._p, self._nodes, self.inputs, self._public = field.value, nodes, inputs, public
+        self._field, self._p, self._nodes = field, field.value, nodes
+        self.inputs, self._public = inputs, public
         self._values: dict[int, Any] = {}
+        self._tables: dict[int, RowIndex] = {}
 
     def run(self, roots: set[int]) -> None:
         """Computes these values and all that they and the advice take."""
@@ -73,9 +71,12 @@ class Evaluation:
             total = total + part
         return total % self._p
 
-    def check(self, assertions: list[Assertion], first: int) -> None:
+    def check(self, assertions: list[Assertion | Lookup], first: int) -> None:
         """MismatchError for the first assertion that does not hold, with what it compares."""
         for assertion in assertions:
+            if isinstance(assertion, Lookup):
+                self._check_lookup(assertion, first)
+                continue
             value = self._values[assertion.node]
             if not np.any(value):
                 continue
@@ -88,6 +89,22 @@ class Evaluation:
             raise MismatchError(
                 f"the assertion {assertion.name} does not hold{where}: {sides[0]} is not {sides[1]}"
             )
+
+    def _check_lookup(self, lookup: Lookup, first: int) -> None:
+        if (key := id(lookup.table)) not in self._tables:
+            self._tables[key] = lookup.table.index(self._field, lambda wire: self.value(wire.terms))
+        row = [self.value(terms) for terms in lookup.row]
+        places = self._tables[key].find(row)
+        if -1 not in places:
+            return
+        at, where = places.index(-1), ""
+        if len(places) > 1 or any(isinstance(value, np.ndarray) for value in row):
+            where = f" in instance {first + at}"
+        values = [int(value[at]) if isinstance(value, np.ndarray) else value for value in row]
+        shown_row = values[0] if len(values) == 1 else tuple(values)
+        raise MismatchError(
+            f"the lookup {lookup.name} does not hold{where}: {shown_row} is not in the table"
+        )
 
     def _known(self, node: Known) -> Any:
         coefficient = node.coefficient
@@ -111,7 +128,15 @@ class Evaluation:
                 fine = type(value) is int
             if not fine:
                 raise InputError(f"{place} is made of integers; number {at} is {shown(value)}")
-            self.inputs[node.place + at] = value % self._p
+            self.inputs[node.place + at] = self._reduced(value)
+
+    def _reduced(self, value: Any) -> Any:
+        """What advice gave, below p and of the type of other values."""
+        if not isinstance(value, np.ndarray):
+            return value % self._p
+        kind = number_type(self._field)
+        wide = value.astype(kind if np.can_cast(value.dtype, kind) else object, copy=False)
+        return (wide % self._p).astype(kind, copy=False)
 
 
 def _taken(advice: Advice) -> Sequence[int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from quod.circuit.builder import CircuitBuilder
 from quod.circuit.layered import Coefficient, LayeredCircuit
-from quod.circuit.nodes import Given, Known, Node, gates_of
+from quod.circuit.nodes import Given, Known, Node, gates_of, operands_of
 from quod.circuit.wire import Terms
 from quod.field.moduli import Modulus
 
@@ -51,6 +51,30 @@ def _log_size(count: int) -> int:
     return max(1, (count - 1).bit_length())
 
 
+class Levels:
+    """The lowest layer that each value can stand in, also of those that come later."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self._nodes = nodes
+        self._known: dict[int, Known] = {}
+        self._lowest: list[int] = []
+
+    def of(self, number: int) -> int:
+        """That of a value; constants are not among the inputs."""
+        lowest = self._lowest
+        for at in range(len(lowest), number + 1):
+            node = self._nodes[at]
+            if isinstance(node, Known):
+                self._known[at] = node
+                lowest.append(1)
+            elif isinstance(node, Given):
+                lowest.append(0)
+            else:
+                operands = operands_of(self._known, node)
+                lowest.append(1 + max((lowest[one] for one in operands), default=0))
+        return lowest[number]
+
+
 class _Plan:
     """The layer of each value that an assertion depends on."""
 
@@ -64,18 +88,13 @@ class _Plan:
             number = pending.pop()
             if number in self._operands:
                 continue
-            node, operands = nodes[number], set[int]()
-            if isinstance(node, dict):
-                operands.update(*node)
-                if not self._known.keys().isdisjoint(operands):
-                    operands = set[int]().union(*(own for _, own in gates_of(self._known, node)))
-            self._operands[number] = operands
-            pending += operands
+            self._operands[number] = operands_of(self._known, nodes[number])
+            pending += self._operands[number]
         self._order = sorted(self._operands)
-        self.level: dict[int, int] = {}
-        for number in self._order:
-            floor = max(map(self._lowest, self._operands[number]), default=0)
-            self.level[number] = floor + 1 if isinstance(nodes[number], dict) else 0
+        lowest = Levels(nodes)
+        self.level = {
+            number: 0 if number in self._known else lowest.of(number) for number in self._order
+        }
         self.top = max(1, *self.level.values())
         # How many take each value from each layer: the last one is how far it is carried.
         self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
@@ -98,10 +117,6 @@ class _Plan:
             uses[layer] = count
         else:
             del uses[layer]
-
-    def _lowest(self, operand: int) -> int:
-        """The lowest layer in which an operand can be taken; constants are not among the inputs."""
-        return 1 if operand in self._known else self.level[operand]
 
     def raise_values(self) -> None:
         """Moves values up where that saves relays, those that are used last first."""

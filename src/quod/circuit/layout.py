@@ -7,9 +7,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from quod.circuit.evaluation import MOST_VALUES, Evaluation, number_type
+from quod.circuit.evaluation import MOST_VALUES, Evaluation
 from quod.circuit.layered import LayeredCircuit
-from quod.circuit.nodes import Assertion, Node
+from quod.circuit.nodes import Assertion, Lookup, Node
+from quod.circuit.row_index import number_type
 from quod.errors import InputError
 from quod.field.array import Words, from_integers
 from quod.names import unknown_name
@@ -27,7 +28,7 @@ class Layout:
     circuit: LayeredCircuit
 
     def __init__(
-        self, circuit: LayeredCircuit, nodes: list[Node], assertions: list[Assertion],
+        self, circuit: LayeredCircuit, nodes: list[Node], assertions: list[Assertion | Lookup],
         names: Names, public_names: Names,
     ) -> None:  # fmt: skip
         self.circuit = circuit
@@ -115,7 +116,9 @@ class Layout:
             for at in range(1 if count is None else count):
                 places[start + at] = next(column)
         run = Evaluation(self.circuit.field, self._nodes, places, public)
-        run.run({assertion.node for assertion in self._assertions} if check else set())
+        run.run(
+            {one.node for one in self._assertions if isinstance(one, Assertion)} if check else set()
+        )
         if check:
             run.check(self._assertions, first)
         return [0 if value is None else value for value in run.inputs]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from quod.circuit.layered import Coefficient
+from quod.circuit.table import Table
 from quod.circuit.wire import Terms
 from quod.frozen import frozen
 
@@ -55,6 +56,15 @@ class Assertion:
     right: Terms
 
 
+@frozen(eq=False)
+class Lookup:
+    """That a row of values is in a table, whose rows are sums as well."""
+
+    name: str
+    row: list[Terms]
+    table: Table
+
+
 def gates_of(
     known: dict[int, Known], terms: Terms
 ) -> Iterator[tuple[Coefficient, tuple[int, ...]]]:
@@ -74,3 +84,13 @@ def gates_of(
                 yield coefficient, product
         else:
             yield coefficient, product
+
+
+def operands_of(known: dict[int, Known], node: Node) -> set[int]:
+    """The values that one takes from the layer below."""
+    if not isinstance(node, dict):
+        return set()
+    operands = set[int]().union(*node)
+    if known.keys().isdisjoint(operands):
+        return operands
+    return set[int]().union(*(own for _, own in gates_of(known, node)))

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from quod.circuit.layered import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
-from quod.circuit.layering import layers_of
+from quod.circuit.layering import Levels, layers_of
 from quod.circuit.layout import Layout
-from quod.circuit.nodes import Advice, AdviceFunction, Assertion, Given, Known, Node
+from quod.circuit.lookups import sums_of
+from quod.circuit.nodes import Advice, AdviceFunction, Assertion, Given, Known, Lookup, Node
+from quod.circuit.table import Table
 from quod.circuit.wire import Terms, Wire, weighted_sum, wire_of
 from quod.errors import InputError
 from quod.field.moduli import Modulus
@@ -36,7 +38,8 @@ class Program:
         # Those that depend on a challenge, which advice cannot.
         self._late: set[int] = set()
         self._sums: dict[frozenset[tuple[tuple[int, ...], int]], int] = {}
-        self._assertions: list[Assertion] = []
+        self._assertions: list[Assertion | Lookup] = []
+        self._tables: dict[int, Table] = {}
         self._scopes: list[str] = []
         self._names: dict[str, tuple[int, int | None]] = {}
         self._public_names: dict[str, tuple[int, int | None]] = {}
@@ -99,12 +102,7 @@ class Program:
         if not callable(function):
             raise InputError(f"advice is given by a function, not by {shown_kind(function)}")
         arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
-        if not self._late.isdisjoint(
-            at for terms in arguments for product in terms for at in product
-        ):
-            raise InputError(
-                "advice depends on a challenge, which is drawn after all inputs are fixed"
-            )
+        self._check_early("advice", arguments)
         count = whole_number("the count of advice", count, 1, MOST_INPUTS)
         scope = "/".join(self._scopes)
         return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
@@ -172,16 +170,59 @@ class Program:
             Assertion(full, self._sum(self._with_sign(terms)), one.terms, other.terms)
         )
 
+    def assert_in_table(self, row: Sequence[Wire | int], table: Table, name: str) -> None:
+        """Asserts that values are a row of a table; all such in one table pay for it once.
+
+        InputError for a row that is not as wide as the table, and for values or a table that
+        depend on a challenge: lookups are counted before it is drawn.
+        """
+        _name("the name of an assertion", name)
+        instance("the table", table, Table, "Table(rows) makes one")
+        table.check(self)
+        wires = [wire_of(self, wire) for wire in _listed("a row", row)]
+        if len(wires) != table.width:
+            raise InputError(f"{len(wires)} values are no row of a table of {table.width} columns")
+        terms = [wire.terms for wire in wires]
+        self._check_early("a lookup", terms)
+        if id(table) not in self._tables:
+            self._check_early("a table", [wire.terms for wire in table.wires])
+            self._tables[id(table)] = table
+        self._assertions.append(Lookup("/".join([*self._scopes, name]), terms, table))
+
     def finished(self) -> Layout:
         """The layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
             raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
-        outputs = list(dict.fromkeys(assertion.node for assertion in self._assertions))
-        circuit = layers_of(self.field, self._nodes, outputs, max(self._inputs, 1), self._public)
+        outputs = [one.node for one in self._assertions if isinstance(one, Assertion)]
+        lookups = [one for one in self._assertions if isinstance(one, Lookup)]
+        whole = self
+        if lookups:
+            # What sums up the lookups is of this circuit alone, as there may be more of them.
+            whole = self._copied()
+            outputs += [
+                whole.value_of(wire.terms) for wire in sums_of(whole, lookups, Levels(whole._nodes))
+            ]
+        nodes = whole._nodes
+        circuit = layers_of(
+            self.field, nodes, list(dict.fromkeys(outputs)), max(whole._inputs, 1), self._public
+        )
         return Layout(
-            circuit, list(self._nodes), list(self._assertions), dict(self._names),
+            circuit, list(nodes), list(self._assertions), dict(self._names),
             dict(self._public_names),
         )  # fmt: skip
+
+    def _copied(self) -> Program:
+        """A program of its own that is the same so far."""
+        program = Program(self.field)
+        for name, value in vars(self).items():
+            setattr(program, name, value.copy() if isinstance(value, (list, dict, set)) else value)
+        return program
+
+    def _check_early(self, what: str, sums: Sequence[Terms]) -> None:
+        if not self._late.isdisjoint(at for terms in sums for product in terms for at in product):
+            raise InputError(
+                f"{what} depends on a challenge, which is drawn after all inputs are fixed"
+            )
 
     def value_of(self, terms: Terms) -> int:
         """The number of the value that is this sum: a new one, or one that is there."""

@@ -1,4 +1,4 @@
-"""Sub-circuits: bits, hashes, Merkle paths, products of matrices.
+"""Sub-circuits: bits, ranges, lookups, hashes, Merkle paths, products of matrices.
 
 The names below load on first use (PEP 562).
 """
@@ -11,7 +11,6 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.circuit.gadgets.bits import assert_bits as assert_bits
-    from quod.circuit.gadgets.bits import assert_range as assert_range
     from quod.circuit.gadgets.bits import assert_signs as assert_signs
     from quod.circuit.gadgets.bits import bits_of_number as bits_of_number
     from quod.circuit.gadgets.bits import bytes_to_signs as bytes_to_signs
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from quod.circuit.gadgets.bits import signs_to_bytes as signs_to_bytes
     from quod.circuit.gadgets.keccak import keccak_f as keccak_f
     from quod.circuit.gadgets.keccak import sha3_256 as sha3_256
+    from quod.circuit.gadgets.lookup import lookup as lookup
     from quod.circuit.gadgets.matrix import assert_matrix_product as assert_matrix_product
     from quod.circuit.gadgets.matrix import matrix_product as matrix_product
     from quod.circuit.gadgets.merkle import merkle_path as merkle_path
@@ -33,18 +33,22 @@ if TYPE_CHECKING:
     )
     from quod.circuit.gadgets.poseidon2 import POSEIDON2 as POSEIDON2
     from quod.circuit.gadgets.poseidon2 import Poseidon2 as Poseidon2
+    from quod.circuit.gadgets.ranges import assert_range as assert_range
+    from quod.circuit.gadgets.ranges import limbs_of_number as limbs_of_number
     from quod.circuit.gadgets.sha2 import sha256 as sha256
 
 _MODULES = {
     "bits": (
-        "assert_bits", "assert_range", "assert_signs", "bits_of_number", "bytes_to_signs",
+        "assert_bits", "assert_signs", "bits_of_number", "bytes_to_signs",
         "number_of_bits", "number_of_signs", "signs_of_bits", "signs_to_bytes",
     ),
     "keccak": ("keccak_f", "sha3_256"),
+    "lookup": ("lookup",),
     "matrix": ("assert_matrix_product", "matrix_product"),
     "merkle": ("merkle_path", "merkle_root", "merkle_tree"),
     "poseidon": ("poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers"),
     "poseidon2": ("POSEIDON2", "Poseidon2"),
+    "ranges": ("assert_range", "limbs_of_number"),
     "sha2": ("sha256",),
 }  # fmt: skip
 
@@ -54,10 +58,10 @@ _HOME = {
 
 __all__ = [
     "POSEIDON2", "Poseidon2", "assert_bits", "assert_matrix_product", "assert_range",
-    "assert_signs", "bits_of_number", "bytes_to_signs", "keccak_f", "matrix_product",
-    "merkle_path", "merkle_root", "merkle_tree", "number_of_bits", "number_of_signs",
-    "poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers", "sha256", "sha3_256",
-    "signs_of_bits", "signs_to_bytes",
+    "assert_signs", "bits_of_number", "bytes_to_signs", "keccak_f", "limbs_of_number", "lookup",
+    "matrix_product", "merkle_path", "merkle_root", "merkle_tree", "number_of_bits",
+    "number_of_signs", "poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers",
+    "sha256", "sha3_256", "signs_of_bits", "signs_to_bytes",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -68,11 +68,6 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     return bits
 
 
-def assert_range(program: Program, number: Wire, count: int, name: str = "range") -> None:
-    """Asserts that a number is below 2**count."""
-    bits_of_number(program, number, count, name)
-
-
 def bytes_to_signs(data: bytes) -> list[int]:
     """The bits of bytes as signs, 1 and -1, of each byte the lowest first."""
     if not isinstance(data, (bytes, bytearray)):

@@ -1,0 +1,85 @@
+"""Where rows of values stand in a table, for one instance or for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from quod.field.moduli import Modulus
+
+
+class RowIndex:
+    """Where rows of values stand in a table of values, told by their first `width` columns.
+
+    A column is an int, the same in all instances, or an array with a number below p for each.
+    """
+
+    def __init__(self, field: Modulus, rows: Sequence[Sequence[Any]], width: int) -> None:
+        self._field, self._size = field, len(rows)
+        self._instances = _instances(cell for row in rows for cell in row)
+        # One for all instances, if all rows are the same in them.
+        columns = [self._tuples(row, self._instances or 1) for row in rows]
+        self._tables = list(zip(*columns, strict=True))
+        self._places: list[dict[tuple[int, ...], int]] = []
+        for table in self._tables:
+            places: dict[tuple[int, ...], int] = {}
+            for place, row in enumerate(table):
+                places.setdefault(row[:width], place)
+            self._places.append(places)
+
+    def _tuples(self, row: Sequence[Any], instances: int) -> list[tuple[int, ...]]:
+        """A row in each instance, of numbers below p."""
+        p = self._field.value
+        columns = [
+            cell.tolist() if isinstance(cell, np.ndarray) else repeat(cell % p, instances)
+            for cell in row
+        ]
+        return list(zip(*columns, strict=True))
+
+    def find(self, row: Sequence[Any]) -> list[int]:
+        """The first place of a row of columns in each instance, -1 where it is not in the table."""
+        instances = _instances(row) or self._instances or 1
+        tables = self._places if self._instances else repeat(self._places[0], instances)
+        return [
+            table.get(values, -1)
+            for table, values in zip(tables, self._tuples(row, instances))
+        ]  # fmt: skip
+
+    def counted(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """How often each row of the table is looked up: its first place has all, no other any."""
+        instances = _instances(cell for row in rows for cell in row) or self._instances
+        # What is in no row is counted behind the last one.
+        counts = np.zeros((self._size + 1, instances or 1), np.int64)
+        for row in rows:
+            found = self.find(row)
+            if len(found) > 1:
+                np.add.at(counts, (np.asarray(found), np.arange(len(found))), 1)
+            else:
+                # Perhaps for all instances.
+                counts[found[0]] += 1
+        counts = counts[:-1]
+        return counts[:, 0].tolist() if instances is None else list(counts)
+
+    def completed(self, row: Sequence[Any]) -> list[Any]:
+        """The columns of the table behind those of a row; 0 where it is not in the table."""
+        found = self.find(row)
+        tables = self._tables if self._instances else repeat(self._tables[0], len(found))
+        none = (0,) * len(self._tables[0][0])
+        rows = [table[place] if place >= 0 else none for table, place in zip(tables, found)]
+        columns = list(zip(*(values[len(row) :] for values in rows), strict=True))
+        if self._instances is None and _instances(row) is None:
+            return [column[0] for column in columns]
+        return [np.array(column, number_type(self._field)) for column in columns]
+
+
+def _instances(columns: Any) -> int | None:
+    """How many instances columns have, None if they are the same in all."""
+    return next((len(column) for column in columns if isinstance(column, np.ndarray)), None)
+
+
+def number_type(field: Modulus) -> Any:
+    """The type of arrays that hold elements and products of two."""
+    return np.int64 if field.value < 1 << 31 else object
