@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quod.circuit import Program, gadgets
+from quod.circuit import Program, Table, gadgets
 from quod.field import NAMED
 
 Call = tuple[str, Callable[..., Any], dict[str, Any], dict[str, tuple[str, ...]]]
@@ -79,8 +79,17 @@ def _gadgets() -> Iterator[Call]:
     signs = {"program": program, "signs": [wire]}
     yield "number_of_signs", gadgets.number_of_signs, signs, {}
     number = {"program": program, "number": wire, "count": 3, "name": "n"}
-    for name in ("bits_of_number", "assert_range"):
-        yield name, getattr(gadgets, name), number, {"number": ANY_INT, "name": TEXT}
+    wrong = {"number": ANY_INT, "name": TEXT}
+    yield "bits_of_number", gadgets.bits_of_number, number, wrong
+    limb = {"limb": ("None",)}
+    yield "assert_range", gadgets.assert_range, {**number, "limb": 2}, wrong | limb
+    yield "limbs_of_number", gadgets.limbs_of_number, {**number, "limb": 2}, wrong
+    table = Table([[1, 2], [wire, 3]])
+    yield "Table", Table, {"rows": [1]}, {}
+    row = {"row": [wire, wire], "table": table, "name": "n"}
+    yield "assert_in_table", program.assert_in_table, row, {"name": TEXT}
+    looked = {"program": program, "table": table, "wires": [wire], "name": "n"}
+    yield "lookup", gadgets.lookup, looked, {"name": TEXT}
     yield "bytes_to_signs", gadgets.bytes_to_signs, {"data": b""}, {"data": ("bytes",)}
     yield (
         "signs_to_bytes", gadgets.signs_to_bytes, {"signs": [], "modulus": 17},

@@ -7,7 +7,6 @@ import pytest
 from quod.circuit import Program
 from quod.circuit.gadgets import (
     assert_bits,
-    assert_range,
     assert_signs,
     bits_of_number,
     bytes_to_signs,
@@ -32,15 +31,6 @@ def test_of_a_toy_field_only_bits_are_bits_and_signs_are_signs() -> None:
     for value in range(17):
         assert holds(bits, {"x": value}) == (value in (0, 1))
         assert holds(signs, {"x": value}) == (value in (1, 16))
-
-
-@pytest.mark.parametrize("count", [1, 3, 4])
-def test_of_a_toy_field_numbers_in_range_and_no_others(count: int) -> None:
-    program = Program(TOY)
-    assert_range(program, program.input("x"), count)
-    layout = program.finished()
-    for value in range(17):
-        assert holds(layout, {"x": value}) == (value < 1 << count)
 
 
 def test_all_bits_that_a_prover_may_claim() -> None:

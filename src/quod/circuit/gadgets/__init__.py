@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from quod.circuit.gadgets.bits import signs_to_bytes as signs_to_bytes
     from quod.circuit.gadgets.keccak import keccak_f as keccak_f
     from quod.circuit.gadgets.keccak import sha3_256 as sha3_256
-    from quod.circuit.gadgets.lookup import lookup as lookup
     from quod.circuit.gadgets.matrix import assert_matrix_product as assert_matrix_product
     from quod.circuit.gadgets.matrix import matrix_product as matrix_product
     from quod.circuit.gadgets.merkle import merkle_path as merkle_path
@@ -36,20 +35,21 @@ if TYPE_CHECKING:
     from quod.circuit.gadgets.ranges import assert_range as assert_range
     from quod.circuit.gadgets.ranges import limbs_of_number as limbs_of_number
     from quod.circuit.gadgets.sha2 import sha256 as sha256
+    from quod.circuit.gadgets.tables import lookup as lookup
 
 _MODULES = {
     "bits": (
-        "assert_bits", "assert_signs", "bits_of_number", "bytes_to_signs",
-        "number_of_bits", "number_of_signs", "signs_of_bits", "signs_to_bytes",
+        "assert_bits", "assert_signs", "bits_of_number", "bytes_to_signs", "number_of_bits",
+        "number_of_signs", "signs_of_bits", "signs_to_bytes",
     ),
     "keccak": ("keccak_f", "sha3_256"),
-    "lookup": ("lookup",),
     "matrix": ("assert_matrix_product", "matrix_product"),
     "merkle": ("merkle_path", "merkle_root", "merkle_tree"),
     "poseidon": ("poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers"),
     "poseidon2": ("POSEIDON2", "Poseidon2"),
     "ranges": ("assert_range", "limbs_of_number"),
     "sha2": ("sha256",),
+    "tables": ("lookup",),
 }  # fmt: skip
 
 _HOME = {
