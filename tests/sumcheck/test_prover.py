@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -14,10 +15,14 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
 from quod.field.array import Words, from_integers, random_elements, to_integers
+from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import product
+from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts, prove, verify
+from quod.sumcheck.finish import added_parts, parts_at_once
 from quod.sumcheck.plan import Inputs
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript import Hash, Label, ProofWriter, Transcript
 from quod.transcript.elements import Plain, encode
 from tests.reference import sumcheck as reference
@@ -129,6 +134,55 @@ def test_rounds_on_large_tables_are_those_of_small_ones(
     wanted = run(log2_size, 1)
     for depth in (1, 2):
         assert np.array_equal(run(log_capacity, depth), wanted)
+
+
+@kernel
+def two_totals(
+    k: Builder, groups: U32, partial: Pointer[U32], out: Pointer[U32], *, field: FieldSpec,
+    at_once: int,
+) -> None:  # fmt: skip
+    """The totals of two values of `groups` parts each."""
+    f = field_arithmetic(k, field)
+    sums = WorkgroupSums(k, f, 2)
+    found = sums.totals(added_parts(f, partial, k.constant(0, u32), 2, groups, at_once))
+    with k.if_(k.local_id() == 0):
+        for place, total in enumerate(found):
+            f.store(out, place, total)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, 32, 77])
+def test_the_end_of_a_round_adds_up_any_number_of_parts(device: AnyDevice, groups: int) -> None:
+    modulus, lanes = NAMED["m31"], 8
+    parts = random_elements(modulus, 2 * groups, seed=groups)
+    out = device.allocate(8)
+    at_once = parts_at_once(groups, lanes)
+    compiled = device.compile(two_totals, lanes=lanes, field=modulus, at_once=at_once)
+    device.launch(compiled, 1, groups, device.upload(parts), out)
+    found = np.zeros((2, 1), np.uint32)
+    device.download(out, found)
+    wanted = np.array(to_integers(modulus, parts)).reshape(2, groups).sum(axis=1)
+    assert to_integers(modulus, found) == (wanted % modulus.value).tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_larger_tables_compile_no_further_kernels(weighted: bool) -> None:
+    """A round's end had a statement for each part: at 2^26 it took minutes to compile."""
+    device, shape = open_device("cpu"), Shape(FIELDS["m31.4"], FORMS["product"], 1, weighted)
+
+    def compiled(log2_size: int) -> set[Any]:
+        plan, found, memory = SumcheckPlan(device, shape, log2_size), set(), Mock()
+        with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: found.add(
+            (kernel.name, lanes, *sorted(static.items()))
+        )):  # fmt: skip
+            plan.record(
+                Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
+                folded=memory, partial=memory,
+            )  # fmt: skip
+        return found
+
+    small = compiled(20)
+    assert {"finish_rounds", "fold_and_evaluate"} < {name for name, *_ in small}
+    assert compiled(26) == small
 
 
 def _claims(shape: Shape, batch: int, base: Words, extended: Words, points: Words) -> Words:

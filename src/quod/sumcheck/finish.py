@@ -16,8 +16,7 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, Words, challenge, message_words
 from quod.transcript.labels import Label
 
-_AT_ONCE = 4
-"""Parts that an instance loads at a time."""
+_MOST_AT_ONCE = 4
 
 
 class RoundEnd:
@@ -104,6 +103,7 @@ def finish_rounds(
     batch: U32,
     log_size: U32,
     round_number: U32,
+    groups_each: U32,
     partial: Pointer[U32],
     equality: Pointer[U32],
     progress: Pointer[U32],
@@ -111,17 +111,18 @@ def finish_rounds(
     *,
     shape: Shape,
     depth: int,
-    groups_each: int,
+    at_once: int,
 ) -> None:
     """The messages and challenges of `depth` rounds after one pass, a workgroup a sumcheck.
 
-    `partial` as in `quod.sumcheck.rounds`, the other memory as in `quod.sumcheck.memory`.
+    `partial` as in `quod.sumcheck.rounds`, `at_once` of `parts_at_once`, the other memory as in
+    `quod.sumcheck.memory`.
     """
     f = field_arithmetic(k, shape.field, inlined=True)
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each))
+    totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
     # Every instance computes all of it, and one stores.
     own = Progress(f, progress, batch, sumcheck, log_size)
     weights = Weights(f, equality, sumcheck, log_size)
@@ -150,24 +151,32 @@ def finish_rounds(
         own.set_claim(claim)
 
 
-def added_parts(f: Any, partial: Value, first: Value, values: int, groups_each: int) -> list[Any]:
-    """The parts that an instance adds up, of each value."""
+def parts_at_once(groups_each: int, lanes: int) -> int:
+    """How many parts of each value an instance loads before it adds them up."""
+    return min(_MOST_AT_ONCE, -(-groups_each // lanes))
+
+
+def added_parts(
+    f: Any, partial: Value, first: Value, values: int, groups_each: Value, at_once: int
+) -> list[Any]:
+    """The parts that an instance adds up, of each value; all of the workgroup come here."""
     k = f.k
-    totals = [f.carried(f.zero())] * values
     starts = [(first + value) * groups_each for value in range(values)]
-    for at in range(0, groups_each, k.workgroup_size * _AT_ONCE):
+    zeros = tuple(f.carried(f.zero()) for _ in starts)
+    with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
         # All loads before the first sum, which would wait for each.
-        parts = [
-            [_part(f, partial, start, k.local_id() + place, groups_each) for start in starts]
-            for place in range(at, min(at + k.workgroup_size * _AT_ONCE, groups_each),
-                               k.workgroup_size)
-        ]  # fmt: skip
+        parts = []
+        for ahead in range(at_once):
+            place = loop.index + k.local_id() + k.workgroup_size * ahead
+            parts.append([_part(f, partial, start, place, groups_each) for start in starts])
+        totals = loop.carried
         for row in parts:
-            totals = [f.carried(a + b) for a, b in zip(totals, row, strict=True)]
-    return totals
+            totals = tuple(f.carried(a + b) for a, b in zip(totals, row, strict=True))
+        loop.next(totals)
+    return list(loop.results)
 
 
-def _part(f: Any, partial: Value, start: Value, place: Value, count: int) -> Any:
+def _part(f: Any, partial: Value, start: Value, place: Value, count: Value) -> Any:
     """A part of a sum, 0 for those beyond the last one."""
     k = f.k
     element = f.load(partial, start + k.minimum(place, count - 1))

@@ -12,7 +12,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
-from quod.sumcheck.finish import finish_rounds
+from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
 from quod.sumcheck.memory import Progress, Proof, Scales
 from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
@@ -314,9 +314,9 @@ class SumcheckPlan:
             recording.launch(
                 self._compiled(
                     finish_rounds, lanes=self.finish_lanes, shape=shape, depth=depth,
-                    groups_each=groups,
+                    at_once=parts_at_once(groups, self.finish_lanes),
                 ),
-                batch, batch, n, number, partial, equality, progress, proof,
+                batch, batch, n, number, groups, partial, equality, progress, proof,
             )  # fmt: skip
         recording.launch(
             self._compiled(

@@ -31,6 +31,7 @@ from quod.gkr.prover.steps import (
     set_points,
 )
 from quod.gkr.security import exponents_of, is_linear
+from quod.sumcheck.finish import parts_at_once
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
@@ -215,9 +216,13 @@ class ProofPlan:
         self, recording: RecordingStream, definition: Any, *arguments: Any, **static: Any
     ) -> None:
         """A workgroup a proof."""
-        lanes = 1 if self.device.host_memory else _STEP_LANES
-        compiled = self.device.compile(definition, lanes=lanes, **static)
+        compiled = self.device.compile(definition, lanes=self.step_lanes, **static)
         recording.launch(compiled, self.batch, *arguments)
+
+    @property
+    def step_lanes(self) -> int:
+        """Instances of the workgroup of a proof between two sumchecks."""
+        return 1 if self.device.host_memory else _STEP_LANES
 
     def _record_values(self, recording: RecordingStream, number: int) -> None:
         runs = self._resident.layers[number].by_output
@@ -373,9 +378,9 @@ class _Layer:
         )  # fmt: skip
         own.record_sum(recording, self._inputs(own), memory["equality"], memory["partial"])
         plan._step(
-            recording, begin_second_sumcheck, *plan.layout.sizes, own.log2_size,
+            recording, begin_second_sumcheck, *plan.layout.sizes, own.log2_size, own.sum_groups,
             memory["partial"], plan.standing, memory["progress"], field=plan.field,
-            groups_each=own.sum_groups,
+            at_once=parts_at_once(own.sum_groups, plan.step_lanes),
         )  # fmt: skip
         self._rounds(own)
         plan._step(

@@ -222,18 +222,19 @@ def begin_second_sumcheck(
     log_places: U32,
     log_instances: U32,
     rounds: U32,
+    groups_each: U32,
     partial: Pointer[U32],
     standing: Pointer[U32],
     progress: Pointer[U32],
     *,
     field: FieldSpec,
-    groups_each: int,
+    at_once: int,
 ) -> None:
     """The claim of a layer's second sumcheck, of which `partial` has the parts."""
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof = k.workgroup_id()
-    (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each))
+    (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each, at_once))
     own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
     next_one = Progress(f, progress, batch, proof, rounds)
     with k.if_(k.local_id() == 0):
