@@ -9,15 +9,17 @@ from quod.errors import MismatchError
 
 
 def outputs(
-    circuit: LayeredCircuit, inputs: list[int], public: Sequence[int] = (), seed: int = 5
-) -> list[int]:
-    """The asserted values, with challenges that are 5, 6, ... if there are any."""
-    coefficients = [c.number + seed if isinstance(c, Random) else c for c in circuit.coefficients]
-    known = LayeredCircuit(
+    circuit: LayeredCircuit, inputs: list[int], public: Sequence[int] = (), seed: int = 5,
+    challenges: Sequence[int] | None = None,
+) -> list[int]:  # fmt: skip
+    """The asserted values, with challenges that are 5, 6, ... if no others are given."""
+    known = range(seed, seed + circuit.randoms) if challenges is None else challenges
+    coefficients = [known[c.number] if isinstance(c, Random) else c for c in circuit.coefficients]
+    plain = LayeredCircuit(
         circuit.field, circuit.log_inputs, coefficients, circuit.layers, public=circuit.public,
         zeros=circuit.zeros,
     )  # fmt: skip
-    return known.evaluate(inputs, list(public))[-1][: circuit.zeros]
+    return plain.evaluate(inputs, list(public))[-1][: circuit.zeros]
 
 
 def holds(layout: Layout, values: dict[str, object]) -> bool:

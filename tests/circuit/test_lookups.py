@@ -4,6 +4,7 @@ says."""
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,57 @@ def test_as_many_lookups_as_elements_are_refused() -> None:
     program.assert_in_table([x], Table([1, -1]), "last")
     with pytest.raises(InputError, match="17 lookups in a table need a field of more elements"):
         program.finished()
+
+
+def deep(field: Modulus, count: int) -> Layout:
+    """Assertions in the first layers, below the sums of a lookup."""
+    program = Program(field)
+    x = program.inputs("x", count)
+    for number, wire in enumerate(x):
+        program.assert_equal(wire * wire, wire, f"bit[{number}]")
+        program.assert_equal((wire * wire).held() * wire, wire, f"cube[{number}]")
+    for number in range(count // 2):
+        program.assert_in_table([program.input(f"y[{number}]")], Table(range(9)), f"y[{number}]")
+    return program.finished()
+
+
+def test_assertions_below_the_sums_are_added_up() -> None:
+    count = 40
+    layout = deep(M31, count)
+    circuit = layout.circuit
+    assert len(circuit.layers) == 6
+    # Of 40 assertions in layer 1 and 40 in layer 2, with challenges for 7 columns and 6 rows.
+    assert circuit.zeros == 3
+    assert circuit.randoms == 1 + 7 + 6
+    # Carried they would take more than 40 relays in each of the layers.
+    assert gates(circuit)["add"] < 9 * count
+    values: dict[str, Any] = {f"y[{at}]": at % 9 for at in range(count // 2)}
+    for value, fine in ((0, True), (1, True), (M31.value - 1, False), (7, False)):
+        for at in range(0, count, 3):
+            x = [0] * count
+            x[at] = value
+            assert holds(layout, {**values, "x": x}) == fine
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
+    inputs = layout.inputs({**values, "x": [0, 1] * (count // 2)})
+    verify(key, circuit, [], Prover("cpu", key, circuit).prove(inputs, []))
+
+
+def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
+    """Of one row, of its column's challenge or its row's: two wrong ones cancel each other."""
+    p, trials, generator = 17, 1500, random.Random(5)
+    layout = deep(Modulus("toy.17", p), 12)
+    assert layout.circuit.zeros == 3
+    passed = {2: 0, 16: 0}
+    for value in passed:
+        x = [0] * 5 + [value] + [1] * 6
+        inputs = layout.inputs({"x": x, **{f"y[{at}]": at for at in range(6)}}, check=False)
+        for _ in range(trials):
+            challenges = [generator.randrange(p) for _ in range(layout.circuit.randoms)]
+            found = outputs(layout.circuit, inputs, challenges=challenges)
+            passed[value] += not any(found)
+    # Minus 1 is its own cube, so that one sum is wrong; of 2 both are, with the same challenges.
+    for found in passed.values():
+        assert agrees(found / trials, 0.9 * of_all([1 / p] * 2), of_all([1 / p] * 2), trials)
 
 
 def test_arrays_of_advice_are_of_any_type() -> None:

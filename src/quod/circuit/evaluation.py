@@ -39,8 +39,8 @@ class Evaluation:
     def run(self, roots: set[int]) -> None:
         """Computes these values and all that they and the advice take."""
         needed, pending = set[int](), list(roots)
-        for node in self._nodes:
-            if isinstance(node, Given) and node.advice is not None:
+        for number, node in enumerate(self._nodes):
+            if isinstance(node, Given) and node.advice is not None and node.advice.first == number:
                 pending += _taken(node.advice)
         while pending:
             number = pending.pop()

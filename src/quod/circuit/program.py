@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from quod.circuit.folding import folded
 from quod.circuit.layered import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
 from quod.circuit.layering import Levels, layers_of
 from quod.circuit.layout import Layout
@@ -193,19 +194,17 @@ class Program:
         """The layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
             raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
-        outputs = [one.node for one in self._assertions if isinstance(one, Assertion)]
+        given = [one.node for one in self._assertions if isinstance(one, Assertion)]
+        whole, outputs = self, list(dict.fromkeys(given))
         lookups = [one for one in self._assertions if isinstance(one, Lookup)]
-        whole = self
-        if lookups:
-            # What sums up the lookups is of this circuit alone, as there may be more of them.
+        if lookups or self._late:
+            # What sums up lookups is of this circuit alone, as there may be more of them.
             whole = self._copied()
-            outputs += [
-                whole.value_of(wire.terms) for wire in sums_of(whole, lookups, Levels(whole._nodes))
-            ]
+            sums = sums_of(whole, lookups, Levels(whole._nodes)) if lookups else []
+            outputs += [whole.value_of(wire.terms) for wire in sums]
+            outputs = folded(whole, whole._nodes, whole._late, outputs)
         nodes = whole._nodes
-        circuit = layers_of(
-            self.field, nodes, list(dict.fromkeys(outputs)), max(whole._inputs, 1), self._public
-        )
+        circuit = layers_of(self.field, nodes, outputs, max(whole._inputs, 1), self._public)
         return Layout(
             circuit, list(nodes), list(self._assertions), dict(self._names),
             dict(self._public_names),
