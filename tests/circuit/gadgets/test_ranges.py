@@ -49,10 +49,19 @@ def test_all_limbs_that_a_prover_may_claim() -> None:
         assert holding == (number < 8 and claimed == number >> 2)
 
 
-@pytest.mark.parametrize(("count", "limb"), [(16, 8), (16, 5), (31, 8), (8, 8), (6, 8), (17, 16)])
-def test_of_a_field_of_31_bits(count: int, limb: int) -> None:
-    """Also of one bit that is left of 17: shifted by 15 it would wrap around BabyBear's prime."""
-    field = NAMED["goldilocks" if count == 31 else "baby_bear"]
+@pytest.mark.parametrize(
+    ("field", "count", "limb"),
+    [
+        (M31, 16, 8),
+        (M31, 16, 5),
+        (M31, 8, 8),
+        (M31, 6, 8),
+        (NAMED["goldilocks"], 31, 8),
+        (Modulus("toy", 8191), 9, 8),
+    ],
+)
+def test_limbs_of_numbers(field: Modulus, count: int, limb: int) -> None:
+    """Also of one bit that is left of 9: shifted by 7 it would wrap around 2**13 - 1."""
     program = Program(field)
     limbs = limbs_of_number(program, program.input("x"), count, limb)
     layout = finished(program, limbs)
