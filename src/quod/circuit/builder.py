@@ -28,25 +28,26 @@ class LayerBuilder:
 
     def __init__(self, owner: CircuitBuilder, log_size: int) -> None:
         self._owner, self.log_size = owner, log_size
-        self._rows: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in KINDS}
+        # Of each kind its rows, one after the other.
+        self._rows: dict[str, list[int]] = {kind: [] for kind in KINDS}
 
     def constant(self, output: int, value: Coefficient) -> None:
         """V[output] += value."""
-        self._rows["constant"].append((output, self._owner.coefficient(value)))
+        self._rows["constant"] += (output, self._owner.coefficient(value))
 
     def add(self, output: int, x: int, coefficient: Coefficient = 1) -> None:
         """V[output] += coefficient * below[x]."""
-        self._rows["add"].append((output, x, self._owner.coefficient(coefficient)))
+        self._rows["add"] += (output, x, self._owner.coefficient(coefficient))
 
     def multiply(self, output: int, x: int, y: int, coefficient: Coefficient = 1) -> None:
         """V[output] += coefficient * below[x] * below[y]."""
-        self._rows["multiply"].append((output, x, y, self._owner.coefficient(coefficient)))
+        self._rows["multiply"] += (output, x, y, self._owner.coefficient(coefficient))
 
     def power(self, output: int, x: int, exponent: int, coefficient: Coefficient = 1) -> None:
         """V[output] += coefficient * below[x]**exponent, of which the exponent is 1 to 5."""
         exponent = whole_number("the exponent of a gate", exponent, 1, max(POWERS.values()))
         kind = "add" if exponent == 1 else f"power{exponent}"
-        self._rows[kind].append((output, x, self._owner.coefficient(coefficient)))
+        self._rows[kind] += (output, x, self._owner.coefficient(coefficient))
 
     def unary(self, output: int, x: int, polynomial: Sequence[Coefficient]) -> None:
         """V[output] += a polynomial of below[x], its coefficients that of 1 first, at most six."""
@@ -73,13 +74,16 @@ class LayerBuilder:
         return Layer(self.log_size, gates)
 
 
-def _places(kind: str, rows: list[tuple[int, ...]]) -> Indices:
-    """Rows of places as an array; InputError for what is none."""
-    for row in rows:
-        for number in row:
-            if type(number) is not int or not 0 <= number < 1 << 32:
-                whole_number(f"the places of {kind} gates", number, 0, (1 << 32) - 1)
-    return np.array(rows, np.uint32)
+def _places(kind: str, numbers: list[int]) -> Indices:
+    """Places as an array; InputError for what is none."""
+    if (
+        set(map(type, numbers)) - {int}
+        or (numbers
+        and not (min(numbers) >= 0 and max(numbers) < 1 << 32))
+    ):
+        for number in numbers:
+            whole_number(f"the places of {kind} gates", number, 0, (1 << 32) - 1)
+    return np.array(numbers, np.uint32)
 
 
 class CircuitBuilder:
@@ -95,6 +99,8 @@ class CircuitBuilder:
 
     def coefficient(self, value: Coefficient) -> int:
         """The place of a coefficient in the circuit's table."""
+        if type(value) is int and (known := self._coefficients.get(value)) is not None:
+            return known
         own = checked_coefficient(self.field, value)
         return self._coefficients.setdefault(own, len(self._coefficients))
 

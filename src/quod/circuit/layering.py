@@ -7,11 +7,11 @@ constants of the layer where they are needed. What no assertion depends on is le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from quod.circuit.builder import CircuitBuilder
 from quod.circuit.layered import Coefficient, LayeredCircuit
-from quod.circuit.nodes import Given, Known, Node, gates_of, operands_of
+from quod.circuit.nodes import Given, Known, Node, gates_of
 from quod.circuit.wire import Terms
 from quod.field.moduli import Modulus
 
@@ -35,14 +35,14 @@ def layers_of(
             elif isinstance(node, Given) or plan.level[number] < layer:
                 gates.add(at, below[number])
             else:
-                for coefficient, operands in plan.gates(node):
-                    if not operands:
-                        gates.constant(at, coefficient)
-                    elif len(set(operands)) == 1:
-                        gates.power(at, below[operands[0]], len(operands), coefficient)
-                    else:
+                for operands, coefficient in plan.gates(number, node):
+                    if len(operands) == 2 and operands[0] != operands[1]:
                         x, y = operands
                         gates.multiply(at, below[x], below[y], coefficient)
+                    elif operands:
+                        gates.power(at, below[operands[0]], len(operands), coefficient)
+                    else:
+                        gates.constant(at, coefficient)
         below = place
     return builder.finished(zeros=len(outputs))
 
@@ -56,7 +56,12 @@ class Levels:
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
-        self._known: dict[int, Known] = {}
+        self.known: dict[int, Known] = {}
+        """The public inputs and challenges so far."""
+        self.mixed = set[int]()
+        """Sums so far of which one is a factor."""
+        self.operands: list[Sequence[int]] = []
+        """What each value so far takes from the layer below."""
         self._lowest: list[int] = []
 
     def of(self, number: int) -> int:
@@ -64,14 +69,21 @@ class Levels:
         lowest = self._lowest
         for at in range(len(lowest), number + 1):
             node = self._nodes[at]
+            operands: Sequence[int] = ()
             if isinstance(node, Known):
-                self._known[at] = node
+                self.known[at] = node
                 lowest.append(1)
             elif isinstance(node, Given):
                 lowest.append(0)
             else:
-                operands = operands_of(self._known, node)
-                lowest.append(1 + max((lowest[one] for one in operands), default=0))
+                taken = set[int]().union(*node)
+                if not self.known.keys().isdisjoint(taken):
+                    self.mixed.add(at)
+                    taken = set[int]().union(*(own for own, _ in gates_of(self.known, node)))
+                # Tuples of numbers cost the garbage collector nothing.
+                operands = tuple(taken)
+                lowest.append(1 + max([lowest[one] for one in operands], default=0))
+            self.operands.append(operands)
         return lowest[number]
 
 
@@ -80,18 +92,17 @@ class _Plan:
 
     def __init__(self, nodes: list[Node], outputs: list[int]) -> None:
         self._nodes = nodes
-        self._known = {at: node for at, node in enumerate(nodes) if isinstance(node, Known)}
-        # Those that each value takes from the layer below.
-        self._operands: dict[int, set[int]] = {}
-        pending = list(outputs)
+        lowest = Levels(nodes)
+        lowest.of(max(outputs))
+        self._known, self._mixed = lowest.known, lowest.mixed
+        self._operands = lowest.operands
+        reached, pending = set[int](), list(outputs)
         while pending:
             number = pending.pop()
-            if number in self._operands:
-                continue
-            self._operands[number] = operands_of(self._known, nodes[number])
-            pending += self._operands[number]
-        self._order = sorted(self._operands)
-        lowest = Levels(nodes)
+            if number not in reached:
+                reached.add(number)
+                pending += self._operands[number]
+        self._order = sorted(reached)
         self.level = {
             number: 0 if number in self._known else lowest.of(number) for number in self._order
         }
@@ -99,16 +110,16 @@ class _Plan:
         # How many take each value from each layer: the last one is how far it is carried.
         self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
         for number in self._order:
+            layer = self.level[number] - 1
             for operand in self._operands[number]:
-                self._use(operand, self.level[number] - 1, 1)
+                uses = self._uses[operand]
+                uses[layer] = uses.get(layer, 0) + 1
         for number in outputs:
             self._use(number, self.top, 1)
 
-    def gates(self, terms: Terms) -> Iterable[tuple[Coefficient, tuple[int, ...]]]:
-        """The coefficient of each gate of a value, and what it takes from the layer below."""
-        if self._known.keys().isdisjoint(set[int]().union(*terms)):
-            return ((coefficient, product) for product, coefficient in terms.items())
-        return gates_of(self._known, terms)
+    def gates(self, number: int, terms: Terms) -> Iterable[tuple[tuple[int, ...], Coefficient]]:
+        """What each gate of a value takes from the layer below, and its coefficient."""
+        return gates_of(self._known, terms) if number in self._mixed else terms.items()
 
     def _use(self, operand: int, layer: int, change: int) -> None:
         uses = self._uses[operand]

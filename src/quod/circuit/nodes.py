@@ -67,8 +67,8 @@ class Lookup:
 
 def gates_of(
     known: dict[int, Known], terms: Terms
-) -> Iterator[tuple[Coefficient, tuple[int, ...]]]:
-    """The gates that add up a sum: the coefficient of each, and the values it multiplies.
+) -> Iterator[tuple[tuple[int, ...], Coefficient]]:
+    """The gates that add up a sum: the values that each multiplies, and its coefficient.
 
     `known` are the public inputs and challenges, which may be coefficients.
     """
@@ -78,19 +78,9 @@ def gates_of(
                 node = known.get(number)
                 # One alone is a constant, whether it may multiply or not.
                 if node is not None and (len(product) == 1 or node.multiplies):
-                    yield node.coefficient, product[:place] + product[place + 1 :]
+                    yield product[:place] + product[place + 1 :], node.coefficient
                     break
             else:
-                yield coefficient, product
+                yield product, coefficient
         else:
-            yield coefficient, product
-
-
-def operands_of(known: dict[int, Known], node: Node) -> set[int]:
-    """The values that one takes from the layer below."""
-    if not isinstance(node, dict):
-        return set()
-    operands = set[int]().union(*node)
-    if known.keys().isdisjoint(operands):
-        return operands
-    return set[int]().union(*(own for _, own in gates_of(known, node)))
+            yield product, coefficient

@@ -17,7 +17,7 @@ from quod.circuit.layout import Layout
 from quod.circuit.lookups import sums_of
 from quod.circuit.nodes import Advice, AdviceFunction, Assertion, Given, Known, Lookup, Node
 from quod.circuit.table import Table
-from quod.circuit.wire import Terms, Wire, weighted_sum, wire_of
+from quod.circuit.wire import Product, Terms, Wire, weighted_sum, wire_of
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.validation import flag, instance, shown_kind, whole_number
@@ -25,6 +25,7 @@ from quod.validation import flag, instance, shown_kind, whole_number
 T = TypeVar("T")
 
 MOST_INPUTS = 1 << 26
+_Term = tuple[Product, int]
 # Or text, which is no list of wires.
 _NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
 
@@ -38,7 +39,7 @@ class Program:
         self._nodes: list[Node] = []
         # Those that depend on a challenge, which advice cannot.
         self._late: set[int] = set()
-        self._sums: dict[frozenset[tuple[tuple[int, ...], int]], int] = {}
+        self._sums: dict[_Term | frozenset[_Term], int] = {}
         self._assertions: list[Assertion | Lookup] = []
         self._tables: dict[int, Table] = {}
         self._scopes: list[str] = []
@@ -233,7 +234,10 @@ class Program:
 
     def _sum(self, terms: Terms) -> int:
         """The number of a value that gates add up; equal sums are one value."""
-        number = self._sums.setdefault(frozenset(terms.items()), len(self._nodes))
+        items = terms.items()
+        # A frozenset of one costs as much as the value itself.
+        key = next(iter(items)) if len(items) == 1 else frozenset(items)
+        number = self._sums.setdefault(key, len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append(terms)
             if self._late and not self._late.isdisjoint(at for product in terms for at in product):

@@ -67,19 +67,20 @@ class Wire:
 
     def __mul__(self, other: Wire | int) -> Wire:
         factor = wire_of(self.owner, other)
-        if (constant := factor.constant) is not None:
-            return self._scaled(constant)
-        if (constant := self.constant) is not None:
-            return factor._scaled(constant)
+        if not len(self.terms) == len(factor.terms) == 1:
+            if (constant := factor.constant) is not None:
+                return self._scaled(constant)
+            if (constant := self.constant) is not None:
+                return factor._scaled(constant)
         terms = self._expanded(factor)
-        if terms is not None:
-            return Wire(self.owner, terms)
-        # What has the higher degree, or more terms, becomes a value; if need be both do.
-        first, second = sorted((self, factor), key=lambda wire: wire._weight)
-        second = second._factor()
-        terms = first._expanded(second)
         if terms is None:
-            terms = first._factor()._expanded(second)
+            # What has the higher degree, or more terms, becomes a value; if need be both do.
+            ordered = self._weight <= factor._weight
+            first, second = (self, factor) if ordered else (factor, self)
+            second = second._factor()
+            terms = first._expanded(second)
+            if terms is None:
+                terms = first._factor()._expanded(second)
         assert terms is not None
         return Wire(self.owner, terms)
 
@@ -128,8 +129,10 @@ class Wire:
 
     def _factor(self) -> Wire:
         """The same, or this as a value if it is a sum or a product of two."""
-        if len(self.terms) == 1 and self._weight[0] == 1:
-            return self
+        if len(self.terms) == 1:
+            (product,) = self.terms
+            if len(product) == 1:
+                return self
         return self.held()
 
     def _scaled(self, factor: int) -> Wire:
@@ -141,20 +144,34 @@ class Wire:
 
     def _expanded(self, other: Wire) -> Terms | None:
         """The product multiplied out; None if gates have no such products, or they are many."""
+        p = self._p
+        if len(self.terms) == len(other.terms) == 1:
+            # As most are; no coefficient is 0 modulo p.
+            ((own, coefficient),), ((its, factor),) = self.terms.items(), other.terms.items()
+            one = _product(own, its)
+            return None if one is None else {one: coefficient * factor % p}
         if len(self.terms) * len(other.terms) > MOST_EXPANDED:
             return None
-        p, terms = self._p, dict[Product, int]()
+        terms = dict[Product, int]()
         for own, coefficient in self.terms.items():
             for its, factor in other.terms.items():
-                product = own + its
-                if len(product) == 2 and product[0] > product[1]:
-                    product = its + own
-                elif len(product) > 2:
-                    product = tuple(sorted(product))
-                if len(product) > 2 and (len(product) > MOST_POWER or product[0] != product[-1]):
+                product = _product(own, its)
+                if product is None:
                     return None
                 terms[product] = (terms.get(product, 0) + coefficient * factor) % p
         return {key: value for key, value in terms.items() if value}
+
+
+def _product(own: Product, its: Product) -> Product | None:
+    """The product of two; None if gates have no such products."""
+    product = own + its
+    if len(product) == 2 and product[0] > product[1]:
+        return product[::-1]
+    if len(product) > 2 and (
+        len(product) > MOST_POWER or product.count(product[0]) != len(product)
+    ):
+        return None
+    return product
 
 
 def wire_of(owner: Owner, value: object) -> Wire:

@@ -106,14 +106,15 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
         moved[LANE * (y + 5 * ((2 * x + 3 * y) % 5)) + (z + rotations()[lane]) % LANE] = value
     # Chi: not b and c, as a sign, is (1 - b + c + b * c) / 2.
     half, result = pow(2, -1, program.field.value), list[Wire]()
+    weights = [half, -half, half, half]
     for place, value in enumerate(moved):
         lane, z = divmod(place, LANE)
         y, x = divmod(lane, 5)
         b, c = (moved[LANE * ((x + step) % 5 + 5 * y) + z] for step in (1, 2))
-        both = half * program.sum([1, -b, c, b * c])
+        both = program.sum([1, b, c, b * c], weights)
         # Iota changes signs of the first lane.
-        flip = -1 if lane == 0 and constant >> z & 1 else 1
-        result.append((flip * value * both).held())
+        flips = lane == 0 and constant >> z & 1
+        result.append(((-value if flips else value) * both).held())
     return result
 
 
