@@ -92,12 +92,11 @@ def test_lookups_are_proven(name: str) -> None:
     field = EXTENSIONS.get(name) or NAMED[name]
     layout = squares(field.modulus)
     key = VerifyingKey.of(layout.circuit, field)
-    columns = {
+    columns: dict[str, Any] = {
         "x": [[2, 1, 2, 0, 1], [1, 1, 1, 1, 1], [3, 0, 0, 0, 2]],
         "list": [[4, 0, 1], [5, 1, 1], [4, 9, 0]],
-        "xor": [[1 ^ 2], [2 ^ 1], [1 ^ 3]],
+        "xor": [1 ^ 2, 2 ^ 1, 1 ^ 3],
     }  # fmt: skip
-    columns["xor"] = [row[0] for row in columns["xor"]]
     inputs, public = layout.inputs(columns, instances=3), layout.public(columns, instances=3)
     prover = Prover("cpu", key, layout.circuit, instances=3)
     verify(key, layout.circuit, public, prover.prove(inputs, public), instances=3)
@@ -227,7 +226,7 @@ def test_odd_sizes_at_many_depths(rows: int, count: int) -> None:
     """Values of different layers, and numbers among them."""
     program = Program(M31)
     wire: Wire = program.input("x")
-    values = [1, wire]
+    values: list[Wire | int] = [1, wire]
     while len(values) < count:
         wire = (wire * wire + 1).held()
         values.append(wire)
@@ -324,6 +323,24 @@ def test_assertions_below_the_sums_are_added_up() -> None:
     verify(key, circuit, [], Prover("cpu", key, circuit).prove(inputs, []))
 
 
+@pytest.mark.parametrize(("asserted", "zeros", "randoms"), [(4, 5, 1), (30, 2, 1 + 6 + 5)])
+def test_assertions_are_added_up_only_where_that_saves(
+    asserted: int, zeros: int, randoms: int
+) -> None:
+    """As nine layers of other values are of the extension then."""
+    program = Program(M31)
+    x = program.inputs("x", 30)
+    program.assert_equal([wire * wire for wire in x[:asserted]], x[:asserted], "bits")
+    for _ in range(9):
+        x = [(wire * wire).held() for wire in x]
+    late = (program.sum(x) * program.random()).held()
+    for _ in range(5):
+        late = (late * late).held()
+    program.assert_zero(late, "late")
+    circuit = program.finished().circuit
+    assert (circuit.zeros, circuit.randoms) == (zeros, randoms)
+
+
 def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
     """Of one row, of its column's challenge or its row's: two wrong ones cancel each other."""
     p, trials, generator = 17, 1500, random.Random(5)
@@ -338,8 +355,8 @@ def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
             found = outputs(layout.circuit, inputs, challenges=challenges)
             passed[value] += not any(found)
     # Minus 1 is its own cube, so that one sum is wrong; of 2 both are, with the same challenges.
-    for found in passed.values():
-        assert agrees(found / trials, 0.9 * of_all([1 / p] * 2), of_all([1 / p] * 2), trials)
+    for accepted in passed.values():
+        assert agrees(accepted / trials, 0.9 * of_all([1 / p] * 2), of_all([1 / p] * 2), trials)
 
 
 def test_arrays_of_advice_are_of_any_type() -> None:
