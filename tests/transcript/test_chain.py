@@ -16,8 +16,9 @@ from quod.field.array import from_integers, to_integers
 from quod.field.extension import field_arithmetic
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
-from quod.transcript.chain import Chain, challenge, message_words
+from quod.transcript.chain import Chain, challenge
 from quod.transcript.elements import challenge_of, decode, encode, most_likely
+from quod.transcript.words import message_words
 
 FIELDS: dict[str, FieldSpec] = {
     **{name: NAMED[name] for name in ("bn254.fr", "goldilocks", "m31", "baby_bear")},
@@ -59,15 +60,17 @@ def check(device: AnyDevice, field: FieldSpec, count: int, hash: Hash = Hash.SHA
     n = 5
     elements = plain(field, n * count, count)
     given: Any = elements if field.degree > 1 else [c for (c,) in elements]
-    starts = [hashlib.sha256(bytes([i])).digest() for i in range(n)]
+    transcripts = [Transcript(hash=hash, recursive=hash.is_algebraic) for _ in range(n)]
+    for number, transcript in enumerate(transcripts):
+        transcript.absorb(Label.PROTOCOL, bytes([number]))
+    starts = [transcript.state for transcript in transcripts]
     states = np.frombuffer(b"".join(starts), np.uint32).copy()
     out = np.zeros((n, field.words), np.uint32)
     lanes = min(64, device.lanes)
     compiled = device.compile(absorb_elements, lanes=lanes, spec=field, count=count, hash=hash)
     device.launch(compiled, n, states, from_integers(field, given), out)
     found: Any = to_integers(field, out)
-    for i, start in enumerate(starts):
-        transcript = Transcript(start, hash=hash)
+    for i, transcript in enumerate(transcripts):
         transcript.absorb_elements(Label.ROUND, field, elements[i * count : (i + 1) * count])
         assert states.tobytes()[32 * i : 32 * i + 32] == transcript.state
         wanted = transcript.challenge(field)

@@ -78,7 +78,7 @@ class RawCommitter:
         if field.montgomery_radix != 1:
             words = from_montgomery(self._device, field, words)
         data = words.astype("<u4").tobytes()
-        writer.message(Label.COMMITMENT, data, absorbed=writer.transcript.hash.digest(data))
+        writer.digested(Label.COMMITMENT, field, data)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends nothing."""

@@ -12,8 +12,9 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.transcript.elements import DIGEST_BYTES
-from quod.transcript.hashes import Hash, check_hash
-from quod.validation import instance, whole_number
+from quod.transcript.hashes import Hash, check_hash, recursive_hash
+from quod.transcript.transcript import START, Transcript
+from quod.validation import flag, instance, whole_number
 
 LEAST_BITS = 100
 
@@ -28,7 +29,7 @@ _LAYERS_A_HASH = 6
 class VerifyingKey:
     """A circuit by its digest, the `field` of challenges, the `commitment` to the inputs, the
     length of the hash `chain` before the first challenge, the `bits` that proofs show at least, and
-    the `hash` of transcripts.
+    the `hash` of transcripts. One over the circuit's field takes `recursive`.
 
     The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
     the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
@@ -41,6 +42,7 @@ class VerifyingKey:
     chain: int
     bits: int
     hash: Hash = Hash.SHA3_256
+    recursive: bool = False
 
     def __post_init__(self) -> None:
         given: object = self.circuit
@@ -50,7 +52,7 @@ class VerifyingKey:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
         check_field(self.field)
-        check_hash(self.hash)
+        check_hash(self.hash, recursive=self.recursive).check_challenges(self.field)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
@@ -58,17 +60,23 @@ class VerifyingKey:
     @classmethod
     def of(
         cls, circuit: LayeredCircuit, field: FieldSpec, *, commitment: Scheme | None = None,
-        allow_bits: int = LEAST_BITS, hash: Hash = Hash.SHA3_256,
+        allow_bits: int = LEAST_BITS, hash: Hash | None = None, recursive: bool = False,
     ) -> Self:  # fmt: skip
-        """The key of a circuit; the commitment is the inputs themselves (`Raw`) if it is None.
+        """The key of a circuit; the commitment is the inputs themselves (`Raw`) if it is None, the
+        hash SHA3-256.
 
-        InputError for a field that is not over the circuit's, and for less security than
-        `allow_bits`.
+        With `recursive` the hash is that over the circuit's field, for verifiers that are circuits.
+        InputError for a field that is not over the circuit's or has no such hash, for another hash
+        beside `recursive` and such a hash without it, and for less security than `allow_bits`.
         """
         scheme = checked_scheme(commitment)
         check_challenges(circuit, field)
         allowed = whole_number("allow_bits", allow_bits, 0)
-        key = cls(circuit.digest, field, scheme, least_chain(circuit), allowed, hash)
+        if hash is None:
+            hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
+        check_hash(hash, recursive=recursive)
+        chain = least_chain(circuit, hash)
+        key = cls(circuit.digest, field, scheme, chain, allowed, hash, recursive)
         key.check_bits(circuit, 1)
         return key
 
@@ -77,22 +85,34 @@ class VerifyingKey:
         instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
         if circuit.digest != self.circuit:
             raise MismatchError("the verifying key is of another circuit")
-        if self.chain < least_chain(circuit):
+        least = least_chain(circuit, self.hash)
+        if self.chain < least:
             raise InputError(
                 f"the key's chain of {self.chain} hashes is too short for {len(circuit.layers)} "
-                f"layers, which take {least_chain(circuit)}"
+                f"layers, which take {least}"
             )
 
     def check_bits(self, circuit: LayeredCircuit, instances: int) -> None:
         """InputError where a proof of so many instances shows too few bits."""
-        found = security_bits(circuit, self.field, instances=instances, commitment=self.commitment)
+        found = security_bits(
+            circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash
+        )
         if found < self.bits:
             raise InputError(
                 f"challenges of {self.field.name} show {found} bits for this circuit, and at least "
                 f"{self.bits} are asked for; take a larger extension, or say allow_bits={found}"
             )
 
+    def transcript(self, state: bytes = START) -> Transcript:
+        """A transcript of the key's hash."""
+        return Transcript(state, hash=self.hash, recursive=self.recursive)
 
-def least_chain(circuit: LayeredCircuit) -> int:
-    """Hashes before the first challenge of a circuit's proofs."""
-    return max(_LEAST_CHAIN, -(-len(circuit.layers) // _LAYERS_A_HASH))
+
+def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
+    """Hashes before the first challenge of a circuit's proofs.
+
+    One over a field takes a circuit a layer for each round, of which it has 21 or more: a hash for
+    each layer is 21 times as deep as the circuit, and the chain of another one about as much.
+    """
+    layers = len(circuit.layers)
+    return max(_LEAST_CHAIN, layers if hash.is_algebraic else -(-layers // _LAYERS_A_HASH))

@@ -13,12 +13,11 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import challenge_bits, most_likely
+from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, shown_kind, whole_number
 
 MOST_LOG_INSTANCES = 24
 
-# Of SHA3-256 and SHA-256 against collisions.
-_HASH_BITS = 128
 _CHALLENGE_BITS = 120
 
 
@@ -85,7 +84,7 @@ def is_linear(kinds: frozenset[str]) -> bool:
 
 def error_terms(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
-    commitment: Scheme | None = None,
+    commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
 ) -> dict[str, Fraction]:  # fmt: skip
     """The probabilities, by what goes wrong, if challenges were drawn by chance."""
     check_challenges(circuit, field)
@@ -105,17 +104,17 @@ def error_terms(
         "rounds of sumchecks": rounds * likely,
         "claims combined": combined * likely,
         **{f"commitment: {what}": term for what, term in of_commitment.items()},
-        "the hash": Fraction(1, 1 << _HASH_BITS),
+        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
     }
     return {what: term for what, term in terms.items() if term}
 
 
 def security_bits(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
-    commitment: Scheme | None = None,
+    commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
 ) -> int:  # fmt: skip
     """Minus the logarithm of all error terms together, rounded down; 0 where they are beyond 1."""
-    terms = error_terms(circuit, field, instances=instances, commitment=commitment)
+    terms = error_terms(circuit, field, instances=instances, commitment=commitment, hash=hash)
     total = sum(terms.values(), Fraction(0))
     # In integers, as what is small may be below all floats.
     return max(0, _floor_log2(1 / total)) if total < 1 else 0

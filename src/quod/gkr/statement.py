@@ -61,8 +61,8 @@ class Statement:
         data = b"".join(
             encode(self.circuit.field, [(value,) for value in row]) for row in self.public
         )
-        message = self.circuit.public.to_bytes(8, "little") + key.hash.digest(data)
-        transcript.absorb(Label.PUBLIC_INPUT, message)
+        count = self.circuit.public.to_bytes(8, "little")
+        transcript.absorb_digest(Label.PUBLIC_INPUT, self.circuit.field, data, before=count)
 
 
 def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> int:

@@ -20,7 +20,6 @@ from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
-from quod.transcript.transcript import Transcript
 
 
 def verify(
@@ -34,7 +33,7 @@ def verify(
     MismatchError for another circuit.
     """
     statement = Statement(key, circuit, public, instances)
-    transcript = Transcript(hash=key.hash)
+    transcript = key.transcript()
     reader = ProofReader(proof, transcript)
     statement.begin(transcript)
     commitment = key.commitment.read(

@@ -34,22 +34,25 @@ def prove_committed(
     *,
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
+    recursive: bool = False,
     timeline: Timeline | None = None,
 ) -> bytes:
     """Commits to columns and proves that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
-    `hash` is that of the transcript. The proof is checked before it is given away.
+    `hash` is that of the transcript; `recursive` asks for one over the field, which is not to be
+    had otherwise. The proof is checked before it is given away.
     """
     device = resolve_device(device)
     or_null(timeline)
     _check_scheme(scheme)
     given = Given(field, columns, table)
     statement = given.statement
+    transcript = Transcript(hash=hash, recursive=recursive)
     counts = given.counted(device)
-    run = LookupRun(device, statement, hash)
+    run = LookupRun(device, statement, transcript.hash)
     run.set_values(given.columns, given.entries(device), counts)
-    writer = ProofWriter(Transcript(hash=hash))
+    writer = ProofWriter(transcript)
     _begin(writer.transcript, statement, scheme, given.table)
     buffers = [
         *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
@@ -63,7 +66,7 @@ def prove_committed(
             committer.open([claim], writer)
         proof = writer.getvalue()
         known = None if given.table is None else table
-        verify_committed(statement, proof, known, scheme=scheme, hash=hash)
+        verify_committed(statement, proof, known, scheme=scheme, hash=hash, recursive=recursive)
     except (VerificationError, InputError) as error:
         raise wrong_proof(device, error) from None
     return proof
@@ -73,16 +76,17 @@ def verify_committed(
     statement: Statement, proof: bytes, table: Column | Range | None = None, *,
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
+    recursive: bool = False,
 ) -> list[Commitment]:  # fmt: skip
     """The commitments to the columns, of each as many as an entry is wide, if all rows are in the
     table.
 
-    `table` and `hash` are as it was proven with; a range is in the statement. VerificationError for
-    a proof that does not show it, InputError for one that is none.
+    `table`, `hash` and `recursive` are as it was proven with; a range is in the statement.
+    VerificationError for a proof that does not show it, InputError for one that is none.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     _check_scheme(scheme)
-    field, transcript = statement.field, Transcript(hash=hash)
+    field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
     known = None
     if not isinstance(statement.table, Range):
         known = table_arrays(statement, table)
@@ -109,8 +113,11 @@ def _begin(
     transcript.absorb(Label.FIELD, describe(statement.field))
     parameters = f"{statement.columns} {statement.log2_size} {statement.table} {scheme.name} "
     transcript.absorb(Label.PARAMETERS, (parameters + scheme.parameters()).encode())
-    digest = b"" if table is None else transcript.hash.digest(_table_bytes(statement, table))
-    transcript.absorb(Label.PUBLIC_INPUT, digest)
+    if table is None:
+        transcript.absorb(Label.PUBLIC_INPUT, b"")
+    else:
+        data = _table_bytes(statement, table)
+        transcript.absorb_digest(Label.PUBLIC_INPUT, statement.field.modulus, data)
 
 
 def _table_bytes(statement: Statement, arrays: Sequence[Words]) -> bytes:

@@ -12,9 +12,10 @@ from quod.kernel.value import Value
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import Chain, challenge, message_words
+from quod.transcript.chain import Chain, challenge
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
+from quod.transcript.words import message_words
 
 
 @kernel

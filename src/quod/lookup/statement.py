@@ -11,6 +11,7 @@ from quod.frozen import frozen
 from quod.lookup.fractions import DEGREE, Fractions, layers_of
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
+from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
@@ -20,8 +21,6 @@ PROTOCOL = "quod lookup 1"
 
 MOST_COLUMNS = 1 << 10
 MOST_WIDTH = 64
-# Of SHA3-256 and SHA-256 against collisions.
-_HASH_BITS = 128
 
 
 @frozen
@@ -128,7 +127,7 @@ class Statement:
         transcript.absorb(Label.PARAMETERS, parameters.encode())
 
 
-def error_terms(statement: Statement) -> dict[str, Fraction]:
+def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str, Fraction]:
     """How likely a false statement is accepted, by what goes wrong, with challenges by chance.
 
     What binds the prover to columns and multiplicities comes on top.
@@ -148,5 +147,5 @@ def error_terms(statement: Statement) -> dict[str, Fraction]:
         "claims combined": combined * likely,
         "rounds of sumchecks": rounds * likely,
         "points between halves": layers * likely,
-        "the hash": Fraction(1, 1 << _HASH_BITS),
+        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
     }

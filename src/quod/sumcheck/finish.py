@@ -13,8 +13,9 @@ from quod.sumcheck.memory import Progress, Proof, Weights
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import Chain, Words, challenge, message_words
+from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
+from quod.transcript.words import Words, message_words
 
 _MOST_AT_ONCE = 4
 

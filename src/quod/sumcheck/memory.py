@@ -17,7 +17,8 @@ from quod.field.spec import FieldSpec
 from quod.kernel.value import Value
 from quod.sumcheck.equality import pyramid_entries
 from quod.sumcheck.shape import Shape
-from quod.transcript.chain import STATE_WORDS, Chain, Words
+from quod.transcript.chain import STATE_WORDS, Chain
+from quod.transcript.words import Words
 
 
 class Progress:

@@ -35,7 +35,7 @@ class Shape:
         instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
         whole_number("the tables in the prime field", self.in_base, 0, self.tables)
         flag("has_point", self.has_point)
-        check_hash(self.hash)
+        check_hash(self.hash).check_challenges(self.field)
         given: object = self.scales
         terms = len(self.polynomial.terms)
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes, bytearray)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
@@ -16,12 +16,13 @@ from quod.transcript.keccak import Sha3
 from quod.transcript.labels import Label
 from quod.transcript.sha2 import Sha256
 from quod.transcript.transcript import header
+from quod.transcript.words import Words
+
+if TYPE_CHECKING:
+    from quod.transcript.algebraic_chain import AlgebraicChain
 
 STATE_WORDS = 8
 """32-bit words of a state."""
-
-Words = tuple[Value, ...]
-"""Values of type u32."""
 
 
 class Chain:
@@ -33,6 +34,14 @@ class Chain:
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k = k
+        self._algebraic: AlgebraicChain | None = None
+        if hash.algebraic is not None:
+            # Other hashes have no use for it.
+            from quod.transcript.algebraic_chain import AlgebraicChain
+
+            self._algebraic = AlgebraicChain(k, hash.algebraic)
+            self.is_shared = False
+            return
         self._digest = Sha3(k) if hash is Hash.SHA3_256 else Sha256(k)
         self.is_shared = self._digest.is_shared
 
@@ -45,21 +54,12 @@ class Chain:
         self._k.store(memory.cast(types.u32), place, *state)
 
     def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
-        """The state after a message of 32-bit words."""
+        """The state after a message of elements (`message_words`)."""
         k = self._k
+        if self._algebraic is not None:
+            return self._algebraic.absorbed(state, label, message)
         start = int.from_bytes(header(label, 4 * len(message)), "little")
         return self._digest([*state, k.constant(start, types.u32), *message])
-
-
-def message_words(f: FieldArithmetic[Any], element: Any) -> Words:
-    """An element as a message has it: its canonical integers, not in Montgomery form."""
-    radix = f.modulus.montgomery_radix
-    if radix != 1:
-        element = element * pow(radix, -1, f.modulus.value)
-    words = f.to_words(element)
-    if f.word_type is types.u32:
-        return words
-    return tuple(half.cast(types.u32) for word in words for half in (word, word >> 32))
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from quod.errors import InputError
-from quod.validation import instance, shown, shown_kind
+from quod.field.array import check_field
+from quod.field.moduli import NAMED, Modulus
+from quod.field.spec import FieldSpec
+from quod.validation import flag, instance, shown, shown_kind
+
+if TYPE_CHECKING:
+    from quod.transcript.algebraic import AlgebraicHash
+
+_ALGEBRAIC = "poseidon2-"
+_HASH_BITS = 128
 
 
 class Hash(Enum):
-    """What makes challenges of messages; its value is the name that a protocol absorbs."""
+    """What makes challenges of messages; its value is the name that a protocol absorbs.
+
+    Those over a field are for verifiers that are circuits over it, and only to be had by
+    `recursive`: what is cheap for circuits makes the heuristic behind challenges weaker
+    (Khovratovich, Rothblum and Soukhanov, eprint 2025/118).
+    """
 
     SHA3_256 = "sha3-256"
     """FIPS 202, which takes a message of a round in one permutation."""
@@ -18,19 +34,90 @@ class Hash(Enum):
     SHA_256 = "sha-256"
     """FIPS 180-4."""
 
-    def digest(self, data: bytes) -> bytes:
-        """The 32 bytes of the digest of a message."""
+    POSEIDON2_M31 = "poseidon2-m31"
+    """A chain of Poseidon2 over M31 (`quod.transcript.algebraic`), as those below."""
+
+    POSEIDON2_BABY_BEAR = "poseidon2-baby_bear"
+
+    POSEIDON2_KOALA_BEAR = "poseidon2-koala_bear"
+
+    POSEIDON2_GOLDILOCKS = "poseidon2-goldilocks"
+
+    @property
+    def is_algebraic(self) -> bool:
+        """Whether it is over a field, and only to be had by `recursive`."""
+        return self.value.startswith(_ALGEBRAIC)
+
+    @property
+    def field(self) -> Modulus | None:
+        """The prime field it is over, if it is over one."""
+        return NAMED[self.value.removeprefix(_ALGEBRAIC)] if self.is_algebraic else None
+
+    @cached_property
+    def algebraic(self) -> AlgebraicHash | None:
+        """The chain over that field."""
+        if not self.is_algebraic:
+            return None
+        # It takes the permutation's parameters, which other hashes have no use for.
+        from quod.transcript.algebraic import algebraic_hash
+
+        return algebraic_hash(self.value.removeprefix(_ALGEBRAIC))
+
+    @property
+    def collision_bits(self) -> int:
+        """Minus the logarithm of the chance that an attempt finds two messages of one digest."""
+        return _HASH_BITS if self.algebraic is None else self.algebraic.collision_bits
+
+    def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
+        """The 32 bytes of the digest of a message, of elements of a field if one is given."""
         given: object = data
         if type(given) is not bytes:
             raise InputError(f"a message is bytes, not {shown_kind(given)}")
+        if field is not None:
+            check_field(field)
+        if self.algebraic is not None:
+            return self.algebraic.digest(data, are_elements=self.takes(field))
         if self is Hash.SHA3_256:
             return hashlib.sha3_256(data).digest()
         return hashlib.sha256(data).digest()
 
+    def takes(self, field: FieldSpec | None) -> bool:
+        """Whether elements of a field are absorbed as what they are, and not as bytes."""
+        return field is not None and self.field == field.modulus
 
-def check_hash(hash: Hash) -> Hash:
-    """The hash; InputError for what is none."""
-    return instance("the hash", hash, Hash, "take one of quod.transcript.Hash")
+    def check_challenges(self, field: FieldSpec) -> None:
+        """InputError for a field whose elements it does not make."""
+        if self.field is not None and self.field != field.modulus:
+            raise InputError(
+                f"{self.value} makes challenges of {self.field.name} and its extensions, none of "
+                f"{field.name}"
+            )
+
+
+def recursive_hash(field: FieldSpec) -> Hash:
+    """The hash over the prime field of a field; InputError where there is none."""
+    check_field(field)
+    found = {each.field: each for each in Hash if each.is_algebraic}
+    if field.modulus not in found:
+        names = ", ".join(modulus.name for modulus in found if modulus is not None)
+        raise InputError(
+            f"there is no hash over {field.modulus.name} for recursive verifiers, only over {names}"
+        )
+    return found[field.modulus]
+
+
+def check_hash(hash: Hash, *, recursive: bool | None = None) -> Hash:
+    """The hash; InputError for what is none, and for one over a field that `recursive`, unless it
+    is None, does not ask for, or the other way round."""
+    instance("the hash", hash, Hash, "take one of quod.transcript.Hash")
+    if recursive is not None and flag("recursive", recursive) != hash.is_algebraic:
+        if recursive:
+            raise InputError(f"{hash.value} is not for recursive verifiers; leave recursive out")
+        raise InputError(
+            f"{hash.value} is cheap for circuits, which makes challenges of it less safe; take it "
+            "for recursive verifiers only, and say recursive=True"
+        )
+    return hash
 
 
 def hash_named(name: object) -> Hash:

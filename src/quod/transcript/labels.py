@@ -53,6 +53,9 @@ class Label(IntEnum):
     OPENING = 13
     """What shows values of a polynomial that was committed to."""
 
+    DIGEST = 14
+    """A run of elements of which a digest is made; no message of a transcript."""
+
 
 def check_label(label: object) -> None:
     """InputError for what is no label."""

@@ -36,7 +36,17 @@ class ProofWriter:
         check_label(label)
         check_field(field)
         message = encode(field, check_elements(field, "the message", elements))
-        self.transcript.absorb(label, message)
+        self.encoded(label, field, message)
+
+    def encoded(self, label: Label, field: FieldSpec, message: bytes) -> None:
+        """A message of elements of a field, each below p, as `quod.transcript.elements.encode` has
+        them."""
+        self.transcript.absorb(label, message, field)
+        self._parts.append(message)
+
+    def digested(self, label: Label, field: FieldSpec, message: bytes) -> None:
+        """The same, of which a digest is absorbed."""
+        self.transcript.absorb_digest(label, field, message)
         self._parts.append(message)
 
     def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
@@ -81,7 +91,7 @@ class ProofReader:
         check_field(field)
         message = self._elements(field, count)
         elements = decode(field, message, offset=self.offset)
-        self.transcript.absorb(label, message)
+        self.transcript.absorb(label, message, field)
         self.offset += len(message)
         return elements
 
@@ -144,7 +154,7 @@ class ProofReader:
                 f"element {place} is not below the modulus of {field.name}",
                 offset=self.offset + place * field.bytes,
             )
-        self.transcript.absorb(label, self.transcript.hash.digest(data))
+        self.transcript.absorb_digest(label, field, data)
         self.offset += len(data)
         return words
 

@@ -5,7 +5,7 @@ Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of a hash
 bytes and the message. The header is the length of the message, three bytes little-endian, and its
 label, so that no two different sequences of messages are hashed alike. A challenge is what the
 state stands for in a field (`quod.transcript.elements`). `quod.transcript.chain` is the same inside
-kernels.
+kernels. A hash over a field takes elements instead of bytes (`quod.transcript.algebraic`).
 """
 
 from __future__ import annotations
@@ -46,22 +46,30 @@ class Transcript:
     """Absorbs messages and gives challenges; `state` is the digest of all messages so far."""
 
     def __init__(
-        self, state: bytes = START, *, drawn: bool = False, hash: Hash = Hash.SHA3_256
-    ) -> None:
-        """`drawn` says that a challenge was made of this state already."""
+        self, state: bytes = START, *, drawn: bool = False, hash: Hash = Hash.SHA3_256,
+        recursive: bool = False,
+    ) -> None:  # fmt: skip
+        """`drawn` says that a challenge was made of this state already; `recursive` asks for a hash
+        over a field, which is not to be had otherwise."""
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
-        self.state, self.hash = state, check_hash(hash)
+        self.state, self.hash = state, check_hash(hash, recursive=recursive)
+        if hash.algebraic is not None and not hash.algebraic.is_state(state):
+            raise InputError(f"the state of a transcript of {hash.value} is elements of its field")
         self._drawn = flag("drawn", drawn)
 
     def copy(self) -> Self:
         """Another transcript that goes on from here."""
-        return type(self)(self.state, drawn=self._drawn, hash=self.hash)
+        return self._from(self.state, drawn=self._drawn)
 
     def resume(self, state: bytes) -> None:
         """Goes on from a state whose challenge was drawn elsewhere."""
-        self.state, self._drawn = type(self)(state).state, True
+        self.state, self._drawn = self._from(state, drawn=True).state, True
+
+    def _from(self, state: bytes, *, drawn: bool) -> Self:
+        recursive = self.hash.is_algebraic
+        return type(self)(state, drawn=drawn, hash=self.hash, recursive=recursive)
 
     def begin(self, protocol: str) -> None:
         """Absorbs what comes first: the name of a protocol with its version, and of the hash."""
@@ -70,18 +78,39 @@ class Transcript:
             raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
         self.absorb(Label.PROTOCOL, f"{protocol} {self.hash.value}".encode())
 
-    def absorb(self, label: Label, message: bytes) -> None:
-        """Makes all later challenges depend on a message."""
+    def absorb(self, label: Label, message: bytes, field: FieldSpec | None = None) -> None:
+        """Makes all later challenges depend on a message, of elements of a field if one is given.
+
+        Those are absorbed as their bytes, unless the hash is over their prime field.
+        """
         check_label(label)
         given: object = message
         if type(given) is not bytes:
             raise InputError(f"a message is bytes, not {shown_kind(given)}")
-        self.state = self.hash.digest(self.state + header(label, len(message)) + message)
+        start = header(label, len(message))
+        algebraic = self.hash.algebraic
+        if algebraic is None:
+            self.state = self.hash.digest(self.state + start + message)
+        else:
+            takes = self.hash.takes(field)
+            self.state = algebraic.after(self.state, label, message, are_elements=takes)
+        self._drawn = False
+
+    def absorb_digest(
+        self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
+    ) -> None:
+        """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
+        digest = self.hash.digest(data, field)
+        if self.hash.algebraic is None:
+            self.absorb(label, before + digest)
+            return
+        check_label(label)
+        self.state = self.hash.algebraic.after_digest(self.state, label, before, digest)
         self._drawn = False
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Absorbs elements of a field as one message."""
-        self.absorb(label, encode(field, check_elements(field, "the message", elements)))
+        self.absorb(label, encode(field, check_elements(field, "the message", elements)), field)
 
     def challenge(self, field: FieldSpec) -> Plain:
         """An element of a field that all messages so far decide.
@@ -90,6 +119,7 @@ class Transcript:
         """
         check_field(field)
         challenge_bits(field)
+        self.hash.check_challenges(field)
         return challenge_of(field, self.draw())
 
     def draw(self) -> bytes:

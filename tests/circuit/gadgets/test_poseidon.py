@@ -11,13 +11,13 @@ from quod.circuit import Program
 from quod.circuit.gadgets import (
     POSEIDON2,
     poseidon,
-    poseidon2,
     poseidon_m31,
     poseidon_m31_hash,
     poseidon_m31_hash_numbers,
 )
 from quod.errors import InputError
 from quod.field import NAMED
+from quod.transcript.poseidon2 import grain
 from tests.circuit.evaluation import finished, gates, holds
 
 RANDOM = [
@@ -127,4 +127,4 @@ def test_wrong_arguments() -> None:
             poseidon_m31_hash_numbers(wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError):
             permutation.permute_numbers(wrong)  # type: ignore[arg-type]
-    assert len(poseidon2.grain(17, 4, 2, 1)) == 9
+    assert len(grain(17, 4, 2, 1)) == 9

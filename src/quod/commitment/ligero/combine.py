@@ -12,7 +12,8 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import STATE_WORDS, Words, message_words
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.words import Words, message_words
 
 
 @kernel

@@ -173,7 +173,7 @@ class LigeroCommitter:
             found = opening.rounds.rounds()
             writer.absorbed(found.messages, found.state)
         combination = self._elements("the combination of rows", self._combination)
-        writer.message(Label.OPENING, combination.tobytes())
+        writer.encoded(Label.OPENING, shape.field, combination.tobytes())
 
         places = shape.places(writer.transcript)
         nodes = [code.length + place for place in places]

@@ -14,8 +14,9 @@ from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
-from quod.transcript.chain import STATE_WORDS, message_words
+from quod.transcript.chain import STATE_WORDS
 from quod.transcript.keccak import RATE_WORDS, Permutation
+from quod.transcript.words import message_words
 
 _PADDING = 0x06
 

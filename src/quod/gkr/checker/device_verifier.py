@@ -33,7 +33,6 @@ from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, decode, element_bytes
 from quod.transcript.messages import ProofReader
-from quod.transcript.transcript import Transcript
 from quod.validation import whole_number
 
 Words = NDArray[np.uint32]
@@ -130,7 +129,7 @@ class Verifier:
     def _read(self, statement: Statement, proof: bytes) -> _Reading | Refusal:
         """All that the host reads before the device does."""
         messages, key = self._plan.messages, self.key
-        reader = ProofReader(proof, Transcript(hash=key.hash))
+        reader = ProofReader(proof, key.transcript())
         statement.begin(reader.transcript)
         try:
             size = self.circuit.log_inputs + self._log_instances
@@ -243,7 +242,7 @@ class Verifier:
                 for point, value in zip(claims.points, claims.values, strict=True)
             ]  # fmt: skip
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
-            reader = ProofReader(reading.proof, Transcript(state, hash=self.key.hash))
+            reader = ProofReader(reading.proof, self.key.transcript(state))
             reader.offset = reading.stop
             try:
                 reading.commitment.check(own, reader)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from quod.kernel import Builder, types, u32
 from quod.kernel.value import Value
+from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.hashes import Hash
 from quod.transcript.keccak import RATE_WORDS, Permutation
@@ -25,13 +26,20 @@ class MessageHash:
 
     def __init__(self, k: Builder, hash: Hash, most_words: int, *, alone: bool) -> None:
         self._k, self._most_words = k, most_words
-        self._sha2 = Sha256(k) if hash is Hash.SHA_256 else None
-        self._permutation = None if self._sha2 else Permutation(k, alone=alone)
+        self._algebraic = self._sha2 = self._permutation = None
+        if hash.algebraic is not None:
+            self._algebraic = AlgebraicChain(k, hash.algebraic)
+        elif hash is Hash.SHA_256:
+            self._sha2 = Sha256(k)
+        else:
+            self._permutation = Permutation(k, alone=alone)
 
     def absorbed(
         self, state: Words, header: Value, message: Words, length: Value
     ) -> tuple[Value, ...]:
         """The state after the first `length` words of a message."""
+        if self._algebraic is not None:
+            return self._algebraic.absorbed_some(tuple(state), header, message, length)
         before = [*state, header]
         if self._permutation is not None:
             return self._by_sponge(self._permutation, before, message, length)

@@ -20,6 +20,7 @@ from quod.gkr.files.inputs import INPUTS
 from quod.gkr.files.key import FORMAT, parse_verifying_key
 from quod.gkr.files.proof import parse_proof
 from quod.gkr.security import error_terms, log_instances, security_bits
+from quod.transcript.hashes import Hash
 
 # Bytes in which a document's first bracket is looked for.
 _LEADING_SPACE = 64
@@ -143,14 +144,16 @@ def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
 
 
 def soundness_summary(
-    circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int
-) -> dict[str, object]:
+    circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int,
+    hash: Hash = Hash.SHA3_256,
+) -> dict[str, object]:  # fmt: skip
     """Each error term as a power of two, and the bits that all together leave."""
-    terms = error_terms(circuit, field, instances=instances, commitment=commitment)
-    bits = security_bits(circuit, field, instances=instances, commitment=commitment)
+    terms = error_terms(circuit, field, instances=instances, commitment=commitment, hash=hash)
+    bits = security_bits(circuit, field, instances=instances, commitment=commitment, hash=hash)
     return {
         "challenges": field.name,
         "commitment": commitment.parameters(),
+        "hash": hash.value,
         "instances": instances,
         "error_terms": {what: f"2**{_log2(term):.1f}" for what, term in terms.items()},
         "bits": bits,

@@ -154,7 +154,7 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
             fail(key, str(error))
     key = VerifyingKey(
         bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
-        numbers["bits"], made["hash"],
+        numbers["bits"], made["hash"], made["hash"].is_algebraic,
     )  # fmt: skip
     return KeyFile(name, key, numbers["public"], numbers["zeros"])
 

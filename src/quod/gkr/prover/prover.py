@@ -23,7 +23,6 @@ from quod.gkr.prover.standing import FIRST, VALUES
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
-from quod.transcript.transcript import Transcript
 from quod.validation import flag, plain_array, whole_number
 
 
@@ -99,7 +98,7 @@ class Prover:
         self._set_public([*statements, *[statements[-1]] * missing])
         size = plan.values[0].nbytes // plan.batch
         for number, statement in enumerate(statements):
-            writer = ProofWriter(Transcript(hash=self.key.hash))
+            writer = ProofWriter(self.key.transcript())
             statement.begin(writer.transcript)
             table = plan.values[0].slice(number * size, (number + 1) * size)
             self._committers[number].commit(table, writer)

@@ -19,9 +19,10 @@ from quod.sumcheck.finish import added_parts
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import Chain, Words, challenge, message_words
+from quod.transcript.chain import Chain, challenge
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
+from quod.transcript.words import Words, message_words
 
 
 @kernel

@@ -1,0 +1,156 @@
+"""Transcripts over a prime field inside kernels (`quod.transcript.algebraic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.value import Value
+from quod.transcript.algebraic import AlgebraicHash, tag
+from quod.transcript.labels import Label
+from quod.transcript.poseidon2 import FULL_ROUNDS, Poseidon2Parameters
+from quod.transcript.words import Words, message_words
+
+
+class Poseidon2:
+    """The permutation for one kernel, made at its top: the constants are tables.
+
+    Each instance has a state of its own, and comes or does not.
+    """
+
+    def __init__(self, k: Builder, parameters: Poseidon2Parameters) -> None:
+        self._k, self._parameters = k, parameters
+        self.field: Any = field_arithmetic(k, parameters.field, inlined=True)
+        rounds = parameters.round_constants
+        self._full = self.field.table([c for row in rounds if len(row) > 1 for c in row])
+        self._partial = self.field.table([c for row in rounds if len(row) == 1 for c in row])
+
+    def __call__(self, state: Sequence[Any]) -> list[Any]:
+        """The state after the permutation, of carried elements."""
+        k, f = self._k, self.field
+        half, width = FULL_ROUNDS // 2, self._parameters.width
+        # Both halves of the full rounds are one loop, which has the partial ones behind the first.
+        with k.range(0, 2, carry=tuple(self._external(state))) as halves:
+            number = halves.index
+            with k.range(0, half, carry=halves.carried) as full:
+                first = (number * half + full.index) * width
+                powers = [
+                    self._power(value + f.load(self._full, first + place))
+                    for place, value in enumerate(full.carried)
+                ]
+                full.next(tuple(self._external(powers)))
+            count = self._parameters.partial_rounds * (1 - number)
+            with k.range(0, count, carry=full.results) as partial:
+                first, *rest = partial.carried
+                powered = self._power(first + f.load(self._partial, partial.index))
+                partial.next(tuple(self._internal([powered, *rest])))
+            halves.next(partial.results)
+        return list(halves.results)
+
+    def _power(self, value: Any) -> Any:
+        f, exponent = self.field, self._parameters.exponent
+        value = f.carried(value)
+        square = f.carried(f.square(value))
+        if exponent == 3:
+            return f.carried(square * value)
+        fourth = f.carried(f.square(square))
+        return f.carried((fourth if exponent == 5 else f.carried(fourth * square)) * value)
+
+    def _external(self, state: Sequence[Any]) -> list[Any]:
+        carried = self.field.carried
+        mixed: list[Any] = []
+        for at in range(0, len(state), 4):
+            block = state[at : at + 4]
+            a, b, c, d = block
+            total = carried(carried(a + b) + carried(c + d))
+            mixed += [
+                carried(carried(total + own) + carried(after + after))
+                for own, after in zip(block, (b, c, d, a), strict=True)
+            ]
+        totals = [self._sum(mixed[at::4]) for at in range(4)]
+        return [carried(value + totals[at % 4]) for at, value in enumerate(mixed)]
+
+    def _internal(self, state: Sequence[Any]) -> list[Any]:
+        carried, total = self.field.carried, self._sum(state)
+        return [
+            carried(total + carried(value * weight))
+            for value, weight in zip(state, self._parameters.diagonal, strict=True)
+        ]
+
+    def _sum(self, values: Sequence[Any]) -> Any:
+        carried, parts = self.field.carried, list(values)
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [carried(a + b) for a, b in pairs]
+        return parts[0]
+
+
+class AlgebraicChain:
+    """Absorbs messages of elements in one kernel, made at its top; each instance has a state of its
+    own, and comes or does not."""
+
+    is_shared = False
+
+    def __init__(self, k: Builder, hash: AlgebraicHash) -> None:
+        self._k, self._hash = k, hash
+        self._permutation = Poseidon2(k, hash.permutation)
+        self._field = self._permutation.field
+        self._each = hash.field.bytes // 4
+        self._radix = hash.field.montgomery_radix
+
+    def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
+        """The state after a message of elements, words of canonical integers."""
+        count, rate = len(message) // self._each, self._hash.rate
+        last = max(0, count - 1) // rate * rate
+        values = self._elements(state)
+        for at in range(0, last + 1, rate):
+            if at == last:
+                added = self._field.constant(tag(label, are_elements=True, fill=count - at))
+                values[0] = self._field.carried(values[0] + added)
+            values = self._after(values, message[at * self._each : (at + rate) * self._each])
+        return self._words(values)
+
+    def absorbed_some(
+        self, state: Words, header: Value, message: Sequence[Value], length: Value
+    ) -> Words:
+        """The state after the first `length` words of a message, with a header as other hashes have
+        it (`quod.transcript.transcript.header`)."""
+        k, f, rate = self._k, self._field, self._hash.rate
+        zero = k.constant(0, types.u32)
+        kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
+        count = length // self._each
+        last = k.select(count == 0, zero, (count - 1) // rate)
+        known = tag(Label.NEXT, are_elements=True, fill=count - last * rate)
+        added = self._element([known + ((header >> 24) << 5), zero][: self._each])
+        values = self._elements(state)
+        for number in range(max(1, -(-len(message) // self._each // rate))):
+            first = f.select(last == number, f.carried(values[0] + added), values[0])
+            start = number * rate * self._each
+            block = kept[start : start + rate * self._each]
+            new = self._after([first, *values[1:]], block)
+            values = [f.select(last >= number, a, b) for a, b in zip(new, values, strict=True)]
+        return self._words(values)
+
+    def _after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
+        values = self._elements(block)
+        zeros = [self._field.carried(self._field.zero())] * (self._hash.rate - len(values))
+        return self._permutation([*state, *values, *zeros])[: self._hash.capacity]
+
+    def _elements(self, words: Sequence[Value]) -> list[Any]:
+        each = self._each
+        return [self._element(words[at : at + each]) for at in range(0, len(words), each)]
+
+    def _element(self, words: Sequence[Value]) -> Any:
+        """The element that is the integer of these words."""
+        f = self._field
+        if f.word_type is types.u64:
+            low, high = words
+            words = [low.cast(types.u64) | (high.cast(types.u64) << 32)]
+        found = f.from_words(tuple(words))
+        return f.carried(found if self._radix == 1 else found * self._radix)
+
+    def _words(self, values: Sequence[Any]) -> Words:
+        return tuple(word for value in values for word in message_words(self._field, value))

@@ -1,0 +1,149 @@
+"""Poseidon2 (Grassi, Khovratovich, Schofnegger, eprint 2023/323) as Plonky3 has it by default.
+
+External layers mix blocks of four with circ(2, 3, 1, 1), internal ones are a matrix of ones and a
+diagonal, and constants come from the Grain LFSR of the paper. Here are the parameters, and the
+permutation of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+from quod.field.moduli import NAMED, Modulus
+from quod.frozen import frozen
+from quod.names import NameTable
+
+FULL_ROUNDS = 8
+
+
+@frozen
+class Poseidon2Parameters:
+    """A permutation of `width` elements: S-boxes are powers of `exponent`, partial rounds have one
+    in the first element; `diagonal` is what internal layers have besides the matrix of ones."""
+
+    field: Modulus
+    width: int
+    exponent: int
+    partial_rounds: int
+    diagonal: tuple[int, ...]
+
+    @cached_property
+    def round_constants(self) -> list[list[int]]:
+        """Those of each round in their order: one for each element, in a partial round one."""
+        numbers = iter(grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds))
+        half = FULL_ROUNDS // 2
+        sizes = [self.width] * half + [1] * self.partial_rounds + [self.width] * half
+        return [[next(numbers) for _ in range(size)] for size in sizes]
+
+
+def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]:
+    """The permutation of integers below p, or of arrays of them, of int64 (p below 2**31) or int.
+
+    It is exact for arrays of int64 because no sum of products passes 2**63.
+    """
+    p, exponent, diagonal = parameters.field.value, parameters.exponent, parameters.diagonal
+    values = _external(state)
+    for constants in parameters.round_constants:
+        if len(constants) == 1:
+            first = _power((values[0] + constants[0]) % p, exponent, p)
+            rest = [value % p for value in values[1:]]
+            total = sum(rest, first)
+            values = [
+                (total + value * weight) % p
+                for value, weight in zip([first, *rest], diagonal, strict=True)
+            ]
+        else:
+            values = _external([
+                _power((value + constant) % p, exponent, p)
+                for value, constant in zip(values, constants, strict=True)
+            ])  # fmt: skip
+    return [value % p for value in values]
+
+
+def _external(state: Sequence[Any]) -> list[Any]:
+    """The external layer, not reduced: at most 56 times the largest."""
+    mixed: list[Any] = []
+    for at in range(0, len(state), 4):
+        a, b, c, d = state[at : at + 4]
+        total = a + b + c + d
+        mixed += [total + a + 2 * b, total + b + 2 * c, total + c + 2 * d, total + d + 2 * a]
+    totals = [sum(mixed[at + 4 :: 4], mixed[at]) for at in range(4)]
+    return [value + totals[at % 4] for at, value in enumerate(mixed)]
+
+
+def _power(value: Any, exponent: int, p: int) -> Any:
+    """A power of 3, 5 or 7."""
+    square = value * value % p
+    if exponent == 3:
+        return square * value % p
+    if exponent == 5:
+        return square * square % p * value % p
+    return square * square % p * square % p * value % p
+
+
+@cache
+def grain(p: int, width: int, full_rounds: int, partial_rounds: int) -> list[int]:
+    """The constants of the rounds in their order; a partial round has one.
+
+    The LFSR of Poseidon (Grassi et al., eprint 2019/458, appendix E) for an odd power.
+    """
+    parameters = (
+        (1, 2), (0, 4), (p.bit_length(), 12), (width, 12), (full_rounds, 10), (partial_rounds, 10),
+    )  # fmt: skip
+    text = "".join(f"{value:0{bits}b}" for value, bits in parameters) + "1" * 30
+    # The first bit is the lowest.
+    register = int(text[::-1], 2)
+
+    def step() -> int:
+        nonlocal register
+        taps = (62, 51, 38, 23, 13, 0)
+        new = sum(register >> tap for tap in taps) & 1
+        # The sum of the lowest bits is their exclusive or in its lowest bit.
+        register = register >> 1 | new << 79
+        return new
+
+    def bit() -> int:
+        while True:
+            keep, found = step(), step()
+            if keep:
+                return found
+
+    def element() -> int:
+        while True:
+            number = int("".join(str(bit()) for _ in range(p.bit_length())), 2)
+            if number < p:
+                return number
+
+    for _ in range(160):
+        step()
+    return [element() for _ in range(full_rounds * width + partial_rounds)]
+
+
+def _named(
+    name: str,
+    exponent: int,
+    partial_rounds: int,
+    diagonal: Callable[[Callable[[int], int]], list[int]],
+) -> Poseidon2Parameters:
+    """`diagonal` takes the function that gives 2**-k."""
+    field = NAMED[name]
+    p = field.value
+    entries = tuple(entry % p for entry in diagonal(lambda power: pow(2, -power, p)))
+    return Poseidon2Parameters(field, len(entries), exponent, partial_rounds, entries)
+
+
+_M31 = [-2, *(1 << shift for shift in (*range(9), 10, 12, 13, 14, 15, 16))]
+
+PARAMETERS = NameTable("quod.transcript.poseidon2.PARAMETERS", "a permutation", {
+    "m31": _named("m31", 5, 14, lambda h: _M31),
+    "baby_bear": _named("baby_bear", 7, 13, lambda h: [
+        -2, 1, 2, h(1), 3, 4, -h(1), -3, -4, h(8), h(2), h(3), h(27), -h(8), -h(4), -h(27),
+    ]),
+    "koala_bear": _named("koala_bear", 3, 20, lambda h: [
+        -2, 1, 2, h(1), 3, 4, -h(1), -3, -4, h(8), h(3), h(24), -h(8), -h(3), -h(4), -h(24),
+    ]),
+    "goldilocks": _named("goldilocks", 7, 22, lambda h: [-2, 1, 2, h(1), 3, -h(1), -3, -4]),
+})  # fmt: skip
+"""Plonky3's, by the names of the fields: of width 16, over Goldilocks of width 8."""
