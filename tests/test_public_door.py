@@ -140,15 +140,17 @@ def rows_of_lookup() -> Iterator[tuple[str, Row]]:
     scheme = commitment.Raw()
     by = transcript.Hash.SHA_256
     yield "prove_committed", Row(
-        lookup.prove_committed, {**given, "scheme": scheme, "hash": by, "timeline": None},
-        {"timeline": OPTIONAL},
+        lookup.prove_committed,
+        {**given, "scheme": scheme, "hash": by, "recursive": False, "timeline": None},
+        {"timeline": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
     yield "verify_committed", Row(
         lookup.verify_committed,
-        {"statement": made, "proof": b"", "table": None, "scheme": scheme, "hash": by},
-        {"table": OPTIONAL},
+        {"statement": made, "proof": b"", "table": None, "scheme": scheme, "hash": by,
+         "recursive": False},
+        {"table": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
-    yield "lookup.error_terms", Row(lookup.error_terms, {"statement": made})
+    yield "lookup.error_terms", Row(lookup.error_terms, {"statement": made, "hash": by})
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -278,8 +280,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "VerifyingKey.of", Row(
         gkr.VerifyingKey.of,
         {"circuit": made, "field": MODULUS, "commitment": None, "allow_bits": 100,
-         "hash": transcript.Hash.SHA_256},
-        {"commitment": OPTIONAL},
+         "hash": None, "recursive": False},
+        {"commitment": OPTIONAL, "hash": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
     known = gkr.VerifyingKey.of(made, MODULUS)
     yield (
@@ -315,7 +317,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     for function in (gkr.error_terms, gkr.security_bits):
         yield function.__name__, Row(
-            function, {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None},
+            function, {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None,
+                       "hash": transcript.Hash.SHA_256},
             {"commitment": OPTIONAL},
         )  # fmt: skip
     yield from rows_of_files(made, known)
@@ -325,14 +328,29 @@ def rows() -> Iterator[tuple[str, Row]]:
         "Transcript",
         Row(
             transcript.Transcript,
-            {"state": bytes(32), "drawn": False, "hash": transcript.Hash.SHA_256},
-            {"drawn": ("true",)},
+            {
+                "state": bytes(32),
+                "drawn": False,
+                "hash": transcript.Hash.SHA_256,
+                "recursive": False,
+            },
+            {"drawn": ("true",), "recursive": ("true",)},
         ),
     )
     yield "begin", Row(talk.begin, {"protocol": "test 1"}, {"protocol": ("text",)})
-    yield "digest", Row(transcript.Hash.SHA_256.digest, {"data": b""}, {"data": ("bytes",)})
+    yield "digest", Row(
+        transcript.Hash.SHA_256.digest, {"data": b"", "field": None},
+        {"data": ("bytes",), "field": OPTIONAL},
+    )  # fmt: skip
     label = transcript.Label.CLAIM
-    yield "absorb", Row(talk.absorb, {"label": label, "message": b""}, {"message": ("bytes",)})
+    yield "absorb", Row(
+        talk.absorb, {"label": label, "message": b"", "field": None},
+        {"message": ("bytes",), "field": OPTIONAL},
+    )  # fmt: skip
+    digested = {"label": label, "field": MODULUS, "data": b"", "before": b""}
+    yield "absorb_digest", Row(
+        talk.absorb_digest, digested, {"data": ("bytes",), "before": ("bytes",)}
+    )  # fmt: skip
     yield (
         "absorb_elements",
         Row(talk.absorb_elements, {"label": label, "field": MODULUS, "elements": [(1,)]}),

@@ -13,7 +13,7 @@ import pytest
 from quod.circuit import CircuitBuilder, Public, Random, read_circuit, write_circuit
 from quod.cli import entry
 from quod.cli import gkr as gkr_command
-from quod.cli.gkr import COMMITMENT, NOT_ZERO_KNOWLEDGE
+from quod.cli.gkr import ALGEBRAIC, COMMITMENT, NOT_ZERO_KNOWLEDGE
 from quod.commitment.named import SCHEMES
 from quod.field import EXTENSIONS, NAMED
 from quod.gkr import security_bits
@@ -142,6 +142,42 @@ def test_keys_with_sha_256(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     capsys.readouterr()
     assert entry.run(["gkr", "inspect", "k.json"]) == 0
     assert "sha-256" in capsys.readouterr().out
+
+
+def test_recursive_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for by name, shown, and warned of by who compiles and who verifies."""
+    words = ["gkr", "compile", "c.circ", "-o", "k.json"]
+    assert entry.run([*words, "--hash", "poseidon2-m31"]) == 3
+    assert "compile with --recursive" in said(capsys)
+    assert entry.run([*words, "--hash", "sha-256", "--recursive"]) == 3
+    assert "sha-256 is not for recursive verifiers; leave --recursive out" in said(capsys)
+    assert not Path("k.json").exists()
+    assert entry.run([*words, "--recursive"]) == 0
+    assert f"warning: k.json: {ALGEBRAIC}" in said(capsys)
+    assert json.loads(Path("k.json").read_text())["hash"] == "poseidon2-m31"
+    assert entry.run(["k.json" if word == "key.json" else word for word in MADE]) == 0
+    capsys.readouterr()
+    files = ["k.json" if word == "key.json" else word for word in VERIFY]
+    for more in ([], ["--device", "cpu"]):
+        assert entry.run([*files, "--public", "public.json", *more]) == 0
+        assert f"warning: k.json: {ALGEBRAIC}" in said(capsys)
+    assert entry.run([*VERIFY, "--public", "public.json"]) == 6
+    found = json.loads(Path("k.json").read_text())
+    Path("k.json").write_text(json.dumps(found | {"chain": 63}))
+    assert entry.run([*files, "--public", "public.json"]) == 3
+    assert "chain of 63 hashes is too short" in said(capsys)
+    assert entry.run(["gkr", "inspect", "k.json"]) == 0
+    assert "poseidon2-m31" in capsys.readouterr().out
+    assert entry.run(["gkr", "info", "c.circ", "--recursive"]) == 0
+    text = capsys.readouterr().out
+    assert "poseidon2-m31" in text
+    assert ALGEBRAIC in text
+    assert "2**-118.0" in text.split("the hash")[-1]
+    circuit = expander.circuit_bytes(expander.BN254, SEGMENTS, [0, 1], public=1)
+    Path("bn.circ").write_bytes(circuit)
+    for command in (["info"], ["compile", "-o", "no.json"]):
+        assert entry.run(["gkr", command[0], "bn.circ", *command[1:], "--recursive"]) == 3
+        assert "no hash over bn254.fr for recursive verifiers" in said(capsys)
 
 
 def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,8 @@ class Proven:
 
     def __init__(
         self, field: FieldSpec, seed: int, *, commitment: Scheme | None = None,
-        instances: int = 1, allow_bits: int = 100, hash: Hash = Hash.SHA3_256, **form: Any,
+        instances: int = 1, allow_bits: int = 100, hash: Hash | None = None,
+        recursive: bool = False, **form: Any,
     ) -> None:  # fmt: skip
         made = satisfied(field.modulus, seed, instances=instances, **form)
         self.circuit: LayeredCircuit = made[0]
@@ -45,8 +46,9 @@ class Proven:
         self.public: Rows = made[2]
         self.instances = instances
         self.key = VerifyingKey.of(
-            self.circuit, field, commitment=commitment, allow_bits=allow_bits, hash=hash
-        )
+            self.circuit, field, commitment=commitment, allow_bits=allow_bits, hash=hash,
+            recursive=recursive,
+        )  # fmt: skip
         prover = Prover("cpu", self.key, self.circuit, instances=instances)
         self.proof = prover.prove(self.inputs, self.public, check=False)
 
@@ -81,6 +83,29 @@ def test_honest_proofs_and_wrong_ones(device: AnyDevice, name: str, instances: i
     assert found[0] is found[-1] is None
     assert None not in found[1:-1]
     assert all(map(same, found, map(proven.expected, proofs)))
+
+
+@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
+@pytest.mark.parametrize("instances", [1, 3])
+def test_recursive_proofs_and_wrong_ones(device: AnyDevice, name: str, instances: int) -> None:
+    proven = Proven(
+        FIELDS[name], 2, instances=instances, log_inputs=2, randoms=instances > 1, recursive=True
+    )
+    wrong = list(itertools.islice(mutated(FIELDS[name], proven.proof, 1), 4))
+    proofs = [proven.proof, *wrong, proven.proof]
+    found = proven.verifier(device, 4).errors([proven.public] * 6, proofs)
+    assert found[0] is found[-1] is None
+    assert None not in found[1:-1]
+    assert all(map(same, found, map(proven.expected, proofs)))
+
+
+def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
+    proven = Proven(M31_4, 3, powers=False, layers=1, log_inputs=2, recursive=True)
+    wrong = proven.proof[:-16] + bytes(16)
+    verifier = proven.verifier(gpu_device, 2)
+    accepted, refused = verifier.errors([proven.public] * 2, [proven.proof, wrong])
+    assert accepted is None
+    assert same(refused, proven.expected(wrong))
 
 
 def test_the_code_of_gpus(gpu_device: AnyDevice) -> None:

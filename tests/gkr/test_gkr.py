@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
 from quod.gkr import Prover, VerifyingKey, error_terms, security_bits, verify
 from quod.gkr.statement import Statement
-from quod.transcript import Hash, Transcript
+from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
 from tests.reference import gkr as reference
 
@@ -30,10 +31,11 @@ FIELDS: dict[str, FieldSpec] = {
 
 
 def check(
-    device: AnyDevice | str, field: FieldSpec, seed: int, hash: Hash = Hash.SHA3_256, **form: Any
-) -> None:
+    device: AnyDevice | str, field: FieldSpec, seed: int, hash: Hash | None = None,
+    recursive: bool = False, **form: Any,
+) -> None:  # fmt: skip
     circuit, inputs, public = satisfied(field.modulus, seed, **form)
-    key = VerifyingKey.of(circuit, field, hash=hash)
+    key = VerifyingKey.of(circuit, field, hash=hash, recursive=recursive)
     proof = Prover(device, key, circuit, instances=len(inputs)).prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
 
@@ -49,6 +51,78 @@ def test_sha_256_agrees_with_the_model(device: AnyDevice) -> None:
     check(
         device, FIELDS["m31.4"], 2, Hash.SHA_256, layers=2, instances=2, log_inputs=2, randoms=True
     )
+
+
+@pytest.mark.parametrize("name", ["m31.4", "baby_bear.4", "koala_bear.4", "goldilocks.2"])
+def test_poseidon2_agrees_with_the_model(device: AnyDevice, name: str) -> None:
+    check(
+        device, EXTENSIONS[name], 2, recursive=True, layers=2, instances=2, log_inputs=2,
+        randoms=True,
+    )  # fmt: skip
+
+
+def test_poseidon2_on_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+    form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 2}
+    check(gpu_device, EXTENSIONS["m31.4"], 3, recursive=True, **form)
+
+
+@pytest.mark.parametrize("scheme", [None, Ligero()])
+def test_recursive_proofs_in_batches_and_of_ligero(scheme: Scheme | None) -> None:
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(field.modulus, 8, layers=2, instances=3, log_inputs=2)
+    key = VerifyingKey.of(circuit, field, commitment=scheme, recursive=True)
+    prover = Prover("cpu", key, circuit, batch=2)
+    proofs = prover.prove_many([[row] for row in inputs], [[row] for row in public])
+    for row, proof in zip(public, proofs, strict=True):
+        verify(key, circuit, [row], proof)
+        with pytest.raises((VerificationError, InputError)):
+            plain = with_other(key, hash=Hash.SHA3_256, recursive=False)
+            verify(plain, circuit, [row], proof)
+
+
+def test_hashes_over_fields_are_asked_for() -> None:
+    """As their circuits are as deep as a layer a round, the chain has a hash for each layer."""
+    field, depth = EXTENSIONS["m31.4"], 70
+    builder = CircuitBuilder(field.modulus, 1)
+    for _ in range(depth):
+        builder.layer(1).add(0, 0)
+    circuit = builder.finished()
+    key = VerifyingKey.of(circuit, field, recursive=True)
+    assert (key.hash, key.recursive, key.chain) == (Hash.POSEIDON2_M31, True, depth)
+    assert VerifyingKey.of(circuit, field).hash is Hash.SHA3_256
+    assert VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_M31, recursive=True) == key
+    with pytest.raises(InputError, match="say recursive=True"):
+        VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_M31)
+    with pytest.raises(InputError, match="say recursive=True"):
+        with_other(key, recursive=False)
+    with pytest.raises(InputError, match="leave recursive out"):
+        VerifyingKey.of(circuit, field, hash=Hash.SHA_256, recursive=True)
+    with pytest.raises(InputError, match="makes challenges of goldilocks"):
+        VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_GOLDILOCKS, recursive=True)
+    with pytest.raises(InputError, match="chain of 69 hashes is too short for 70 layers"):
+        with_other(key, chain=depth - 1).check_circuit(circuit)
+    other, *_ = satisfied(NAMED["bn254.fr"], 1)
+    with pytest.raises(InputError, match=r"no hash over bn254\.fr for recursive verifiers"):
+        VerifyingKey.of(other, NAMED["bn254.fr"], recursive=True)
+    terms = error_terms(circuit, field, hash=key.hash)
+    assert terms["the hash"] == Fraction(1, 1 << 118)
+    builder = CircuitBuilder(field.modulus, 1)
+    builder.layer(1).add(0, 0)
+    circuit = builder.finished()
+    key = VerifyingKey.of(circuit, field, recursive=True)
+    fewer = security_bits(circuit, field, hash=key.hash)
+    assert fewer == with_bits(key, circuit) < security_bits(circuit, field)
+
+
+def with_bits(key: VerifyingKey, circuit: LayeredCircuit) -> int:
+    """The most bits that a key may ask for."""
+    bits = 0
+    while True:
+        try:
+            with_other(key, bits=bits + 1).check_bits(circuit, 1)
+        except InputError:
+            return bits
+        bits += 1
 
 
 def test_claims_are_combined_in_sha_256() -> None:
@@ -89,7 +163,7 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
-    names = ("circuit", "field", "commitment", "chain", "bits", "hash")
+    names = ("circuit", "field", "commitment", "chain", "bits", "hash", "recursive")
     return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})
 
 
@@ -173,7 +247,7 @@ def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven)
         (with_other(key, chain=key.chain + 1), public),
         (with_other(key, commitment=Other()), public), (with_other(key, hash=Hash.SHA_256), public),
     ):  # fmt: skip
-        transcript = Transcript(hash=own.hash)
+        transcript = own.transcript()
         Statement(own, circuit, rows, len(rows)).begin(transcript)
         states.add(transcript.state)
     assert len(states) == 7

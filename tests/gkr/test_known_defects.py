@@ -67,11 +67,11 @@ class Traced(Transcript):
     trace: list[tuple[Any, bytes | Plain]]
     changed: tuple[int, int] | None
 
-    def absorb(self, label: Label, message: bytes) -> None:
+    def absorb(self, label: Label, message: bytes, field: FieldSpec | None = None) -> None:
         place, byte = type(self).changed or (-1, 0)
         if len(self.trace) == place:
             message = message[:byte] + bytes([message[byte] ^ 1]) + message[byte + 1 :]
-        super().absorb(label, message)
+        super().absorb(label, message, field)
         if label != Label.NEXT:
             self.trace.append((label, message))
 
@@ -87,7 +87,7 @@ Verifier = Callable[..., list[tuple[Any, bytes | Plain]]]
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> Verifier:
     """Verifies, and gives the trace; with `changed` a byte of a message is another one."""
-    monkeypatch.setattr("quod.gkr.verifier.Transcript", Traced)
+    monkeypatch.setattr("quod.gkr.key.Transcript", Traced)
 
     def run(
         key: VerifyingKey = KEY, circuit: LayeredCircuit = CIRCUIT, public: list[int] = PUBLIC,
@@ -120,6 +120,22 @@ def test_each_byte_that_is_absorbed_changes_the_next_challenge(traced: Verifier)
             before = len(challenges(honest[:place]))
             assert challenges(honest)[:before] == challenges(other)[:before]
             assert challenges(honest)[before] != challenges(other)[before]
+
+
+def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
+    traced: Verifier,
+) -> None:
+    key = VerifyingKey.of(CIRCUIT, FIELD, recursive=True)
+    proof = reference.prove(key, CIRCUIT, [INPUTS], [PUBLIC])
+    honest = traced(key=key, proof=proof)
+    first = challenges(honest)[0]
+    assert first != challenges(traced())[0]
+    for place, label in enumerate(STATEMENT):
+        what, message = honest[place]
+        assert what == label
+        for byte in range(len(message)):
+            other = traced(key=key, proof=proof, changed=(place, byte))
+            assert challenges(other)[0] != first
 
 
 def test_the_statement_is_all_that_is_known_beforehand(traced: Verifier) -> None:

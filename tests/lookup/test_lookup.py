@@ -367,20 +367,25 @@ def test_committed_columns() -> None:
             verify_committed(statement, proof, wrong_table)
 
 
-def test_lookups_in_sha_256() -> None:
+@pytest.mark.parametrize("hash", [Hash.SHA_256, Hash.POSEIDON2_M31])
+def test_lookups_of_other_hashes(hash: Hash) -> None:
     """Raw columns, and Ligero's openings; no other hash takes them."""
     field = FIELDS["m31.4"]
     columns, table = tuples(field, 9, 3, 2, 2, 2)
     arrays, entries = words(field, columns), words(field, [table])[0]
     statement = Statement(field, 3, 2, Table(2, 2))
     for scheme in (Raw(), Ligero()):
-        given: dict[str, Any] = {"scheme": scheme, "hash": Hash.SHA_256}
+        given: dict[str, Any] = {
+            "scheme": scheme, "hash": hash, "recursive": hash.is_algebraic
+        }  # fmt: skip
         proof = prove_committed("cpu", field, arrays, entries, **given)
         verify_committed(statement, proof, entries, **given)
         with pytest.raises((VerificationError, InputError)):
             verify_committed(statement, proof, entries, scheme=scheme)
     with pytest.raises(InputError, match=r"quod\.transcript\.Hash"):
         verify_committed(statement, proof, entries, hash="sha-256")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="say recursive=True"):
+        verify_committed(statement, proof, entries, hash=Hash.POSEIDON2_M31)
 
 
 def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:

@@ -10,7 +10,7 @@ from quod.field.plain_extension import power, product
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
 from quod.gkr.statement import Statement
-from quod.transcript import Label, ProofWriter, Transcript
+from quod.transcript import Label, ProofWriter
 from quod.transcript.elements import encode
 from tests.reference import sumcheck
 from tests.reference.sumcheck import Plain, add, embed, equality
@@ -34,7 +34,7 @@ class ModelProver:
     def __init__(self, statement: Statement, inputs: list[list[int]]) -> None:
         self.statement, self.circuit = statement, statement.circuit
         self.field: FieldSpec = statement.key.field
-        self.writer = ProofWriter(Transcript(hash=statement.key.hash))
+        self.writer = ProofWriter(statement.key.transcript())
         missing = (1 << statement.log_instances) - len(inputs)
         self.inputs = inputs + [inputs[-1]] * missing
         self.public = statement.padded
@@ -49,7 +49,7 @@ class ModelProver:
         level = [[embed(field, row[x]) for row in self.inputs] for x in range(len(self.inputs[0]))]
         table = [(value[0],) for values in level for value in values]
         data = encode(circuit.field, table)
-        writer.message(Label.COMMITMENT, data, absorbed=self.statement.key.hash.digest(data))
+        writer.digested(Label.COMMITMENT, circuit.field, data)
         for _ in range(self.statement.key.chain):
             writer.transcript.absorb(Label.CHAIN, b"")
         self.randoms = writer.transcript.challenges(field, circuit.randoms)

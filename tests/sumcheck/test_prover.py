@@ -69,7 +69,8 @@ def expected(
     statement: Statement, tables: list[list[Plain]], hash: Hash = Hash.SHA3_256
 ) -> tuple[bytes, tuple[Plain, ...], tuple[Plain, ...]]:
     """The model's proof, its point and its values."""
-    field, transcript = statement.field, Transcript(hash=hash)
+    field = statement.field
+    transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
     statement.absorb(transcript)
 
     def challenge(message: list[Plain]) -> Plain:

@@ -34,7 +34,7 @@ def test_proofs_are_these_bytes(device: AnyDevice, number: int) -> None:
     polynomial = SumOfProducts(tuple((c, tuple(tables)) for c, tables in vector["terms"]))
     tables = [words(field, [tuple(entry) for entry in table]) for table in vector["tables"]]
     point = None if given is None else [tuple(w) for w in given]
-    transcript = Transcript(hash=hash)
+    transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
     proof = prove(device, field, polynomial, tables, point=point, transcript=transcript)
     assert proof.statement.claim == tuple(vector["claim"])
     assert proof.data.hex() == vector["proof"]

@@ -37,6 +37,7 @@ QUICK = (
     r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
     r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
     r"tests/gkr/test_gkr\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable\]",
+    r"tests/gkr/test_gkr\.py::test_poseidon2_on_gpus_agrees_with_the_model\[webgpu:portable\]",
     r"tests/lookup/test_lookup\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable-1-2-1\]",
     r"tests/groth16/gpu/test_key\.py::test_the_proof_is_that_of_the_cpu\[webgpu-bn254\]",
     # The other curve is proved on the emulated device, and its MSMs run in their own tests.
@@ -54,6 +55,8 @@ QUICK = (
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as_they_are_by_default\[webgpu:portable-11-NN\]",
     r"tests/sumcheck/test_prover\.py::test_agrees_with_the_model\[webgpu-m31\.4-product-6-.*",
     r"tests/sumcheck/test_prover\.py::test_rounds_on_large_\w+\[webgpu-1-True-m31\.4\]",
+    r"tests/transcript/test_algebraic\.py::test_kernels_agree_\w+\[webgpu-1-(m31|baby_bear)\.4\]",
+    r"tests/transcript/test_algebraic\.py::test_the_code_of_gpus_agrees\[webgpu:portable-\w+\.\d\]",
     r"tests/transcript/test_chain\.py::test_kernels_agree_with_the_host\[webgpu-3-goldilocks\.2\]",
     r"tests/transcript/test_chain\.py::test_sha_256_on_gpus\[webgpu:portable\]",
     r"tests/transcript/test_sha2\.py::test_messages_on_gpus\[webgpu:portable\]",

@@ -10,6 +10,7 @@ import pytest
 
 from quod.circuit import Program
 from quod.circuit.gadgets import POSEIDON2
+from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
@@ -21,7 +22,8 @@ from quod.transcript.elements import encode
 from quod.transcript.hashes import recursive_hash
 from quod.transcript.poseidon2 import PARAMETERS, permuted
 from tests.circuit.evaluation import finished, holds
-from tests.transcript.test_chain import check, plain
+from tests.support.ptx_assembler import assemble
+from tests.transcript.test_chain import absorb_elements, check, plain
 
 FIELDS: dict[str, FieldSpec] = {
     name: EXTENSIONS[name] for name in ("m31.4", "baby_bear.4", "koala_bear.4", "goldilocks.2")
@@ -66,7 +68,7 @@ def test_messages_are_chained_by_compression(name: str) -> None:
     for size in (0, 1, 2, 3, 4, 6, 7):
         data = generator.randbytes(size)
         transcript.absorb(Label.PROTOCOL, data)
-        state = model(base, state, 1, 0, of_bytes(base, data))
+        state = model(base, state, 1, int(not data), of_bytes(base, data) if data else [])
         assert transcript.state == as_bytes(base, state)
         elements = plain(field, size, size)
         transcript.absorb_elements(Label.ROUND, field, elements)
@@ -79,7 +81,7 @@ def test_messages_are_chained_by_compression(name: str) -> None:
         bits = 8 * field.modulus.bytes
         wanted = [sum(v << (bits * i) for i, v in enumerate(part)) for part in parts]
         assert challenge == tuple(value % field.modulus.value for value in wanted)
-        state = model(base, state, 0, 0, of_bytes(base, b""))
+        state = model(base, state, 0, 1, [])
 
 
 def test_the_host_computes_the_published_permutation() -> None:
@@ -206,7 +208,7 @@ def test_every_byte_and_every_boundary_counts() -> None:
     found = [
         state(b"ab", b"c"), state(b"a", b"bc"), state(b"abc"), state(b"abc", b""),
         state(b"", b"abc"), state(b"abc\0"), state(b"abd"), state(b"ab\1"), state(b""),
-        state(of_bytes("m31", b"abc")), state(of_bytes("m31", b"abc"), b""), state([]),
+        state(of_bytes("m31", b"abc")), state(of_bytes("m31", b"abc"), b""),
         state([0]), state([0] * 7), state([0] * 8), state([0] * 9), state([0] * 16),
         state([0] * 8, []), state([0] * 8, [0] * 8), other.state,
     ]  # fmt: skip
@@ -255,10 +257,15 @@ def test_it_is_asked_for() -> None:
     copied = transcript.copy()
     copied.resume(transcript.state)
     assert (copied.hash, copied.state) == (hash, transcript.state)
-    with pytest.raises(InputError, match="elements of its field"):
+    with pytest.raises(InputError, match="not below the modulus of m31"):
         Transcript(b"\xff" * 32, hash=hash, recursive=True)
     with pytest.raises(InputError, match="of m31 and its extensions, none of goldilocks"):
         transcript.challenge(NAMED["goldilocks"])
+    for wrong in (b"\xff" * 4, b"abc"):
+        with pytest.raises(InputError):
+            transcript.absorb(Label.VALUES, wrong, M31)
+        with pytest.raises(InputError):
+            hash.digest(wrong, M31)
     with pytest.raises(InputError, match=r"no hash over bn254\.fr"):
         recursive_hash(NAMED["bn254.fr"])
 
@@ -271,3 +278,12 @@ def test_bits() -> None:
         "sha3-256": 128, "sha-256": 128, "poseidon2-m31": 118, "poseidon2-baby_bear": 118,
         "poseidon2-koala_bear": 118, "poseidon2-goldilocks": 122,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
+def test_ptx_is_assembled(arch: str, name: str) -> None:
+    machine = ptx_machine(64, arch)
+    hash = recursive_hash(FIELDS[name])
+    text = absorb_elements.emit("ptx", machine, spec=FIELDS[name], count=2, hash=hash)
+    assert assemble(text, arch)

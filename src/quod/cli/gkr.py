@@ -46,6 +46,13 @@ INSECURE_SRS = Option(
     "--insecure-srs", help="Take powers of tau that nobody contributed to. Only for tests."
 )
 _HASH = Option("--hash", metavar="NAME", help="What makes challenges: sha3-256 or sha-256.")
+RECURSIVE = Option(
+    "--recursive", help="Make challenges with Poseidon2, for verifiers that are circuits."
+)
+ALGEBRAIC = (
+    "its challenges are made with Poseidon2, which is cheap for circuits, so that the chain is a "
+    "weaker defence against circuits that foretell them; take none from others"
+)
 _OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
 
 
@@ -58,6 +65,7 @@ def info(
     instances: Annotated[
         int, Option(metavar="N", least=1, help="Instances that a proof is about.")
     ] = 1,
+    recursive: Annotated[bool, RECURSIVE] = False,
     layers: Annotated[bool, Option("--layers", help="Print a row for each layer.")] = False,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
@@ -69,8 +77,8 @@ def info(
     from quod.gkr.key import LEAST_BITS, VerifyingKey
 
     summary = circuit_summary(found)
-    summary |= soundness_summary(found, challenges, scheme, instances)
-    key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=0)
+    key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=0, recursive=recursive)
+    summary |= soundness_summary(found, challenges, scheme, instances, key.hash)
     summary["least_bits"] = LEAST_BITS
     summary["chain"] = key.chain
     summary["bytes_of_values"] = value_bytes(found, challenges, instances)
@@ -86,6 +94,8 @@ def info(
         table = [[f"{at}", *(f"{n:,}" for n in row.values())] for at, row in enumerate(rows)]
         show_table(columns, table, right=columns)
     show(f"Note: {NOT_ZERO_KNOWLEDGE}.")
+    if key.recursive:
+        show(f"Note: a key of this circuit: {ALGEBRAIC}.")
 
 
 def compile_key(
@@ -97,7 +107,8 @@ def compile_key(
     commitment: Annotated[str, COMMITMENT] = "raw",
     ptau: Annotated[Path | None, PTAU] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
-    hash: Annotated[str, _HASH] = "sha3-256",
+    hash: Annotated[str | None, _HASH] = None,
+    recursive: Annotated[bool, RECURSIVE] = False,
     allow_bits: Annotated[
         int | None,
         Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
@@ -120,14 +131,17 @@ def compile_key(
     from quod.gkr.key import LEAST_BITS, VerifyingKey
     from quod.transcript.hashes import hash_named
 
-    made_by = hash_named(hash)
+    made_by = None if hash is None else hash_named(hash)
     allowed = LEAST_BITS if allow_bits is None else allow_bits
     with _options_named():
         key = VerifyingKey.of(
-            found, challenges, commitment=scheme, allow_bits=allowed, hash=made_by
-        )
+            found, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
+            recursive=recursive,
+        )  # fmt: skip
     if allowed < LEAST_BITS:
         warn(f"{output}: proofs for this key may show as few as {allowed} bits")
+    if key.recursive:
+        warn(f"{output}: {ALGEBRAIC}")
     contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, found)}
     if circuit_output is not None:
         contents[circuit_output] = circuit_writer(found)
@@ -256,6 +270,8 @@ def verify(
     file.check(verifying, len(rows))
     if verifying.bits < LEAST_BITS:
         warn(f"{key}: the key takes proofs that show as few as {verifying.bits} bits")
+    if verifying.recursive:
+        warn(f"{key}: {ALGEBRAIC}")
     try:
         with _options_named():
             if device is None and found.gate_count * len(rows) < _LARGE:
@@ -275,6 +291,13 @@ def verify(
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 
+_OPTIONS = {
+    "say allow_bits=": "compile with --allow-bits ",
+    "say recursive=True": "compile with --recursive",
+    "leave recursive out": "leave --recursive out",
+}
+
+
 @contextmanager
 def _options_named() -> Iterator[None]:
     """What errors advise, in the words of the command line."""
@@ -282,9 +305,10 @@ def _options_named() -> Iterator[None]:
         yield
     except InputError as error:
         text = str(error)
-        if "say allow_bits=" not in text:
+        for parameter, option in _OPTIONS.items():
+            text = text.replace(parameter, option)
+        if text == str(error):
             raise
-        text = text.replace("say allow_bits=", "compile with --allow-bits ")
         raise InputError(text) from None
 
 

@@ -12,7 +12,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.transcript.elements import DIGEST_BYTES
-from quod.transcript.hashes import Hash, check_hash, recursive_hash
+from quod.transcript.hashes import Hash, hash_asked_for, recursive_hash
 from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
 
@@ -52,7 +52,7 @@ class VerifyingKey:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
         check_field(self.field)
-        check_hash(self.hash, recursive=self.recursive).check_challenges(self.field)
+        hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
@@ -74,7 +74,7 @@ class VerifyingKey:
         allowed = whole_number("allow_bits", allow_bits, 0)
         if hash is None:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
-        check_hash(hash, recursive=recursive)
+        hash_asked_for(hash, recursive)
         chain = least_chain(circuit, hash)
         key = cls(circuit.digest, field, scheme, chain, allowed, hash, recursive)
         key.check_bits(circuit, 1)

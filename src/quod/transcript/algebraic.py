@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from quod.field.moduli import Modulus
+from quod.transcript.elements import decode
 from quod.transcript.labels import Label
 from quod.transcript.poseidon2 import PARAMETERS, Poseidon2Parameters, permuted
 
@@ -49,22 +50,16 @@ class AlgebraicHash:
         self.collision_bits = ((states >> (LOG_TAGS + 1)).bit_length() - 1) // 2
         """Against two states that differ by the difference of two tags."""
 
-    def is_state(self, state: bytes) -> bool:
-        """Whether 32 bytes are elements of the field."""
-        return all(value < self.field.value for value in self._elements(state))
-
     def after(self, state: bytes, label: Label, message: bytes, *, are_elements: bool) -> bytes:
-        """The state after a message, of elements of this field or of bytes."""
+        """The state after a message, of elements of this field or of bytes; none are elements."""
+        are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
         found = self._after(self._elements(state), label, values, are_elements=are_elements)
         return self._bytes(found)
 
-    def after_digest(self, state: bytes, label: Label, before: bytes, digest: bytes) -> bytes:
-        """The state after a digest of elements, and before it some bytes if there are any."""
-        values = self.of_bytes(before) if before else []
-        values += self._elements(digest)
-        found = self._after(self._elements(state), label, values, are_elements=True)
-        return self._bytes(found)
+    def behind(self, before: bytes, digest: bytes) -> bytes:
+        """The elements of a digest, and before it those of some bytes if there are any."""
+        return self._bytes(self.of_bytes(before)) + digest if before else digest
 
     def digest(self, data: bytes, *, are_elements: bool) -> bytes:
         """A digest of any number of elements of this field, or of bytes.
@@ -122,8 +117,8 @@ class AlgebraicHash:
         return state
 
     def _elements(self, data: bytes) -> list[int]:
-        size = self.field.bytes
-        return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+        """InputError for what is none."""
+        return [value for (value,) in decode(self.field, data)]
 
     def _bytes(self, values: Sequence[int]) -> bytes:
         return b"".join(value.to_bytes(self.field.bytes, "little") for value in values)

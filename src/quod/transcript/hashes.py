@@ -106,18 +106,23 @@ def recursive_hash(field: FieldSpec) -> Hash:
     return found[field.modulus]
 
 
-def check_hash(hash: Hash, *, recursive: bool | None = None) -> Hash:
-    """The hash; InputError for what is none, and for one over a field that `recursive`, unless it
-    is None, does not ask for, or the other way round."""
-    instance("the hash", hash, Hash, "take one of quod.transcript.Hash")
-    if recursive is not None and flag("recursive", recursive) != hash.is_algebraic:
-        if recursive:
-            raise InputError(f"{hash.value} is not for recursive verifiers; leave recursive out")
-        raise InputError(
-            f"{hash.value} is cheap for circuits, which makes challenges of it less safe; take it "
-            "for recursive verifiers only, and say recursive=True"
-        )
-    return hash
+def check_hash(hash: Hash) -> Hash:
+    """The hash; InputError for what is none."""
+    return instance("the hash", hash, Hash, "take one of quod.transcript.Hash")
+
+
+def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
+    """The hash; InputError for one over a field that `recursive` does not ask for, and for another
+    one where it asks."""
+    check_hash(hash)
+    if flag("recursive", recursive) == hash.is_algebraic:
+        return hash
+    if recursive:
+        raise InputError(f"{hash.value} is not for recursive verifiers; leave recursive out")
+    raise InputError(
+        f"{hash.value} is cheap for circuits, which makes challenges of it less safe; take it for "
+        "recursive verifiers only, and say recursive=True"
+    )
 
 
 def hash_named(name: object) -> Hash:

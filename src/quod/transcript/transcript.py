@@ -22,9 +22,10 @@ from quod.transcript.elements import (
     challenge_bits,
     challenge_of,
     check_elements,
+    decode,
     encode,
 )
-from quod.transcript.hashes import Hash, check_hash
+from quod.transcript.hashes import Hash, hash_asked_for
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
 
@@ -42,6 +43,11 @@ def header(label: Label, length: int) -> bytes:
     return length.to_bytes(3, "little") + bytes([label])
 
 
+def _check_bytes(message: object) -> None:
+    if type(message) is not bytes:
+        raise InputError(f"a message is bytes, not {shown_kind(message)}")
+
+
 class Transcript:
     """Absorbs messages and gives challenges; `state` is the digest of all messages so far."""
 
@@ -54,9 +60,9 @@ class Transcript:
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
-        self.state, self.hash = state, check_hash(hash, recursive=recursive)
-        if hash.algebraic is not None and not hash.algebraic.is_state(state):
-            raise InputError(f"the state of a transcript of {hash.value} is elements of its field")
+        self.state, self.hash = state, hash_asked_for(hash, recursive)
+        if hash.field is not None:
+            decode(hash.field, state)
         self._drawn = flag("drawn", drawn)
 
     def copy(self) -> Self:
@@ -84,9 +90,9 @@ class Transcript:
         Those are absorbed as their bytes, unless the hash is over their prime field.
         """
         check_label(label)
-        given: object = message
-        if type(given) is not bytes:
-            raise InputError(f"a message is bytes, not {shown_kind(given)}")
+        _check_bytes(message)
+        if field is not None:
+            check_field(field)
         start = header(label, len(message))
         algebraic = self.hash.algebraic
         if algebraic is None:
@@ -100,13 +106,12 @@ class Transcript:
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
     ) -> None:
         """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
-        digest = self.hash.digest(data, field)
-        if self.hash.algebraic is None:
-            self.absorb(label, before + digest)
-            return
         check_label(label)
-        self.state = self.hash.algebraic.after_digest(self.state, label, before, digest)
-        self._drawn = False
+        check_field(field)
+        _check_bytes(before)
+        digest, algebraic = self.hash.digest(data, field), self.hash.algebraic
+        message = before + digest if algebraic is None else algebraic.behind(before, digest)
+        self.absorb(label, message, self.hash.field)
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Absorbs elements of a field as one message."""
