@@ -76,10 +76,8 @@ class LayerBuilder:
 
 def _places(kind: str, numbers: list[int]) -> Indices:
     """Places as an array; InputError for what is none."""
-    if (
-        set(map(type, numbers)) - {int}
-        or (numbers
-        and not (min(numbers) >= 0 and max(numbers) < 1 << 32))
+    if set(map(type, numbers)) - {int} or (
+        numbers and not (min(numbers) >= 0 and max(numbers) < 1 << 32)
     ):
         for number in numbers:
             whole_number(f"the places of {kind} gates", number, 0, (1 << 32) - 1)
