@@ -111,8 +111,8 @@ class VerifyingKey:
 def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
     """Hashes before the first challenge of a circuit's proofs.
 
-    One over a field takes a circuit a layer for each round, of which it has 21 or more: a hash for
-    each layer is 21 times as deep as the circuit, and the chain of another one about as much.
+    One over a field has a circuit compute a round in a layer: a hash for each layer makes the chain
+    19 times as deep as the circuit or more (docs/design/recursive-transcripts.md).
     """
     layers = len(circuit.layers)
     return max(_LEAST_CHAIN, layers if hash.is_algebraic else -(-layers // _LAYERS_A_HASH))
