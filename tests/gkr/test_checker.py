@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from quod.circuit import LayeredCircuit
 from quod.commitment import Ligero, Raw
 from quod.commitment.scheme import Scheme
-from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, QuodError, VerificationError
@@ -28,6 +26,7 @@ from tests.gkr.mutations import mutated
 from tests.gkr.test_gkr import FIELDS
 from tests.reference import gkr as reference
 from tests.support.idle import Idle
+from tests.support.leaving import Leaving
 
 M31_4 = EXTENSIONS["m31.4"]
 
@@ -241,17 +240,6 @@ def test_other_commitments_are_checked_by_their_own_verifier(instances: int) -> 
 
 
 # --- faulty devices
-
-
-class Leaving(CpuDevice):
-    """A processor that leaves out some workgroups, or all, of the kernels of some names."""
-
-    leaves: Callable[[str], int] = staticmethod(lambda _: 0)
-
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
-        groups -= min(groups, self.leaves(kernel.name))
-        if groups:
-            super().execute(kernel, groups, *rest)
 
 
 def test_a_device_that_does_nothing_is_noticed() -> None:

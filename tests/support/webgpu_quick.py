@@ -29,6 +29,7 @@ QUICK = (
     r"tests/commitment/test_hyperkzg\.py::test_quotients_on_gpus\[webgpu:portable\]",
     r"tests/commitment/test_rows\.py::test_\w+\[webgpu(:portable)?-(3-2-)?(bn254\.fr|m31\.4)\]",
     r"tests/commitment/test_code\.py::test_\w+\[webgpu:portable\]",
+    r"tests/commitment/test_ligero_checker\.py::test_the_code_of_gpus\w+\[webgpu:portable\]",
     r"tests/commitment/test_ligero\.py::test_the_code_of_gpus\w+\[webgpu:portable\]",
     r"tests/curve/test_operations\.py::test_addition_of_every_pair\[webgpu-bn254\.g1\]",
     r"tests/curve/test_operations_gpu\.py::test_edwards\[webgpu:portable\]",

@@ -85,6 +85,12 @@ class ProofReader:
         self.offset = 0
         """Where the next message begins."""
 
+    def copy(self) -> ProofReader:
+        """Another reader, with a transcript of its own, that goes on from here."""
+        found = ProofReader(self._proof, self.transcript.copy())
+        found.offset = self.offset
+        return found
+
     def elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
         """A message of so many elements; InputError if the proof ends before, or one is none."""
         check_label(label)

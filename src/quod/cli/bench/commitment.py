@@ -7,6 +7,8 @@ from typing import Any
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.sumcheck import field_of
+from quod.commitment.ligero.checker.openings import OpeningChecker
+from quod.commitment.ligero.scheme import Ligero
 from quod.commitment.named import WITH_POWERS, scheme_named
 from quod.commitment.scheme import Claim, Scheme
 from quod.device.discovery import open_device
@@ -88,6 +90,19 @@ def _of_size(
         own = {**parameters, "time": step}
         yield Case(own, run, "ms", traced=run if traces else None)
     yield Case({**parameters, "time": "verify", "bytes": len(proof)}, verify, "ms")
+    if not isinstance(scheme, Ligero):
+        return
+    checker = OpeningChecker(device, scheme.shape(field, log2_size))
+
+    def check(timeline: Timeline | None = None) -> None:
+        reader = ProofReader(proof, _begun())
+        checker.check(scheme.read(reader, field, log2_size), claims, reader, timeline)
+        reader.end()
+
+    yield Case(
+        {**parameters, "time": "verify on the device", "bytes": len(proof)}, check, "ms",
+        traced=check,
+    )  # fmt: skip
 
 
 def _begun() -> Transcript:

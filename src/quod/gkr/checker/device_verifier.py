@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.circuit.layered import LayeredCircuit
+from quod.commitment.ligero.checker.openings import OpeningChecker
+from quod.commitment.ligero.scheme import Ligero
+from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.raw import Raw, RawCommitment
 from quod.commitment.scheme import Claim, Commitment
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -63,8 +66,14 @@ class Verifier:
             log_instances=self._log_instances, batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),
         )  # fmt: skip
+        self._openings: OpeningChecker | None = None
+        if isinstance(key.commitment, Ligero):
+            size = circuit.log_inputs + self._log_instances
+            self._openings = OpeningChecker(self.device, key.commitment.shape(key.field, size))
         self.peak_bytes = self._plan.peak_bytes
         """Bytes of device memory."""
+        if self._openings is not None:
+            self.peak_bytes += self._openings.peak_bytes
         messages = self._plan.messages
         self._checks = list(messages.checks)
         if self._plan.evaluates_inputs:
@@ -183,7 +192,7 @@ class Verifier:
             for reading, first, row in zip(readings, wrong, verdicts == FAILED, strict=True)
         ]
         if not plan.evaluates_inputs:
-            self._check_claims(readings, records, errors)
+            self._check_claims(readings, records, errors, timeline)
         return errors
 
     def _upload(self, readings: Sequence[_Reading], ticket: int) -> None:
@@ -221,9 +230,11 @@ class Verifier:
         raise not_written(self.device, "the check of a proof")
 
     def _check_claims(
-        self, readings: Sequence[_Reading], records: Words, errors: list[Refusal | None]
-    ) -> None:
-        """Claims about the inputs of proofs without errors so far, by the commitment's verifier."""
+        self, readings: Sequence[_Reading], records: Words, errors: list[Refusal | None],
+        timeline: Timeline | None,
+    ) -> None:  # fmt: skip
+        """Claims about the inputs of proofs without errors so far: Ligero's on the device, others
+        by the commitment's verifier."""
         plan, field = self._plan, self.key.field
         claims, messages = plan.messages.claims, plan.messages
         shape = (plan.batch, len(messages.rows), field.words)
@@ -245,7 +256,11 @@ class Verifier:
             reader = ProofReader(reading.proof, self.key.transcript(state))
             reader.offset = reading.stop
             try:
-                reading.commitment.check(own, reader)
+                if self._openings is None:
+                    reading.commitment.check(own, reader)
+                else:
+                    assert isinstance(reading.commitment, LigeroCommitment)
+                    self._openings.check(reading.commitment, own, reader, timeline)
                 reader.end()
             except (InputError, VerificationError) as error:
                 errors[number] = error

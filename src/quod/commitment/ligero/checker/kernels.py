@@ -1,0 +1,271 @@
+"""Kernels that check an opening: its combination at the claims' points and at the opened columns.
+
+What a proof sends are canonical integers, as bytes have them. A kernel takes them for elements in
+the form of memory, which are so many times as large: both sides of a comparison are, or one is
+multiplied. A verdict is a record that only a check writes, the ticket of its run with `PASSED` or
+`FAILED` added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.field.strategy import prime_field
+from quod.kernel import U32, Builder, Pointer, kernel, types, u32
+from quod.kernel.value import Value
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.keccak import RATE_WORDS, Permutation
+
+PASSED, FAILED = 1, 2
+"""What a check adds to the ticket, a multiple of four."""
+
+NODE_ROW = 3
+NONE = 0xFFFFFFFF
+"""In a row of a level: there is no such node."""
+
+_LEAF_END, _NODE_END = 0x0600, 0x0601
+"""The last byte of what is hashed, 0 in leaves and 1 in nodes, and the padding of SHA3 behind."""
+
+
+@kernel
+def expand_corners(
+    k: Builder,
+    n: U32,
+    log_size: U32,
+    first: U32,
+    out: U32,
+    points: Pointer[U32],
+    corners: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """corners[out + c], for n = 2**log_size: eq at corner c of the coordinates from `first` on."""
+    f, corner = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(corner < n):
+        with k.range(0, log_size, carry=f.carried(f.one())) as loop:
+            w = f.carried(f.load(points, first + loop.index))
+            bit = (corner >> (log_size - 1 - loop.index)) & 1
+            loop.next(f.carried(loop.carried * f.select(bit != 0, w, f.carried(1 - w))))
+        f.store(corners, out + corner, loop.results)
+
+
+@kernel
+def expand_places(
+    k: Builder,
+    n: U32,
+    log_low: U32,
+    log_message: U32,
+    log_length: U32,
+    places: Pointer[U32],
+    twiddles: Pointer[U32],
+    factors: Pointer[U32],
+    *,
+    modulus: Modulus,
+) -> None:
+    """What the elements of a message are multiplied by in the word at each opened place.
+
+    Element h * 2**log_low + l has the product of two factors: of each place there are those of all
+    l, then those of all h. `twiddles` is the table of the code (`quod.commitment.ligero.code`).
+    """
+    f: Any = prime_field(k, modulus)
+    one, i = k.constant(1, u32), k.global_id()
+    with k.if_(i < n):
+        log_high = log_message - log_low
+        each = (one << log_low) + (one << log_high)
+        (place,) = k.load(places, i // each)
+        own = i % each
+        is_high = own >= one << log_low
+        bits = k.select(is_high, own - (one << log_low), own)
+        begin = k.select(is_high, log_low, k.constant(0, u32))
+        with k.range(0, log_high, carry=f.carried(f.one())) as loop:
+            level = k.minimum(begin + loop.index, log_message - 1)
+            point = place >> level
+            t = f.carried(f.load(twiddles, ((one << (log_length - level)) + point) >> 1))
+            t = f.select((point & 1) != 0, f.carried(-t), t)
+            is_set = ((bits >> loop.index) & 1) != 0
+            product = f.carried(loop.carried * t)
+            loop.next(f.select(is_set, product, loop.carried))
+        f.store(factors, i, loop.results)
+
+
+@kernel
+def check_claims(
+    k: Builder,
+    claims: U32,
+    log_low: U32,
+    log_high: U32,
+    record: U32,
+    corners: Pointer[U32],
+    weights: Pointer[U32],
+    combination: Pointer[U32],
+    begun: Pointer[U32],
+    records: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """Whether the combination at the claims' points, weighted, is the sum that is left.
+
+    `weights` has one a claim and that sum behind them; `corners` of each claim the upper and the
+    lower half of eq at its point. A single workgroup.
+    """
+    f = field_arithmetic(k, field, inlined=True)
+    sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
+    one = k.constant(1, u32)
+    lows, highs = one << log_low, one << log_high
+    with k.range(0, claims, carry=zero) as each:
+        first = each.index * (highs + lows)
+
+        def corner(at: Value) -> Any:
+            return f.carried(f.load(corners, at))
+
+        total = _by_halves(
+            k, f, log_low, highs, lambda high: corner(first + high),
+            lambda low: corner(first + highs + low), combination, lambda own, factor: own * factor,
+        )  # fmt: skip
+        each.next(f.carried(each.carried + f.carried(f.load(weights, each.index)) * total))
+    (found,) = sums.totals([each.results])
+    found = f.carried(_of_integer(f, found))
+    _judge(k, f, found - f.carried(f.load(weights, claims)), begun, records, record)
+
+
+@kernel
+def check_columns(
+    k: Builder,
+    log_low: U32,
+    log_high: U32,
+    rows: U32,
+    factors: Pointer[U32],
+    combination: Pointer[U32],
+    weights: Pointer[U32],
+    columns: Pointer[U32],
+    begun: Pointer[U32],
+    records: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """Whether each opened column, its rows weighted, is the combination's word there.
+
+    A workgroup a column; its record has its number.
+    """
+    mixed = MixedField(k, field)
+    f, base = mixed.extended, mixed.base
+    sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
+    one, column = k.constant(1, u32), k.workgroup_id()
+    lows, highs = one << log_low, one << log_high
+    first = column * (lows + highs)
+
+    def factor(at: Value) -> Any:
+        return base.carried(base.load(factors, at))
+
+    word = _by_halves(
+        k, f, log_low, highs, lambda high: factor(first + lows + high),
+        lambda low: factor(first + low),
+        combination, mixed.multiply,
+    )  # fmt: skip
+    with k.range(k.local_id(), rows, k.workgroup_size, carry=zero) as loop:
+        entry = base.carried(base.load(columns, column * rows + loop.index))
+        weight = f.carried(f.load(weights, loop.index))
+        loop.next(f.carried(loop.carried + mixed.multiply(weight, entry)))
+    (difference,) = sums.totals([f.carried(word - loop.results)])
+    _judge(k, f, difference, begun, records, column)
+
+
+def _by_halves(
+    k: Builder, f: Any, log_low: Value, highs: Value, high: Callable[[Value], Any],
+    low: Callable[[Value], Any], combination: Value, multiply: Callable[[Any, Any], Any],
+) -> Any:  # fmt: skip
+    """An instance's part of the sum over the combination of both factors and the element."""
+    zero = f.carried(f.zero())
+    with k.range(0, highs, carry=zero) as outer:
+        start = outer.index << log_low
+        with k.range(
+            k.local_id(), k.constant(1, u32) << log_low, k.workgroup_size, carry=zero
+        ) as inner:
+            own = f.carried(f.load(combination, start + inner.index))
+            inner.next(f.carried(inner.carried + multiply(own, low(inner.index))))
+        part = multiply(inner.results, high(outer.index))
+        outer.next(f.carried(outer.carried + part))
+    return outer.results
+
+
+def _of_integer(f: Any, element: Any) -> Any:
+    """The element that an integer in memory stands for."""
+    radix = f.modulus.montgomery_radix
+    return element if radix == 1 else element * (radix % f.modulus.value)
+
+
+def _judge(
+    k: Builder, f: Any, difference: Any, begun: Value, records: Value, record: Value
+) -> None:
+    """Writes a verdict: whether a difference is 0."""
+    with k.if_(k.local_id() == 0):
+        (ticket,) = k.load(begun, 0)
+        is_zero = f.is_zero(f.carried(difference))
+        k.store(records, record, ticket + k.select(is_zero, k.constant(PASSED, u32), FAILED))
+
+
+@kernel
+def hash_opened(
+    k: Builder, count: U32, columns: Pointer[U32], nodes: Pointer[U32], *, words: int
+) -> None:
+    """nodes[i]: SHA3-256 of the `words` words of column i, and the byte of leaves."""
+    permutation, own = Permutation(k, alone=True), k.global_id()
+    whole = words // RATE_WORDS
+    with k.if_(own < count):
+        sponge: Sequence[Value] = [k.constant(0, types.u64)] * 25
+        start = own * words
+        if whole:
+            with k.range(0, whole, carry=tuple(sponge)) as blocks:
+                block = k.load(columns, start + blocks.index * RATE_WORDS, RATE_WORDS)
+                blocks.next(tuple(permutation(_absorbed(blocks.carried, block))))
+            sponge = blocks.results
+        rest = words - whole * RATE_WORDS
+        last = k.load(columns, start + whole * RATE_WORDS, rest) if rest else ()
+        _store(k, permutation, sponge, last, _LEAF_END, nodes, own)
+
+
+@kernel
+def hash_level(k: Builder, first: U32, count: U32, rows: Pointer[U32], nodes: Pointer[U32]) -> None:
+    """A level of the paths: a row says where both children are, and where their parent goes."""
+    permutation, own = Permutation(k, alone=True), k.global_id()
+    with k.if_(own < count):
+        left, right, out = k.load(rows, (first + own) * NODE_ROW, NODE_ROW)
+        with k.if_(left != NONE):
+            children = [
+                word
+                for at in (left, right)
+                for word in k.load(nodes, at * STATE_WORDS, STATE_WORDS)
+            ]
+            zero = k.constant(0, types.u64)
+            _store(k, permutation, [zero] * 25, children, _NODE_END, nodes, out)
+
+
+def _store(
+    k: Builder, permutation: Permutation, sponge: Sequence[Value], rest: Sequence[Value], end: int,
+    nodes: Value, place: Value,
+) -> None:  # fmt: skip
+    """The digest after the last block, which ends with a byte and the padding."""
+    zeros = [k.constant(0, u32)] * (RATE_WORDS - 1 - len(rest))
+    block = [*rest, k.constant(end, u32), *zeros]
+    block[-1] = block[-1] | 0x80000000
+    digest = permutation(_absorbed(sponge, block), STATE_WORDS // 2)
+    k.store(
+        nodes,
+        place * STATE_WORDS,
+        *(half.cast(u32) for word in digest for half in (word, word >> 32)),
+    )
+
+
+def _absorbed(sponge: Sequence[Value], block: Sequence[Value]) -> list[Value]:
+    """The state with a block in it."""
+    state = list(sponge)
+    for place in range(RATE_WORDS // 2):
+        low, high = block[2 * place : 2 * place + 2]
+        state[place] = state[place] ^ (low.cast(types.u64) | (high.cast(types.u64) << 32))
+    return state

@@ -1,0 +1,242 @@
+"""The fast verifier of Ligero's openings: on a device, one opening after the other."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quod.commitment.ligero.checker.kernels import (
+    FAILED,
+    PASSED,
+    check_claims,
+    check_columns,
+    expand_corners,
+    expand_places,
+    hash_level,
+    hash_opened,
+)
+from quod.commitment.ligero.checker.paths import Paths
+from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
+from quod.commitment.ligero.verifier import LigeroCommitment
+from quod.commitment.scheme import Claim
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.timeline import Timeline
+from quod.device.written import UNWRITTEN, not_written
+from quod.errors import InputError, VerificationError
+from quod.field.array import Words, canonical, from_integers
+from quod.field.plain_extension import product
+from quod.sumcheck.corners import equality
+from quod.sumcheck.run import elements_to_words
+from quod.sumcheck.verifier import read_rounds
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.elements import DIGEST_BYTES, Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+
+
+class OpeningChecker:
+    """Memory on a device to check openings of one shape.
+
+    It reads what the plain verifier reads and takes what that takes. Why an opening is refused, the
+    plain verifier says, which is asked then.
+    """
+
+    def __init__(self, device: DeviceChoice, shape: LigeroShape) -> None:
+        """DeviceError where memory is short."""
+        self.device: AnyDevice = resolve_device(device)
+        self._shape, code, field = shape, shape.code, shape.field
+        self._paths = Paths(code.log_length, shape.opened)
+        self._log_low = code.log_message // 2
+        self._log_high = code.log_message - self._log_low
+        self._halves = (1 << self._log_low) + (1 << self._log_high)
+        element = 4 * field.words
+        self._sizes = {
+            "begun": 4,
+            "twiddles": code.length * code.modulus.bytes,
+            "places": 4 * shape.opened,
+            "points": MOST_CLAIMS * max(1, code.log_message) * element,
+            "r": max(1, shape.log_rows) * element,
+            "weights": (MOST_CLAIMS + 1) * element,
+            "combination": code.message * element,
+            "columns": shape.opened * shape.rows * code.modulus.bytes,
+            "rows": sum(self._paths.widths) * 12,
+            "corners": MOST_CLAIMS * self._halves * element,
+            "upper": shape.rows * element,
+            "factors": shape.opened * self._halves * code.modulus.bytes,
+            "nodes": self._paths.nodes * DIGEST_BYTES,
+            "records": 4 * (shape.opened + 1),
+        }
+        self.peak_bytes = sum(self._sizes.values())
+        """Bytes of device memory."""
+        self.device.check_budget("the check of openings", self.peak_bytes)
+        self._memory = {name: self.device.allocate(size) for name, size in self._sizes.items()}
+        table = from_integers(code.modulus, list(code.twiddles()))
+        self.device.upload(table, into=self._memory["twiddles"])
+        self._recordings: dict[int, Recording] = {}
+
+    def check(
+        self, commitment: LigeroCommitment, claims: Sequence[Claim], reader: ProofReader,
+        timeline: Timeline | None = None,
+    ) -> None:  # fmt: skip
+        """Reads an opening and checks it as `commitment.check` does, and raises the same.
+
+        DeviceError if the device has not done what it was told to.
+        """
+        again = reader.copy()
+        if not self._passes(commitment, claims, reader, timeline):
+            commitment.check(claims, again)
+            raise not_written(self.device, "the check of an opening")
+
+    def _passes(
+        self, commitment: LigeroCommitment, claims: Sequence[Claim], reader: ProofReader,
+        timeline: Timeline | None,
+    ) -> bool:  # fmt: skip
+        shape, field, modulus = self._shape, self._shape.field, self._shape.code.modulus
+        try:
+            checked, factors, total = shape.combine(reader.transcript, claims)
+            left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
+            combination = self._words(reader, field.words * shape.code.message)
+            places = shape.places(reader.transcript)
+            columns = self._words(
+                reader, modulus.words * shape.opened * shape.rows, absorbed=self._leaves
+            )
+            rows, count = self._paths.rows(places)
+            others = self._words(reader, STATE_WORDS * count)
+        except (InputError, VerificationError):
+            return False
+        if not all(
+            canonical(modulus, words.reshape(-1, modulus.words)).all()
+            for words in (combination, columns)
+        ):
+            return False
+        weights: list[Plain] = []
+        for claim, factor in zip(checked, factors, strict=True):
+            upper = equality(field, claim.point[: shape.log_rows], r)
+            weights.append(product(field, factor, upper))
+        lowers = [c for claim in checked for c in claim.point[shape.log_rows :]]
+        for name, elements in (("points", lowers), ("r", r), ("weights", [*weights, left])):
+            if elements:
+                self._upload(name, elements_to_words(field, elements))
+        self._upload("combination", combination)
+        self._upload("places", np.array(places, np.uint32))
+        self._upload("rows", rows)
+        if len(others):
+            first = shape.opened * DIGEST_BYTES
+            self._upload("nodes", others, first)
+        return self._run(commitment, len(checked), timeline)
+
+    def _words(self, reader: ProofReader, count: int, **absorbed: Any) -> Words:
+        """A message of the opening as words of 32 bits."""
+        return np.frombuffer(reader.message(Label.OPENING, 4 * count, **absorbed), "<u4")
+
+    def _upload(self, name: str, words: Words, first: int = 0) -> None:
+        """Sets the beginning of a buffer, or what is from byte `first` on."""
+        target = self._memory[name].slice(first, first + words.nbytes)
+        self.device.upload(np.ascontiguousarray(words, np.uint32), into=target)
+
+    # --- on the device
+
+    def _leaves(self, columns: bytes) -> bytes:
+        """The leaves of opened columns, which the transcript takes in their place."""
+        shape, device = self._shape, self.device
+        self._upload("columns", np.frombuffer(columns, "<u4"))
+        device.stream("leaves").replay(self._hashing).submit().wait()
+        found = np.full(shape.opened * STATE_WORDS, UNWRITTEN, np.uint32)
+        device.download(self._memory["nodes"].slice(0, found.nbytes), found)
+        return found.astype("<u4").tobytes()
+
+    @cached_property
+    def _hashing(self) -> Recording:
+        shape, memory = self._shape, self._memory
+        recording = self.device.stream("leaves").record()
+        recording.fill(memory["nodes"], UNWRITTEN)
+        self._launch(
+            recording, hash_opened, shape.opened, shape.opened, memory["columns"], memory["nodes"],
+            words=shape.rows * shape.code.modulus.words,
+        )  # fmt: skip
+        return recording.finish().recording
+
+    def _run(self, commitment: LigeroCommitment, claims: int, timeline: Timeline | None) -> bool:
+        """Whether all that was uploaded passes every check."""
+        device, memory = self.device, self._memory
+        # Another one each run, a multiple of four.
+        ticket = 4 * secrets.randbelow(1 << 29)
+        self._upload("begun", np.array([ticket], np.uint32))
+        records = np.full(self._shape.opened + 1, UNWRITTEN, np.uint32)
+        self._upload("records", records)
+        if claims not in self._recordings:
+            self._recordings[claims] = self._recorded(claims)
+        device.stream("opening").replay(self._recordings[claims]).submit(timeline).wait()
+        device.download(memory["records"], records)
+        root = np.full(STATE_WORDS, UNWRITTEN, np.uint32)
+        first = self._paths.root * DIGEST_BYTES
+        device.download(memory["nodes"].slice(first, first + DIGEST_BYTES), root)
+        verdicts = records - np.uint32(ticket)
+        if not ((verdicts == PASSED) | (verdicts == FAILED)).all():
+            raise not_written(device, "the check of an opening")
+        is_root = root.astype("<u4").tobytes() == commitment.root
+        return is_root and bool((verdicts == PASSED).all())
+
+    def _recorded(self, claims: int) -> Recording:
+        """All launches behind the leaves, for so many claims."""
+        shape, code, memory = self._shape, self._shape.code, self._memory
+        recording = self.device.stream("opening").record()
+        for name in ("corners", "upper", "factors"):
+            recording.fill(memory[name], UNWRITTEN)
+        self._corners(recording, shape.log_rows, 0, 0, "r", "upper")
+        for claim in range(claims):
+            first, out = claim * code.log_message, claim * self._halves
+            self._corners(recording, self._log_high, first, out, "points", "corners")
+            self._corners(
+                recording, self._log_low, first + self._log_high, out + (1 << self._log_high),
+                "points", "corners",
+            )  # fmt: skip
+        count = shape.opened * self._halves
+        self._launch(
+            recording, expand_places, count, count, self._log_low, code.log_message,
+            code.log_length, memory["places"], memory["twiddles"], memory["factors"],
+            modulus=code.modulus,
+        )  # fmt: skip
+        halves, judged = (self._log_low, self._log_high), (memory["begun"], memory["records"])
+        compiled = self.device.compile(check_claims, field=shape.field)
+        recording.launch(
+            compiled, 1, claims, *halves, shape.opened, memory["corners"], memory["weights"],
+            memory["combination"], *judged,
+        )  # fmt: skip
+        compiled = self.device.compile(check_columns, field=shape.field)
+        recording.launch(
+            compiled, shape.opened, *halves, shape.rows, memory["factors"], memory["combination"],
+            memory["upper"], memory["columns"], *judged,
+        )  # fmt: skip
+        first = 0
+        for width in self._paths.widths:
+            self._launch(
+                recording, hash_level, width, first, width, memory["rows"], memory["nodes"]
+            )
+            first += width
+        return recording.finish().recording
+
+    def _corners(
+        self, recording: RecordingStream, log_size: int, first: int, out: int, points: str,
+        corners: str,
+    ) -> None:  # fmt: skip
+        count = 1 << log_size
+        self._launch(
+            recording, expand_corners, count, count, log_size, first, out, self._memory[points],
+            self._memory[corners], field=self._shape.field,
+        )  # fmt: skip
+
+    def _launch(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        """A kernel with so many instances."""
+        compiled = self.device.compile(definition, **static)
+        recording.launch(compiled, -(-count // compiled.lanes), *arguments)

@@ -1,0 +1,169 @@
+"""Ligero's openings checked on devices, against the plain verifier."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from quod.commitment import Claim, Ligero
+from quod.commitment.ligero.checker.openings import OpeningChecker
+from quod.commitment.ligero.checker.paths import Paths
+from quod.commitment.ligero.merkle import siblings
+from quod.commitment.ligero.verifier import LigeroCommitment
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field import EXTENSIONS
+from quod.transcript.messages import ProofReader
+from tests.commitment.tables import FIELDS, Statement, begun, model, plain, prove, statement, verify
+from tests.support.idle import Idle
+from tests.support.leaving import Leaving
+
+M31_4 = EXTENSIONS["m31.4"]
+
+
+def check(
+    checker: OpeningChecker, scheme: Ligero, own: Statement, proof: bytes, name: bytes = b"test"
+) -> bytes:
+    """The state of the transcript behind a proof that is taken."""
+    reader = ProofReader(proof, begun(name))
+    commitment = scheme.read(reader, own.field, own.variables)
+    checker.check(commitment, own.claims, reader)
+    reader.end()
+    return reader.transcript.state
+
+
+def taken(device: AnyDevice, scheme: Ligero, own: Statement) -> None:
+    """A proof that is right is taken without the plain verifier."""
+    proof, state = prove(scheme, open_device("cpu"), own)
+    checker = OpeningChecker(device, scheme.shape(own.field, own.variables))
+    for _ in range(2):
+        with patch.object(LigeroCommitment, "check", side_effect=AssertionError):
+            assert check(checker, scheme, own, proof) == state
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_proofs_are_taken(device: AnyDevice, name: str) -> None:
+    taken(device, Ligero(), statement(FIELDS[name], 6, 2))
+
+
+@pytest.mark.parametrize("variables", [0, 1, 2, 5, 9])
+def test_any_size(variables: int) -> None:
+    for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):
+        for log_blowup in (1, 2, 3):
+            own = statement(FIELDS[name], variables, claims)
+            taken(open_device("cpu"), Ligero(log_blowup, 20), own)
+
+
+def test_the_code_of_gpus_takes_proofs(gpu_device: AnyDevice) -> None:
+    taken(gpu_device, Ligero(column_bits=20), statement(M31_4, 7, 2))
+
+
+def test_paths_take_the_digests_of_siblings() -> None:
+    paths = Paths(5, 4)
+    for places in ([0, 1, 2, 3], [3, 8, 17, 31], [0, 10, 11, 30]):
+        rows, count = paths.rows(places)
+        assert count == len(siblings(5, places))
+        assert rows[-1, 2] == paths.root
+        computed = rows[rows[:, 0] != 0xFFFFFFFF]
+        assert len({*computed[:, :2].flat}) == 2 * len(computed) == 4 + count + len(computed) - 1
+
+
+def errors(
+    checker: OpeningChecker, scheme: Ligero, own: Statement, proof: bytes
+) -> list[Exception | None]:
+    """What both verifiers raise."""
+    found: list[Exception | None] = []
+    calls: Any = (lambda: verify(scheme, own, proof), lambda: check(checker, scheme, own, proof))
+    for call in calls:
+        try:
+            call()
+            found.append(None)
+        except (VerificationError, InputError) as error:
+            found.append(error)
+    return found
+
+
+def test_changed_proofs_are_refused_alike() -> None:
+    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    proof = prove(scheme, open_device("cpu"), own)[0]
+    checker = OpeningChecker("cpu", scheme.shape(own.field, own.variables))
+    p = M31_4.modulus.value
+    changed = [proof[:-1], proof + b"\0", b"", proof[32:], proof * 2, proof[:32], proof[:-32]]
+    for place in range(len(proof)):
+        byte = proof[place] ^ 1 << place % 8
+        changed.append(proof[:place] + bytes([byte]) + proof[place + 1 :])
+    for place in range(32, len(proof) - 3, 4):
+        number = int.from_bytes(proof[place : place + 4], "little") + p
+        if number < 1 << 32:
+            changed.append(proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :])
+    for wrong in changed:
+        first, second = errors(checker, scheme, own, wrong)
+        assert first is not None
+        assert type(first) is type(second)
+        assert str(first) == str(second)
+    assert errors(checker, scheme, own, proof) == [None, None]
+
+
+def test_a_false_claim_is_refused() -> None:
+    """By nothing but the comparison with the combination: all else is of an honest prover."""
+    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    first, second = own.claims
+    false = Claim(first.point, (first.value[0] ^ 1, *first.value[1:]))
+    own = own._replace(claims=[false, second])
+    proof = model(own, bits=6).prove(begun(), plain(own))
+    checker = OpeningChecker("cpu", scheme.shape(own.field, own.variables))
+    for error in errors(checker, scheme, own, proof):
+        assert isinstance(error, VerificationError)
+        assert "not what the claims say" in str(error)
+
+
+def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:
+    """Of a prover whose columns are wrong in places, some proofs are taken."""
+    field = FIELDS["toy.17.4"]
+    own, scheme = statement(field, 5, 1), Ligero(column_bits=1)
+    checker, cheater = OpeningChecker("cpu", scheme.shape(field, 5)), model(own, bits=1)
+    for word in cheater.words:
+        word[:7] = [(entry + 1) % 17 for entry in word[:7]]
+    cheater.hash_columns()
+    verdicts = []
+    for trial in range(40):
+        name = str(trial).encode()
+        proof = cheater.prove(begun(name), plain(own))
+        for verifier in (0, 1):
+            try:
+                if verifier:
+                    check(checker, scheme, own, proof, name)
+                else:
+                    verify(scheme, own, proof, transcript=begun(name))
+                verdicts.append(True)
+            except VerificationError:
+                verdicts.append(False)
+    assert verdicts[::2] == verdicts[1::2]
+    assert 0 < sum(verdicts) < 80
+
+
+def test_faulty_devices_are_noticed() -> None:
+    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    proof = prove(scheme, open_device("cpu"), own)[0]
+    shape, idle, device = (
+        scheme.shape(own.field, own.variables),
+        Idle(open_device("cpu")),
+        Leaving(),
+    )
+    with pytest.raises(DeviceError, match="has not computed the check"):
+        check(OpeningChecker(idle, shape), scheme, own, proof)  # type: ignore[arg-type]
+    names: set[str] = set()
+    device.leaves = lambda name: names.add(name) or 0  # type: ignore[func-returns-value]
+    checker = OpeningChecker(device, shape)
+    check(checker, scheme, own, proof)
+    assert len(names) == 6
+    for name in names:
+        for count in (1, 1 << 20):
+            device.leaves = lambda own, left=name, many=count: many if own == left else 0
+            with pytest.raises(DeviceError, match="has not computed the check"):
+                check(checker, scheme, own, proof)
+    device.leaves = lambda _: 0
+    check(checker, scheme, own, proof)
