@@ -17,7 +17,7 @@ from quod.device.written import UNWRITTEN, not_written
 from quod.field.array import Words, canonical
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec
-from quod.lookup.kernels import add_parts, embedded_numerators, row_denominators
+from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
 from quod.lookup.statement import Range, Statement
 from quod.lookup.tree import ALIGNMENT, FractionTrees, Shifted
 from quod.lookup.verifier import Reduced, challenges, read_both, settled

@@ -20,8 +20,8 @@ from quod.field.array import Words, canonical
 from quod.field.plain_extension import subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.lookup.fraction_kernels import add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import Fractions, layers_of
-from quod.lookup.kernels import add_fractions, add_shifted, next_layer
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term

@@ -1,0 +1,216 @@
+"""Kernels over trees of fractions: leaves, sums of pairs, and what stands between two layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
+from quod.kernel.value import Value
+from quod.sumcheck.memory import Progress
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.chain import Chain, challenge
+from quod.transcript.hashes import Hash
+from quod.transcript.labels import Label
+from quod.transcript.words import message_words
+
+
+@kernel
+def row_denominators(
+    k: Builder,
+    n: U32,
+    columns: U32,
+    log2_size: U32,
+    pitch: U32,
+    width: U32,
+    first: U64,
+    parts: Pointer[U32],
+    challenges: Pointer[U32],
+    level: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """level[first + i], for i below n: of row i alpha less its elements, each times its power.
+
+    Element j of row x of column c is parts[(j * columns + c) * pitch + x], of the prime field; rows
+    have `width` elements, columns 2**log2_size rows, one column after the other, and 1 stands
+    behind the last. `challenges` has alpha, then the powers.
+    """
+    mixed = MixedField(k, field)
+    f, i = mixed.extended, k.global_id()
+    with k.if_(i < n):
+        column, row = i >> log2_size, i & ((k.constant(1, u32) << log2_size) - 1)
+        with k.if_(column < columns) as branch:
+            start = f.carried(f.load(challenges, 0))
+            with k.range(0, width, carry=start) as loop:
+                array = (loop.index * columns + column).cast(u64)
+                place = array * pitch.cast(u64) + row.cast(u64)
+                power = f.load(challenges, loop.index + 1)
+                part = mixed.multiply(mixed.base.load(parts, place), power)
+                loop.next(f.carried(loop.carried - part))
+            branch.give(loop.results)
+        with branch.otherwise():
+            branch.give(f.carried(f.one()))
+        f.store(level, first + i.cast(u64), branch.results)
+
+
+@kernel
+def embedded_numerators(
+    k: Builder, n: U32, first: U64, numerators: Pointer[U32], level: Pointer[U32], *,
+    field: FieldSpec,
+) -> None:  # fmt: skip
+    """level[first + i] = numerators[i], of the prime field, for i below n."""
+    mixed, i = MixedField(k, field), k.global_id()
+    with k.if_(i < n):
+        element = mixed.embedded(mixed.base.carried(mixed.base.load(numerators, i)))
+        mixed.extended.store(level, first + i.cast(u64), element)
+
+
+@kernel
+def add_fractions(
+    k: Builder,
+    n: U32,
+    from_first: U64,
+    to_first: U64,
+    above: Pointer[U32],
+    below: Pointer[U32],
+    *,
+    field: FieldSpec,
+    has_numerators: bool,
+) -> None:
+    """n sums of pairs of the 2*n fractions in `above`, each with the one n places behind it.
+
+    Numerators stand before denominators; without numerators they are 1.
+    """
+    f: Any = field_arithmetic(k, field, inlined=True)
+    i = k.global_id()
+    with k.if_(i < n):
+        size = n.cast(u64)
+
+        def load(place: int) -> Any:
+            return f.carried(f.load(above, from_first + size * place + i.cast(u64)))
+
+        if has_numerators:
+            n0, n1, d0, d1 = (load(place) for place in range(4))
+            numerator = f.sum_of_products([(n0, d1), (n1, d0)])
+        else:
+            d0, d1 = (load(place) for place in range(2))
+            numerator = d0 + d1
+        f.store(below, to_first + i.cast(u64), numerator)
+        f.store(below, to_first + size + i.cast(u64), d0 * d1)
+
+
+@kernel
+def add_shifted(
+    k: Builder,
+    n: U32,
+    to_first: U64,
+    values: Pointer[U32],
+    shift: Pointer[U32],
+    below: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """As `add_fractions`, of 1/(shift[0] - value) for 2*n values of the prime field."""
+    mixed, i = MixedField(k, field), k.global_id()
+    f = mixed.extended
+    with k.if_(i < n):
+        size = n.cast(u64)
+        alpha = f.carried(f.load(shift, 0))
+        d0, d1 = (
+            f.carried(alpha - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side)))
+            for side in range(2)
+        )
+        f.store(below, to_first + i.cast(u64), d0 + d1)
+        f.store(below, to_first + size + i.cast(u64), d0 * d1)
+
+
+@kernel
+def next_layer(
+    k: Builder,
+    log_before: U32,
+    first_value: U32,
+    first_scale: U32,
+    values: Pointer[U32],
+    before: Pointer[U32],
+    after: Pointer[U32],
+    point: Pointer[U32],
+    equality: Pointer[U32],
+    shift: Pointer[U32],
+    *,
+    field: FieldSpec,
+    counts: Sequence[int],
+    going: Sequence[int],
+    was_shifted: bool,
+    is_shifted: bool,
+    hash: Hash = Hash.SHA3_256,
+) -> None:
+    """From the values that end a layer to the claim, the point and the scales of the next one.
+
+    One workgroup. `values` has those of each tree, as many as `counts` says, from `first_value` on;
+    `going` are the trees that have a further layer. `before` and `after` are the progress of both
+    layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before variables and one more. The
+    first tree's values are to be taken from shift[0] where it `was_shifted`; where it `is_shifted`
+    two scales for that follow the powers (`quod.lookup.tree`).
+    """
+    f: Any = field_arithmetic(k, field, inlined=True)
+    chain = Chain(k, hash)
+    one = k.constant(1, u32)
+    nothing = one - 1
+    old = Progress(f, before, one, nothing, log_before)
+    new = Progress(f, after, one, nothing, log_before + 1)
+    sides: list[list[Any]] = []
+    message: list[Value] = []
+    for count in counts:
+        start = sum(map(len, sides))
+        side = [f.carried(f.load(values, first_value + start + at)) for at in range(count)]
+        if was_shifted and not sides:
+            side = [f.carried(f.load(shift, 0) - element) for element in side]
+        for element in side:
+            message += message_words(f, element)
+        sides.append(side)
+    # Every instance computes all of it, and one stores.
+    state = chain.absorbed(old.state(chain), Label.VALUES, message)
+    last = f.carried(challenge(f, field, state))
+    state = chain.absorbed(state, Label.NEXT, ())
+    scale = f.carried(challenge(f, field, state))
+    parts = []
+    for tree in going:
+        n0, n1, d0, d1 = sides[tree]
+        parts += [f.carried(low + last * (high - low)) for low, high in ((d0, d1), (n0, n1))]
+    claim, scales = parts[0], [scale]
+    for part in parts[1:]:
+        claim = f.carried(claim + scales[-1] * part)
+        scales.append(f.carried(scales[-1] * scale))
+    scales.pop()
+    if is_shifted:
+        alpha = f.carried(f.load(shift, 0))
+        both = f.carried(alpha + scale)
+        scales += [both, alpha * f.carried(both + scale)]
+    with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
+        f.store(point, loop.index + 1, old.challenge(loop.index))
+    with k.if_(k.local_id() == 0):
+        f.store(point, nothing, last)
+        new.set_state(chain, state)
+        new.set_claim(claim)
+        for place, element in enumerate(scales):
+            f.store(equality, first_scale + place, element)
+
+
+@kernel
+def add_parts(
+    k: Builder, count: U32, parts: Pointer[U32], sums: Pointer[U32], place: U32, *,
+    field: FieldSpec,
+) -> None:  # fmt: skip
+    """sums[place] = the sum of `count` parts, by one workgroup."""
+    f: Any = field_arithmetic(k, field, inlined=True)
+    sums_of_all = WorkgroupSums(k, f, 1)
+    start = f.carried(f.zero())
+    with k.range(k.local_id(), count, k.workgroup_size, carry=start) as loop:
+        loop.next(f.carried(loop.carried + f.load(parts, loop.index)))
+    (total,) = sums_of_all.totals([loop.results])
+    with k.if_(k.local_id() == 0):
+        f.store(sums, place, total)
