@@ -15,8 +15,8 @@ from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
-from quod.field import EXTENSIONS
-from quod.transcript.messages import ProofReader
+from quod.field import EXTENSIONS, from_integers
+from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from tests.commitment.tables import FIELDS, Statement, begun, model, plain, prove, statement, verify
 from tests.support.idle import Idle
 from tests.support.leaving import Leaving
@@ -47,6 +47,25 @@ def taken(device: AnyDevice, scheme: Ligero, own: Statement) -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_proofs_are_taken(device: AnyDevice, name: str) -> None:
     taken(device, Ligero(), statement(FIELDS[name], 6, 2))
+
+
+@pytest.mark.parametrize("hash", [Hash.SHA_256, Hash.POSEIDON2_M31])
+def test_other_hashes(hash: Hash) -> None:
+    device, scheme, own = open_device("cpu"), Ligero(column_bits=10), statement(M31_4, 5, 2)
+
+    def started() -> Transcript:
+        transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
+        transcript.absorb(Label.PROTOCOL, b"test")
+        return transcript
+
+    writer, committer = ProofWriter(started()), scheme.committer(device, M31_4, 5)
+    committer.commit(device.upload(from_integers(M31_4.modulus, own.table)), writer)
+    committer.open(own.claims, writer)
+    reader = ProofReader(writer.getvalue(), started())
+    checker = OpeningChecker(device, scheme.shape(M31_4, 5))
+    with patch.object(LigeroCommitment, "check", side_effect=AssertionError):
+        checker.check(scheme.read(reader, M31_4, 5), own.claims, reader)
+    assert reader.transcript.state == writer.transcript.state
 
 
 @pytest.mark.parametrize("variables", [0, 1, 2, 5, 9])

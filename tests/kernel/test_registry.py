@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 import quod
 from quod.errors import InputError, KernelError
 from quod.kernel import Machine, registry
+from quod.kernel.definition import KernelDefinition
 from quod.kernel.examples import saxpy
 from quod.kernel.parse import parse
 from quod.kernel.text import to_text
@@ -30,6 +33,15 @@ def test_every_registered_kernel_says_what_it_does_and_prints() -> None:
             assert row.doc.endswith("."), row.name
             text = registry.emit(row.name)
             assert to_text(parse(text)) == text
+
+
+@pytest.mark.parametrize("package", ["sumcheck", "lookup", "commitment", "gkr"])
+def test_all_kernels_of_a_package_are_listed(package: str) -> None:
+    found = {registry.find(row.name).definition for row in registry.kernels()}
+    own = importlib.import_module(f"quod.{package}")
+    for module in pkgutil.walk_packages(own.__path__, f"quod.{package}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            assert not isinstance(value, KernelDefinition) or value in found, name
 
 
 def test_find() -> None:

@@ -101,6 +101,18 @@ class ProofReader:
         self.offset += len(message)
         return elements
 
+    def element_words(self, label: Label, field: FieldSpec, count: int) -> Words:
+        """The same as words of shape (count, words), of integers below p, for kernels."""
+        check_label(label)
+        check_field(field)
+        message = self._elements(field, count)
+        words = np.frombuffer(message, "<u4").reshape(count, field.words)
+        if not canonical(field.modulus, words).all():
+            decode(field, message, offset=self.offset)
+        self.transcript.absorb(label, message, field)
+        self.offset += len(message)
+        return words
+
     def message(
         self, label: Label, size: int, *, absorbed: Callable[[bytes], bytes] | None = None
     ) -> bytes:
