@@ -77,3 +77,21 @@ class InsecureKeyError(QuodError):
     """Anyone can forge proofs for a key: it had no contribution, or its secret is known."""
 
     exit_code = 9
+
+
+class ServiceError(QuodError):
+    """The proving service refused a request; `status` is the code of gRPC that says so."""
+
+    exit_code = 10
+    status = "FAILED_PRECONDITION"
+
+
+class TryAgainError(ServiceError):
+    """The service refused a request for now; `retry_seconds` says when to ask again."""
+
+    exit_code = 11
+    status = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, retry_seconds: float) -> None:
+        self.retry_seconds = retry_seconds
+        super().__init__(message)

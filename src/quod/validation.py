@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quod.errors import InputError, QuodError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
 
@@ -76,11 +78,11 @@ def instance(
 
 def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
     """An array of NumPy that is nothing else; InputError for lists and for arrays with a mask."""
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, _numpy("ndarray")):
         raise InputError(f"{name} must be a NumPy array, not {shown_kind(value)}")
     if is_masked(value):
         raise InputError(f"{name} must be a plain array, not one with a mask; apply the mask first")
-    return value
+    return cast("np.ndarray[Any, Any]", value)
 
 
 def file_path(value: object) -> str:
@@ -102,16 +104,16 @@ def offers(value: object, attribute: str) -> bool:
         return False
 
 
-def is_masked(array: np.ndarray[Any, Any]) -> bool:
+def is_masked(array: object) -> bool:
     """Whether an array says that some of its numbers do not count, which nothing here heeds."""
-    return type(array) is not np.ndarray and hasattr(array, "mask")
+    return type(array) not in _numpy("ndarray") and hasattr(array, "mask")
 
 
 def shown(value: object) -> str:
     """A value for a message: short, on one line, and without trusting what it says of itself."""
     if type(value) is int and value.bit_length() > 4 * _SHOWN:
         return f"a number of {value.bit_length()} bits"
-    if type(value) in _SHORT or isinstance(value, np.generic):
+    if type(value) in _SHORT or isinstance(value, _numpy("generic")):
         text = repr(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return shown_kind(value)
@@ -120,6 +122,12 @@ def shown(value: object) -> str:
 def shown_kind(value: object) -> str:
     """The kind of a value for a message."""
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _numpy(name: str) -> tuple[type, ...]:
+    """A class of NumPy; nothing is of it where NumPy is not loaded, which clients need not do."""
+    kind = getattr(sys.modules.get("numpy"), name, None)
+    return () if kind is None else (kind,)
 
 
 def _index(value: object) -> int | None:

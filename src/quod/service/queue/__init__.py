@@ -1,0 +1,74 @@
+"""The durable queue of the proving service: on disk before it is acknowledged.
+
+    from quod.service.queue import Submission, open_queue
+
+    with open_queue("queue") as queue:
+        payload = queue.spool.write(witness)
+        job = queue.submit(Submission("ann", key, digest, payload, idempotency_key="1"))
+        [lease] = queue.claim("worker 0")
+        queue.finish(lease, proof)
+
+One interface, `JobQueue`, on SQLite (one process, one host) or Postgres (a fleet). All its calls
+may come from any thread. The names below load on first use (PEP 562); none of them loads NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.service.queue.clock import Clock as Clock
+    from quod.service.queue.job_queue import JobQueue as JobQueue
+    from quod.service.queue.limits import Limits as Limits
+    from quod.service.queue.limits import Quota as Quota
+    from quod.service.queue.opening import open_queue as open_queue
+    from quod.service.queue.records import Attempt as Attempt
+    from quod.service.queue.records import Event as Event
+    from quod.service.queue.records import Job as Job
+    from quod.service.queue.records import JobState as JobState
+    from quod.service.queue.records import KeyStatus as KeyStatus
+    from quod.service.queue.records import Lease as Lease
+    from quod.service.queue.records import Outcome as Outcome
+    from quod.service.queue.records import QueueStatus as QueueStatus
+    from quod.service.queue.records import Submission as Submission
+    from quod.service.queue.spool import Spool as Spool
+
+__all__ = [
+    "open_queue",
+    "JobQueue",
+    "Submission",
+    "Job",
+    "JobState",
+    "Lease",
+    "Event",
+    "Attempt",
+    "Outcome",
+    "QueueStatus",
+    "KeyStatus",
+    "Limits",
+    "Quota",
+    "Spool",
+    "Clock",
+]
+
+_HOME = {
+    "open_queue": "quod.service.queue.opening",
+    "JobQueue": "quod.service.queue.job_queue",
+    "Submission": "quod.service.queue.records",
+    "Job": "quod.service.queue.records",
+    "JobState": "quod.service.queue.records",
+    "Lease": "quod.service.queue.records",
+    "Event": "quod.service.queue.records",
+    "Attempt": "quod.service.queue.records",
+    "Outcome": "quod.service.queue.records",
+    "QueueStatus": "quod.service.queue.records",
+    "KeyStatus": "quod.service.queue.records",
+    "Limits": "quod.service.queue.limits",
+    "Quota": "quod.service.queue.limits",
+    "Spool": "quod.service.queue.spool",
+    "Clock": "quod.service.queue.clock",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,81 @@
+"""What callers give to the queue, made exact at its door."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from quod.errors import InputError
+from quod.validation import shown, shown_kind
+
+_MOST_CHARACTERS = 128
+_MESSAGE_CHARACTERS = 500
+_LATEST = 1 << 40  # seconds, so that microseconds are 64-bit integers
+
+
+def checked_name(what: str, value: object, *, empty: bool = False) -> str:
+    """Printable text of at most 128 characters."""
+    if not isinstance(value, str) or not (value or empty):
+        raise InputError(f"{what} must be text, not {shown(value)}")
+    if len(value) > _MOST_CHARACTERS or not value.isprintable():
+        raise InputError(f"{what} must be printable text of at most {_MOST_CHARACTERS} characters")
+    return value
+
+
+def checked_line(what: str, value: object) -> str:
+    """Text as one printable line, cut off after 500 characters."""
+    if not isinstance(value, str):
+        raise InputError(f"{what} must be text, not {shown_kind(value)}")
+    line = " ".join(value.split())
+    return "".join(one for one in line if one.isprintable())[:_MESSAGE_CHARACTERS]
+
+
+def checked_bytes(what: str, value: object, exactly: int | None = None) -> bytes:
+    """Bytes, of one length if it is given. Nothing of them is in the message."""
+    if not isinstance(value, bytes):
+        raise InputError(f"{what} must be bytes, not {shown_kind(value)}")
+    if exactly is not None and len(value) != exactly:
+        raise InputError(f"{what} must be {exactly} bytes, not {len(value)}")
+    return value
+
+
+def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
+    """A number of seconds, above zero or from there on."""
+    number = _number(value)
+    if number is None or not 0 <= number < 1e9 or not (number or zero):
+        raise InputError(
+            f"{what} must be seconds {'from' if zero else 'above'} 0, not {shown(value)}"
+        )
+    return number
+
+
+def checked_time(what: str, value: object) -> float | None:
+    """Seconds since 1970, or None."""
+    number = _number(value)
+    if value is not None and (number is None or not 0 <= number < _LATEST):
+        raise InputError(f"{what} must be seconds since 1970, not {shown(value)}")
+    return number
+
+
+def checked_list(what: str, value: object) -> Sequence[object]:
+    """A list or a tuple, of anything."""
+    if isinstance(value, (list, tuple)):
+        return value
+    raise InputError(f"{what} must be a list, not {shown_kind(value)}")
+
+
+def payload_pieces(value: object) -> Iterable[object]:
+    """A payload as the pieces that it is written in."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, (str, dict, set)):
+        return value
+    raise InputError(f"a payload is bytes or pieces of them, not {shown_kind(value)}")
+
+
+def _number(value: object) -> float | None:
+    """A finite number; truth values and text are none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value) if abs(value) < _LATEST else math.inf
+        return number if math.isfinite(number) else None
+    return None

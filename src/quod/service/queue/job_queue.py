@@ -1,0 +1,412 @@
+"""The queue itself: what clients, workers and operators of the service call.
+
+Calls block, and may come from any number of threads: the store blocks, and threads that wait for a
+disk cost nothing. `begin_submit` gives a future instead, which asyncio takes by `wrap_future`, and
+`watch` calls back, so that a server needs no thread for each client that waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from quod.errors import InputError, QuodError, ServiceError
+from quod.service.errors import StorageFullError
+from quod.service.queue.checks import (
+    checked_bytes,
+    checked_line,
+    checked_list,
+    checked_name,
+    checked_seconds,
+)
+from quod.service.queue.clock import Clock
+from quod.service.queue.limits import Limits
+from quod.service.queue.operations import query
+from quod.service.queue.operations.claim import Request, claim
+from quod.service.queue.operations.keys import resume, suspend
+from quod.service.queue.operations.rows import number_of
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.operations.settle import Renewal, Report, renew, settle
+from quod.service.queue.operations.submit import Sized, submit
+from quod.service.queue.operations.sweep import cancel
+from quod.service.queue.records import (
+    Attempt,
+    Event,
+    Job,
+    KeyStatus,
+    Lease,
+    Outcome,
+    QueueStatus,
+    Submission,
+)
+from quod.service.queue.signals import WORK
+from quod.service.queue.spool import Spool
+from quod.service.queue.stores.store import Store
+from quod.service.queue.sweeper import OPERATIONS as SWEEPING
+from quod.service.queue.sweeper import Sweeper
+from quod.service.queue.writer import Operation, Writer
+from quod.validation import flag, instance, shown_kind, whole_number
+
+T = TypeVar("T")
+
+LOOK_AGAIN_SECONDS = 5.0
+"""How long a notification that was lost may delay whoever waits."""
+
+_MOST_LISTED = 1000
+_MOST_LEASES = 1000
+_MANY = (1 << 62) - 1
+
+
+def _for_each(work: Callable[..., None]) -> Callable[..., list[None]]:
+    """An operation of one call at a time, for calls that are rare."""
+
+    def run(tx: Any, rules: Rules, arguments: Sequence[tuple[Any, ...]]) -> list[None]:
+        for one in arguments:
+            work(tx, rules, *one)
+        return [None] * len(arguments)
+
+    return run
+
+
+_OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
+    # In this order within a transaction: what is finished makes place for what comes.
+    "settle": settle,
+    "renew": renew,
+    "cancel": cancel,
+    "suspend": _for_each(suspend),
+    "resume": _for_each(resume),
+    "submit": submit,
+    "claim": claim,
+    **SWEEPING,
+}
+
+
+class JobQueue:
+    """A queue that is open; made by `open_queue`, closed by `close` or a `with` block."""
+
+    def __init__(
+        self, store: Store, spool: Spool, rules: Rules, sweep_seconds: float | None
+    ) -> None:
+        self._store, self._spool, self._rules = store, spool, rules
+        self._closing, self._closed = threading.Lock(), False
+        operations: dict[str, Operation] = {
+            kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
+            for kind, work in _OPERATIONS.items()
+        }
+        self._writer = Writer(store, spool, operations)
+        self._sweeper = Sweeper(store, spool, rules, self._writer)
+        try:
+            self._sweeper.begin(sweep_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def spool(self) -> Spool:
+        """Where payloads are written before their jobs are submitted."""
+        return self._spool
+
+    @property
+    def limits(self) -> Limits:
+        return self._rules.limits
+
+    @property
+    def clock(self) -> Clock:
+        return self._rules.clock
+
+    # What clients want.
+
+    def submit(self, submission: Submission) -> Job:
+        """Takes a job; it is on disk when this returns.
+
+        What was submitted before, with the same idempotency key and digest, is given as it is now.
+        The payload is the queue's from here on: of a job that is refused it is deleted. Raises
+        `AlreadyExistsError`, `DeadlinePassedError`, `KeySuspendedError`, `QueueFullError` and
+        `StorageFullError`; after `UnavailableError` submit it again, with its idempotency key.
+        """
+        [outcome] = self.submit_many([submission])
+        if isinstance(outcome, ServiceError):
+            raise outcome
+        return outcome
+
+    def submit_many(self, submissions: Sequence[Submission]) -> list[Job | ServiceError]:
+        """Takes jobs with one commit; for each the job, or the error that keeps it out alone."""
+        return self.begin_submit(submissions).result()
+
+    def begin_submit(self, submissions: Sequence[Submission]) -> Future[list[Job | ServiceError]]:
+        """The same without waiting: the future ends once they are on disk."""
+        given = self._sized(submissions)
+        future = self._writer.put("submit", given)
+        future.add_done_callback(partial(self._settle_payloads, given))
+        return future
+
+    def cancel(self, job: str, *, client: str | None = None) -> Job:
+        """Ends a job at once, whatever is at it; one that has ended stays as it is.
+
+        Workers learn of it when they renew or finish. `NotFoundError` for a job of another client,
+        where `client` is given: so for all calls below.
+        """
+        [outcome] = [self._writer.put("cancel", (job, _client(client))).result()]
+        return _or_raise(outcome)
+
+    def job(self, job: str, *, client: str | None = None) -> Job:
+        """A job as it is now; `NotFoundError` if there is none."""
+        return self._events(job, client, 0, 0)[0]
+
+    def find(self, client: str, idempotency_key: str) -> Job:
+        """The job that a client submitted with an idempotency key; `NotFoundError` if none."""
+        checked_name("the client", client)
+        checked_name("the idempotency key", idempotency_key)
+        return self._store.read(lambda tx: query.find(tx, client, idempotency_key))
+
+    def jobs(
+        self, *, client: str | None = None, most: int = 50, before: str | None = None
+    ) -> list[Job]:
+        """The newest jobs, up to 1,000; those older than the job `before` if it is given."""
+        _client(client)
+        most = whole_number("most", most, 1, _MOST_LISTED)
+        number = None if before is None else number_of(before)[0]
+        return self._store.read(lambda tx: query.jobs(tx, client, most, number))
+
+    def results(self, job: str, *, client: str | None = None) -> list[bytes]:
+        """What the partitions of a job came to, in their order.
+
+        `ServiceError` unless it succeeded, with the reason.
+        """
+        _client(client)
+        return self._store.read(lambda tx: query.results(tx, job, client))
+
+    def events(
+        self, job: str, *, client: str | None = None, after: int = 0, most: int = 1000
+    ) -> list[Event]:
+        """Events of a job after the one of this number: a stream that broke off goes on so."""
+        after, most = whole_number("after", after, 0), whole_number("most", most, 1, _MOST_LISTED)
+        return self._events(job, client, min(after, _MANY), most)[1]
+
+    def wait(
+        self, job: str, *, client: str | None = None, after: int | None = None,
+        timeout: float = 60.0,
+    ) -> tuple[Job, list[Event]]:  # fmt: skip
+        """Waits for events after that number, or if it is None for the job's end.
+
+        Gives the job as it is then, with events after `after`; also once `timeout` seconds are
+        over, which is no error.
+        """
+        timeout = checked_seconds("the timeout", timeout, zero=True)
+        since = 0 if after is None else min(whole_number("after", after, 0), _MANY)
+        number, _ = number_of(job)
+        limit = self._rules.clock.steady() + timeout
+        woken = threading.Event()
+        unsubscribe = self._store.signals.subscribe(number, woken.set)
+        try:
+            while True:
+                found, events = self._events(job, client, since, _MOST_LISTED)
+                left = limit - self._rules.clock.steady()
+                if found.state.ended or left <= 0 or (after is not None and events):
+                    return found, events
+                woken.wait(min(left, LOOK_AGAIN_SECONDS))
+                woken.clear()
+        finally:
+            unsubscribe()
+
+    def watch(self, job: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Has `callback` called after events of a job; gives what ends that.
+
+        Some thread calls it, which it must not keep. Look again every `LOOK_AGAIN_SECONDS`, too:
+        with Postgres a call may be missed.
+        """
+        if not callable(callback):
+            raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
+        return self._store.signals.subscribe(number_of(job)[0], callback)
+
+    # What workers do.
+
+    def claim(
+        self, worker: str, *, keys: Sequence[str] | None = None, most: int = 1, wait: float = 0.0
+    ) -> list[Lease]:
+        """Leases of up to `most` partitions, of these keys only if they are given.
+
+        The highest priority first, then the oldest job, and its partitions in order. Waits up to
+        `wait` seconds for the first one; then there may be none.
+        """
+        checked_name("the worker", worker)
+        own = None
+        if keys is not None:
+            own = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
+        request = Request(worker, own, whole_number("most", most, 1, _MOST_LEASES))
+        wait = checked_seconds("the time to wait", wait, zero=True)
+        limit = self._rules.clock.steady() + wait
+        if not wait:
+            return self._claim(request)
+        woken = threading.Event()
+        unsubscribe = self._store.signals.subscribe(WORK, woken.set)
+        try:
+            while True:
+                leases = self._claim(request)
+                left = limit - self._rules.clock.steady()
+                if leases or left <= 0:
+                    return leases
+                woken.wait(min(left, LOOK_AGAIN_SECONDS))
+                woken.clear()
+        finally:
+            unsubscribe()
+
+    def renew(self, leases: Sequence[Lease], *, stage: str = "") -> list[ServiceError | None]:
+        """Says that work goes on, and with `stage` at what: clients see a new one as an event.
+
+        Call it on progress, several times in `Limits.lease_seconds`: a lease that is not renewed
+        for so long is lost. For each lease None, or the `LeaseLostError` that ends it: the job was
+        cancelled, say, and nothing of it is wanted any more.
+        """
+        checked_name("the stage", stage, empty=True)
+        own = tuple(_lease(lease) for lease in checked_list("the leases", leases))
+        found: list[ServiceError | None] = self._writer.put("renew", Renewal(own, stage)).result()
+        return found
+
+    def finish(self, lease: Lease, result: bytes) -> Job:
+        """Hands a result in, once: with the last partition the job has succeeded.
+
+        `LeaseLostError` if the partition is no longer this worker's.
+        """
+        checked_bytes("the result", result)
+        most = self.limits.result_bytes
+        if len(result) > most:
+            raise InputError(f"the result has {len(result)} bytes, and at most {most} are taken")
+        return self._settle(Report(_lease(lease), Outcome.SUCCEEDED, result))
+
+    def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
+        """The attempt failed. With `retry` it is made again, up to `Limits.max_attempts` in all.
+
+        Otherwise the job has failed with this code and message, of which clients see the first 500
+        characters: the message must say nothing of the witness.
+        """
+        reason = checked_name("the code", code), checked_line("the message", message)
+        flag("retry", retry)
+        return self._settle(Report(_lease(lease), Outcome.FAILED, b"", *reason, retry))
+
+    def lose(
+        self, lease: Lease, code: str = "WORKER_LOST", message: str = "the worker died"
+    ) -> Job:
+        """The worker died: the partition is given to another one, and the key is blamed.
+
+        For whoever sees it die, so that nobody has to wait until the lease runs out.
+        """
+        reason = checked_name("the code", code), checked_line("the message", message)
+        return self._settle(Report(_lease(lease), Outcome.LOST, b"", *reason))
+
+    def release(self, lease: Lease) -> Job:
+        """Gives a partition back, which does not count as an attempt: this worker ends."""
+        return self._settle(Report(_lease(lease), Outcome.RELEASED))
+
+    # What operators look at and do.
+
+    def attempts(self, job: str) -> list[Attempt]:
+        """All attempts at a job: workers, times and how each ended."""
+        return self._store.read(lambda tx: query.attempts(tx, job))
+
+    def status(self) -> QueueStatus:
+        """Counts of the queue."""
+        full = self._rules.storage_full()
+        return self._store.read(lambda tx: query.status(tx, full))
+
+    def key_status(self) -> list[KeyStatus]:
+        """Keys that are suspended, or with which workers died."""
+        return self._store.read(query.keys)
+
+    def suspend(self, key: str, reason: str) -> None:
+        """Takes no jobs of a key and gives none out, until it is resumed; none is lost."""
+        checked_name("the key", key)
+        self._writer.put("suspend", (key, checked_name("the reason", reason))).result()
+
+    def resume(self, key: str) -> None:
+        """Takes and gives out the jobs of a key again."""
+        self._writer.put("resume", (checked_name("the key", key),)).result()
+
+    def sweep(self) -> None:
+        """Ends lost leases and jobs past their deadline, forgets old ones, deletes orphan files.
+
+        A queue does so by itself every `sweep_seconds` of `open_queue`.
+        """
+        self._sweeper.sweep()
+
+    def close(self) -> None:
+        """Writes what was begun, then lets go of the database. Leases stay, and run out."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._sweeper.close()
+        self._writer.close()
+        self._store.signals.notify_all()
+        self._store.close()
+        self._spool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def _sized(self, submissions: Sequence[Submission]) -> list[Sized]:
+        """Submissions whose payloads are the queue's now: of all of them, or of none."""
+        made_by = "write Submission(client, key, digest)"
+        given = [
+            instance("a submission", one, Submission, made_by)
+            for one in checked_list("the submissions", submissions)
+        ]
+        offered: list[Sized] = []
+        try:
+            for one in given:
+                offered.append(Sized(one, self._spool.offer(one.payload) if one.payload else 0))
+        except QuodError:
+            self._spool.withdraw(one.submission.payload for one in offered)
+            raise
+        return offered
+
+    def _settle_payloads(self, given: Sequence[Sized], future: Future[Any]) -> None:
+        """After an error of all: what may have been committed stays until a sweep knows."""
+        error, payloads = future.exception(), [one.submission.payload for one in given]
+        if isinstance(error, StorageFullError):
+            self._spool.discard(payloads)
+        elif error is not None:
+            self._spool.settle(payloads)
+
+    def _events(
+        self, job: str, client: str | None, after: int, most: int
+    ) -> tuple[Job, list[Event]]:
+        _client(client)
+        return self._store.read(partial(_job_and_events, job, client, after, most))
+
+    def _claim(self, request: Request) -> list[Lease]:
+        leases: list[Lease] = self._writer.put("claim", request).result()
+        return leases
+
+    def _settle(self, report: Report) -> Job:
+        return _or_raise(self._writer.put("settle", report).result())
+
+
+def _job_and_events(
+    job: str, client: str | None, after: int, most: int, tx: Any
+) -> tuple[Job, list[Event]]:
+    return query.events(tx, job, client, after, most)
+
+
+def _or_raise(outcome: Job | ServiceError) -> Job:
+    if isinstance(outcome, ServiceError):
+        raise outcome
+    return outcome
+
+
+def _lease(value: object) -> Lease:
+    return instance("the lease", value, Lease, "claim one")
+
+
+def _client(value: object) -> str | None:
+    return None if value is None else checked_name("the client", value)

@@ -1,0 +1,68 @@
+"""How much the queue takes, and how long it keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quod.service.queue.checks import checked_name, checked_seconds
+from quod.validation import instance, whole_number
+
+_MOST = (1 << 62) - 1
+_REMEDY = "write Quota(jobs=..., payload_bytes=...)"
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What a client may have in the queue that has not ended: jobs, and bytes of their payloads."""
+
+    jobs: int = 10_000
+    payload_bytes: int = 64 << 30
+
+    def __post_init__(self) -> None:
+        whole_number("the jobs of a quota", self.jobs, 0, _MOST)
+        whole_number("the bytes of a quota", self.payload_bytes, 0, _MOST)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a queue.
+
+    `quota` is of each client without one of its own in `clients`; `jobs` and `payload_bytes` are of
+    all together, `kept_jobs` with those that have ended. A partition is tried `max_attempts` times.
+    A lease that is not renewed for `lease_seconds` is lost. A key is suspended once workers died
+    with `suspend_after` of its jobs and it finished none meanwhile. Ended jobs are kept for
+    `keep_seconds`. A result has at most `result_bytes`; of a job's stages at most `stage_events`
+    are told. `ballast_bytes` of the disk are laid aside, and as much again must be free for a job
+    to be taken.
+    """
+
+    quota: Quota = field(default_factory=Quota)
+    clients: Mapping[str, Quota] = field(default_factory=dict)
+    jobs: int = 100_000
+    payload_bytes: int = 1 << 40
+    kept_jobs: int = 1_000_000
+    max_attempts: int = 3
+    lease_seconds: float = 30.0
+    suspend_after: int = 3
+    keep_seconds: float = 86_400.0
+    result_bytes: int = 1 << 20
+    stage_events: int = 100
+    ballast_bytes: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        instance("the quota", self.quota, Quota, _REMEDY)
+        instance("the clients", self.clients, dict, "map names of clients to Quotas")
+        for client, quota in self.clients.items():
+            instance(f"the quota of {checked_name('the client', client)}", quota, Quota, _REMEDY)
+        for name in ("jobs", "payload_bytes", "kept_jobs", "result_bytes", "stage_events"):
+            whole_number(name, getattr(self, name), 0, _MOST)
+        for name in ("max_attempts", "suspend_after"):
+            whole_number(name, getattr(self, name), 1, 1000)
+        # A page is the least that a file system gives.
+        whole_number("ballast_bytes", self.ballast_bytes, 4096, _MOST)
+        for name in ("lease_seconds", "keep_seconds"):
+            checked_seconds(name, getattr(self, name))
+
+    def quota_of(self, client: str) -> Quota:
+        return self.clients.get(client, self.quota)

@@ -1,0 +1,108 @@
+"""Giving out partitions: higher priorities first, then older jobs, and a job's in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.service.queue.clock import seconds
+from quod.service.queue.operations.end import end_job
+from quod.service.queue.operations.keys import hold
+from quod.service.queue.operations.rows import (
+    EventRow,
+    JobRow,
+    PartState,
+    next_event,
+    read_jobs,
+    write_events,
+)
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.operations.submit import suspended_keys
+from quod.service.queue.records import JobState, Lease
+from quod.service.queue.transaction import Row, Transaction
+
+
+@dataclass(frozen=True)
+class Request:
+    """A worker that is ready for up to `most` partitions, of these keys or of any."""
+
+    worker: str
+    keys: tuple[str, ...] | None
+    most: int
+
+
+def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[list[Lease]]:
+    """Leases for each of the workers, as many as there are."""
+    return [_claim(tx, rules, request) for request in requests]
+
+
+def _claim(tx: Transaction, rules: Rules, request: Request) -> list[Lease]:
+    leases: list[Lease] = []
+    while len(leases) < request.most:
+        parts = _next_parts(tx, request.keys, request.most - len(leases))
+        if not parts:
+            break
+        leases += _lease(tx, rules, request.worker, parts)
+    return leases
+
+
+def _next_parts(tx: Transaction, keys: tuple[str, ...] | None, most: int) -> list[Row]:
+    """Job, partition, token and attempts of what is next, locked."""
+    order = f"ORDER BY priority DESC, job, partition LIMIT ?{tx.skip_locked}"
+    what = f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"
+    if keys is None:
+        return tx.rows(f"SELECT {what} {order}", (most,))
+    found: list[Row] = []
+    for key in keys:
+        found += tx.rows(f"SELECT {what} AND key = ? {order}", (key, most))
+    return sorted(found, key=lambda row: (-row[4], row[0], row[1]))[:most]
+
+
+def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> list[Lease]:
+    """Leases of locked partitions, without those of jobs that turn out not to be proven."""
+    now = rules.clock.wall()
+    jobs = read_jobs(tx, (row[0] for row in parts), lock=True)
+    suspended = suspended_keys(tx)
+    for job in jobs.values():
+        if job.deadline is not None and job.deadline <= now:
+            end_job(tx, rules, job, JobState.EXPIRED, "DEADLINE_EXCEEDED", "the deadline passed")
+        elif job.key in suspended:
+            hold(tx, job.key)
+    events: list[EventRow] = []
+    leases, rows, begun = [], [], dict[int, JobRow]()
+    for number, partition, token, attempts, _ in parts:
+        job = jobs[number]
+        if JobState(job.state).ended or job.key in suspended:
+            continue
+        if job.started is None:
+            job.started = now
+        job.state = JobState.RUNNING
+        begun[number] = job
+        attempt = attempts + 1
+        events.append(next_event(job, now, "started", partition=partition, attempt=attempt))
+        rows.append((token + 1, attempt, worker, now, number, partition))
+        leases.append(
+            Lease(
+                job=job.id,
+                partition=partition,
+                token=token + 1,
+                attempt=attempt,
+                key=job.key,
+                client=job.client,
+                payload=job.payload,
+                priority=job.priority,
+                deadline=seconds(job.deadline),
+                partitions=job.partitions,
+            )
+        )
+    tx.many(
+        f"UPDATE part SET state = {PartState.RUNNING:d}, token = ?, attempts = ?, renewals = 0, "
+        "stage = '', worker = ?, started = ? WHERE job = ? AND partition = ?",
+        rows,
+    )
+    tx.many(
+        f"UPDATE job SET state = {JobState.RUNNING:d}, started = ?, events = ? WHERE number = ?",
+        [(job.started, job.events, job.number) for job in begun.values()],
+    )
+    write_events(tx, events)
+    return leases

@@ -1,0 +1,41 @@
+"""The end of a job, of whatever kind: once, with its event, and its payload is deleted."""
+
+from __future__ import annotations
+
+from quod.service.queue.clock import MICROSECONDS
+from quod.service.queue.operations.rows import JobRow, PartState, count, next_event, write_events
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.records import JobState, Outcome
+from quod.service.queue.transaction import Transaction
+
+
+def end_job(
+    tx: Transaction, rules: Rules, job: JobRow, state: JobState, code: str = "", message: str = ""
+) -> None:
+    """Ends a job whose row is locked. Leases of its partitions are void from then on."""
+    now = rules.clock.wall()
+    if state is not JobState.SUCCEEDED:
+        tx.run(
+            "INSERT INTO attempt (job, partition, token, worker, started, ended, outcome, code, "
+            "message) SELECT job, partition, token, worker, started, ?, ?, '', '' FROM part "
+            f"WHERE job = ? AND state = {PartState.RUNNING:d}",
+            (now, int(Outcome.ENDED), job.number),
+        )
+        tx.run(
+            f"UPDATE part SET state = {PartState.DROPPED:d} WHERE job = ? "
+            f"AND state <> {PartState.DONE:d}",
+            (job.number,),
+        )
+    told = {"code": code, "message": message} if code else {}
+    event = next_event(job, now, "ended", state=state.name, **told)
+    job.state, job.ended, job.code, job.message = state, now, code, message
+    keep_until = rules.clock.stamp() + int(rules.limits.keep_seconds * MICROSECONDS)
+    tx.run(
+        "UPDATE job SET state = ?, ended = ?, keep_until = ?, code = ?, message = ?, events = ?, "
+        "remaining = ? WHERE number = ?",
+        (int(state), now, keep_until, code, message, job.events, job.remaining, job.number),
+    )
+    write_events(tx, [event])
+    count(tx, job.client, -1, -job.payload_bytes, 0)
+    if job.payload:
+        tx.changes.garbage.append(job.payload)

@@ -1,0 +1,132 @@
+"""What is known of jobs and the queue, without changing anything."""
+
+from __future__ import annotations
+
+from quod.errors import ServiceError
+from quod.service.errors import NotFoundError
+from quod.service.queue.clock import seconds
+from quod.service.queue.operations.rows import (
+    COLUMNS,
+    JobRow,
+    PartState,
+    event_of,
+    find_job,
+)
+from quod.service.queue.records import (
+    Attempt,
+    Event,
+    Job,
+    JobState,
+    KeyStatus,
+    Outcome,
+    QueueStatus,
+)
+from quod.service.queue.transaction import Transaction
+
+
+def find(tx: Transaction, client: str, idempotency_key: str) -> Job:
+    """The job that a client submitted with a key; `NotFoundError` if there is none."""
+    rows = tx.rows(
+        f"SELECT {COLUMNS} FROM job WHERE client = ? AND idempotency_key = ?",
+        (client, idempotency_key),
+    )
+    if not rows:
+        raise NotFoundError("the client has no job of this idempotency key")
+    return JobRow(*rows[0]).record()
+
+
+def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> list[Job]:
+    """The newest jobs, of a client or all, older than `before` if it is a job's number."""
+    conditions, parameters = [], list[object]()
+    for column, operator, value in (("client", "=", client), ("number", "<", before)):
+        if value is not None:
+            conditions.append(f"{column} {operator} ?")
+            parameters.append(value)
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    rows = tx.rows(
+        f"SELECT {COLUMNS} FROM job {where}ORDER BY number DESC LIMIT ?", [*parameters, most]
+    )
+    return [JobRow(*row).record() for row in rows]
+
+
+def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
+    """What the partitions came to, in their order; `ServiceError` unless the job succeeded."""
+    job = find_job(tx, job_id, client)
+    state = JobState(job.state)
+    if state is not JobState.SUCCEEDED:
+        why = f": {job.message}" if job.message else ""
+        raise ServiceError(f"the job has no result, it is {state.name}{why}")
+    rows = tx.rows("SELECT result FROM part WHERE job = ? ORDER BY partition", (job.number,))
+    return [bytes(result) for (result,) in rows]
+
+
+def events(
+    tx: Transaction, job_id: str, client: str | None, after: int, most: int
+) -> tuple[Job, list[Event]]:
+    """A job and its events from `after` + 1 on."""
+    job = find_job(tx, job_id, client)
+    rows = tx.rows(
+        "SELECT number, at, kind, data FROM event WHERE job = ? AND number > ? AND number <= ? "
+        "ORDER BY number LIMIT ?",
+        (job.number, after, job.events, most),
+    )
+    return job.record(), [event_of(row) for row in rows]
+
+
+def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
+    """All attempts at a job, by partition and token; those that run or succeeded among them."""
+    job = find_job(tx, job_id, None)
+    ended = tx.rows(
+        "SELECT partition, token, worker, started, ended, outcome, code, message FROM attempt "
+        "WHERE job = ?",
+        (job.number,),
+    )
+    last = tx.rows(
+        "SELECT partition, token, worker, started, ended, state FROM part WHERE job = ? "
+        f"AND state IN ({PartState.RUNNING:d}, {PartState.DONE:d})",
+        (job.number,),
+    )
+    found = [
+        Attempt(part, token, worker, began / 1e6, end / 1e6, Outcome(outcome), code, message)
+        for part, token, worker, began, end, outcome, code, message in ended
+    ]
+    for part, token, worker, began, end, state in last:
+        outcome = Outcome.SUCCEEDED if state == PartState.DONE else None
+        found.append(Attempt(part, token, worker, began / 1e6, seconds(end), outcome, "", ""))
+    return sorted(found, key=lambda one: (one.partition, one.token))
+
+
+def keys(tx: Transaction) -> list[KeyStatus]:
+    """Keys that are suspended or that workers have died with."""
+    rows = tx.rows("SELECT key, suspended, reason, losses FROM proving_key ORDER BY key")
+    return [
+        KeyStatus(key, bool(suspended), reason, losses) for key, suspended, reason, losses in rows
+    ]
+
+
+def status(tx: Transaction, storage_full: bool) -> QueueStatus:
+    """Counts for operators and metrics."""
+    usage = [
+        (client, int(jobs), int(payload_bytes), int(kept))
+        for client, jobs, payload_bytes, kept in tx.rows(
+            "SELECT client, sum(jobs), sum(payload_bytes), sum(kept) FROM usage "
+            "GROUP BY client ORDER BY client"
+        )
+    ]
+    waiting = tx.rows(
+        f"SELECT key, count(*) FROM part WHERE state = {PartState.QUEUED:d} "
+        "GROUP BY key ORDER BY key"
+    )
+    [(held,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.HELD:d}")
+    [(running,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.RUNNING:d}")
+    oldest = tx.rows("SELECT created FROM job WHERE state < 2 ORDER BY number LIMIT 1")
+    return QueueStatus(
+        jobs={client: jobs for client, jobs, _, _ in usage if jobs},
+        payload_bytes={client: size for client, jobs, size, _ in usage if jobs},
+        kept=sum(kept for *_, kept in usage),
+        waiting=dict(waiting),
+        held=held,
+        running=running,
+        oldest=seconds(oldest[0][0]) if oldest else None,
+        storage_full=storage_full,
+    )

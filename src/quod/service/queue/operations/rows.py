@@ -1,0 +1,150 @@
+"""Jobs as rows: their columns, their names for clients, and events beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from quod.service.errors import NotFoundError
+from quod.service.queue.clock import seconds
+from quod.service.queue.records import Event, Job, JobState
+from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
+
+_ID = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{16})")
+
+
+class PartState(IntEnum):
+    """Where a partition is."""
+
+    QUEUED = 0
+    HELD = 1
+    """Its key is suspended."""
+    RUNNING = 2
+    DONE = 3
+    DROPPED = 4
+    """Its job ended without it."""
+
+
+@dataclass
+class JobRow:
+    """The row of a job, as far as operations change it and records show it."""
+
+    number: int
+    nonce: str
+    client: str
+    idempotency_key: str | None
+    digest: bytes
+    key: str
+    priority: int
+    deadline: int | None
+    partitions: int
+    remaining: int
+    payload: str
+    payload_bytes: int
+    state: int
+    created: int
+    started: int | None
+    ended: int | None
+    code: str
+    message: str
+    events: int
+    stages: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.number}-{self.nonce}"
+
+    def record(self) -> Job:
+        return Job(
+            id=self.id,
+            client=self.client,
+            key=self.key,
+            digest=bytes(self.digest),
+            idempotency_key=self.idempotency_key or "",
+            priority=self.priority,
+            deadline=seconds(self.deadline),
+            partitions=self.partitions,
+            remaining=self.remaining,
+            payload_bytes=self.payload_bytes,
+            state=JobState(self.state),
+            created=self.created / 1e6,
+            started=seconds(self.started),
+            ended=seconds(self.ended),
+            code=self.code,
+            message=self.message,
+            last_event=self.events,
+        )
+
+
+COLUMNS = (
+    "number, nonce, client, idempotency_key, digest, key, priority, deadline, partitions, "
+    "remaining, payload, payload_bytes, state, created, started, ended, code, message, events, "
+    "stages"
+)
+
+EventRow = tuple[int, int, int, str, str]
+
+
+def number_of(job_id: object) -> tuple[int, str]:
+    """The number and nonce of a job's id; `NotFoundError` for what is none."""
+    found = _ID.fullmatch(job_id) if isinstance(job_id, str) else None
+    if found is None:
+        raise NotFoundError("there is no such job: its id is not one of this queue")
+    return int(found[1]), found[2]
+
+
+def read_jobs(tx: Transaction, numbers: Iterable[int], *, lock: bool = False) -> dict[int, JobRow]:
+    """Rows by number; those that are not there are left out."""
+    suffix = tx.for_update if lock else ""
+    found: dict[int, JobRow] = {}
+    for chunk in in_chunks(sorted(set(numbers))):
+        rows = tx.rows(
+            f"SELECT {COLUMNS} FROM job WHERE number IN {placeholders(chunk)} "
+            f"ORDER BY number{suffix}",
+            chunk,
+        )
+        found.update((row[0], JobRow(*row)) for row in rows)
+    return found
+
+
+def find_job(tx: Transaction, job_id: object, client: str | None, *, lock: bool = False) -> JobRow:
+    """The row of an id; `NotFoundError` if there is none, or it is not of this client."""
+    number, nonce = number_of(job_id)
+    job = read_jobs(tx, [number], lock=lock).get(number)
+    if job is None or job.nonce != nonce or (client is not None and job.client != client):
+        raise NotFoundError(
+            f"there is no job {job_id}: it was collected, or it is another client's"
+        )
+    return job
+
+
+def next_event(job: JobRow, at: int, kind: str, **data: str | int) -> EventRow:
+    """A row of `event` with the job's next number; the caller writes the job's `events`."""
+    job.events += 1
+    return job.number, job.events, at, kind, json.dumps(data, ensure_ascii=False)
+
+
+def write_events(tx: Transaction, events: Sequence[EventRow]) -> None:
+    """Adds rows, and tells those who wait for these jobs."""
+    tx.many("INSERT INTO event (job, number, at, kind, data) VALUES (?, ?, ?, ?, ?)", events)
+    tx.changes.topics.update(event[0] for event in events)
+
+
+def event_of(row: Row) -> Event:
+    """A record of number, at, kind and data."""
+    number, at, kind, data = row
+    return Event(number, at / 1e6, kind, json.loads(data))
+
+
+def count(tx: Transaction, client: str, jobs: int, payload_bytes: int, kept: int) -> None:
+    """Changes what a client has."""
+    tx.run(
+        "INSERT INTO usage (client, stripe, jobs, payload_bytes, kept) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (client, stripe) DO UPDATE SET jobs = usage.jobs + excluded.jobs, "
+        "payload_bytes = usage.payload_bytes + excluded.payload_bytes, "
+        "kept = usage.kept + excluded.kept",
+        (client, tx.stripe, jobs, payload_bytes, kept),
+    )

@@ -1,0 +1,196 @@
+"""What workers tell of the partitions that they hold, refused once their lease is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from quod.errors import ServiceError
+from quod.service.errors import LeaseLostError
+from quod.service.queue.operations.end import end_job
+from quod.service.queue.operations.keys import blame, forgive
+from quod.service.queue.operations.rows import (
+    JobRow,
+    PartState,
+    next_event,
+    number_of,
+    read_jobs,
+    write_events,
+)
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.operations.submit import suspended_keys
+from quod.service.queue.records import Job, JobState, Lease, Outcome
+from quod.service.queue.signals import WORK
+from quod.service.queue.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an attempt ended; `result` if it succeeded."""
+
+    lease: Lease
+    outcome: Outcome
+    result: bytes = b""
+    code: str = ""
+    message: str = ""
+    retry: bool = True
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """Leases that go on, and at which stage each is; "" says nothing of it."""
+
+    leases: tuple[Lease, ...]
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A partition that is still the worker's, and its job, both locked."""
+
+    job: JobRow
+    partition: int
+    token: int
+    attempts: int
+    worker: str
+    started: int
+    stage: str
+
+
+def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
+    """Locks what a lease is of; `LeaseLostError` with the reason if it is none any more."""
+    rows = tx.rows(
+        "SELECT state, token, attempts, worker, started, stage FROM part "
+        f"WHERE job = ? AND partition = ?{tx.for_update}",
+        (number, partition),
+    )
+    if not rows:
+        raise LeaseLostError("the lease is void: the job has ended and was collected")
+    state, current, attempts, worker, started, stage = rows[0]
+    [job] = read_jobs(tx, [number], lock=True).values()
+    if state != PartState.RUNNING or current != token:
+        if JobState(job.state).ended:
+            raise LeaseLostError(
+                f"the lease is void: the job has ended ({JobState(job.state).name})"
+            )
+        raise LeaseLostError("the lease is void: it was not renewed in time, or given back")
+    return Held(job, partition, token, attempts, worker, started, stage)
+
+
+def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job | ServiceError]:
+    """Writes down how attempts ended; each job as it is then."""
+
+    def one(report: Report) -> Job:
+        lease = report.lease
+        part = held(tx, number_of(lease.job)[0], lease.partition, lease.token)
+        if report.outcome is Outcome.SUCCEEDED:
+            _succeed(tx, rules, part, report.result)
+        else:
+            if report.outcome is Outcome.LOST:
+                blame(tx, rules, part.job.key, part.job.number)
+                # It may have suspended the key, which is an event of this job.
+                part = held(tx, part.job.number, part.partition, part.token)
+            give_up(tx, rules, part, report.outcome, report.code, report.message, report.retry)
+        return part.job.record()
+
+    return [_or_refusal(one, report) for report in reports]
+
+
+def _or_refusal(work: Callable[[Report], Job], report: Report) -> Job | ServiceError:
+    try:
+        return work(report)
+    except ServiceError as error:
+        return error
+
+
+def _succeed(tx: Transaction, rules: Rules, part: Held, result: bytes) -> None:
+    """The result and its event, in the transaction that ends the job if it is the last."""
+    job, now = part.job, rules.clock.wall()
+    tx.run(
+        f"UPDATE part SET state = {PartState.DONE:d}, result = ?, ended = ? "
+        "WHERE job = ? AND partition = ?",
+        (result, now, job.number, part.partition),
+    )
+    job.remaining -= 1
+    forgive(tx, job.key)
+    if job.remaining == 0:
+        end_job(tx, rules, job, JobState.SUCCEEDED)
+        return
+    event = next_event(job, now, "partition", partition=part.partition, remaining=job.remaining)
+    tx.run(
+        "UPDATE job SET remaining = ?, events = ? WHERE number = ?",
+        (job.remaining, job.events, job.number),
+    )
+    write_events(tx, [event])
+
+
+def give_up(
+    tx: Transaction, rules: Rules, part: Held, outcome: Outcome, code: str, message: str,
+    retry: bool = True,
+) -> None:  # fmt: skip
+    """An attempt ended without a result: the partition waits again, or its job has failed."""
+    job, now, released = part.job, rules.clock.wall(), outcome is Outcome.RELEASED
+    tx.run(
+        "INSERT INTO attempt (job, partition, token, worker, started, ended, outcome, code, "
+        "message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (job.number, part.partition, part.token, part.worker, part.started, now, int(outcome),
+         code, message),
+    )  # fmt: skip
+    attempts = part.attempts - released
+    waits = retry and attempts < rules.limits.max_attempts
+    state = PartState.DROPPED
+    if waits:
+        state = PartState.HELD if job.key in suspended_keys(tx) else PartState.QUEUED
+    tx.run(
+        "UPDATE part SET state = ?, attempts = ? WHERE job = ? AND partition = ?",
+        (int(state), attempts, job.number, part.partition),
+    )
+    if not waits:
+        end_job(tx, rules, job, JobState.FAILED, code, message)
+        return
+    told: dict[str, str | int] = {} if released else {"attempt": attempts, "code": code}
+    kind = "released" if released else "retrying"
+    event = next_event(job, now, kind, partition=part.partition, **told)
+    tx.run("UPDATE job SET events = ? WHERE number = ?", (job.events, job.number))
+    write_events(tx, [event])
+    tx.changes.topics.add(WORK)
+
+
+def renew(
+    tx: Transaction, rules: Rules, renewals: Sequence[Renewal]
+) -> list[list[LeaseLostError | None]]:
+    """Lets leases go on; None for each that does."""
+
+    def one(lease: Lease, stage: str) -> LeaseLostError | None:
+        number, _ = number_of(lease.job)
+        renewed = tx.run(
+            "UPDATE part SET renewals = renewals + 1 WHERE job = ? AND partition = ? "
+            f"AND token = ? AND state = {PartState.RUNNING:d}",
+            (number, lease.partition, lease.token),
+        )
+        if renewed and not stage:
+            return None
+        try:
+            _tell_stage(tx, rules, held(tx, number, lease.partition, lease.token), stage)
+        except LeaseLostError as error:
+            return error
+        return None
+
+    return [[one(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
+
+
+def _tell_stage(tx: Transaction, rules: Rules, part: Held, stage: str) -> None:
+    job = part.job
+    if part.stage == stage or job.stages >= rules.limits.stage_events:
+        return
+    event = next_event(job, rules.clock.wall(), "stage", partition=part.partition, stage=stage)
+    job.stages += 1
+    tx.run(
+        "UPDATE part SET stage = ? WHERE job = ? AND partition = ?",
+        (stage, job.number, part.partition),
+    )
+    tx.run(
+        "UPDATE job SET events = ?, stages = ? WHERE number = ?",
+        (job.events, job.stages, job.number),
+    )
+    write_events(tx, [event])

@@ -1,0 +1,223 @@
+"""Taking jobs: the same request once, within quotas, on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.errors import ServiceError
+from quod.service.errors import (
+    AlreadyExistsError,
+    DeadlinePassedError,
+    KeySuspendedError,
+    QueueFullError,
+    StorageFullError,
+)
+from quod.service.queue.clock import MICROSECONDS
+from quod.service.queue.operations.rows import (
+    COLUMNS,
+    JobRow,
+    PartState,
+    count,
+    next_event,
+    write_events,
+)
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.records import Job, JobState, Submission
+from quod.service.queue.signals import WORK
+from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
+from quod.service.queue.transaction import Transaction, in_chunks, placeholders
+
+Identity = tuple[str, str]
+"""A client and an idempotency key."""
+
+Outcome = Job | ServiceError
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A submission with the bytes of its payload."""
+
+    submission: Submission
+    payload_bytes: int
+
+    @property
+    def identity(self) -> Identity | None:
+        given = self.submission
+        return (given.client, given.idempotency_key) if given.idempotency_key else None
+
+
+def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> list[list[Outcome]]:
+    """Takes the jobs of several callers, each of them or none of it; what became of each.
+
+    What was submitted before is answered first: neither a full queue nor its deadline, which may
+    have passed since, make it another request. Payloads that are not taken are deleted.
+    """
+    given = [one for group in groups for one in group]
+    rules.spool.sync()
+    tx.serialise({one.submission.client for one in given})
+    known = _known(tx, {one.identity for one in given if one.identity is not None})
+    door = _Door(tx, rules)
+    found: list[JobRow | ServiceError] = []
+    for one in given:
+        job = known.get(one.identity) if one.identity is not None else None
+        try:
+            if job is None:
+                job = door.take(one)
+                if one.identity is not None:
+                    known[one.identity] = job
+            elif bytes(job.digest) != one.submission.digest:
+                raise AlreadyExistsError(
+                    "the idempotency key is that of another request of this client; take another"
+                )
+            found.append(job)
+        except ServiceError as error:
+            found.append(error)
+    taken = door.taken
+    if taken:
+        _write(tx, taken)
+    kept = {job.payload for job in taken}
+    for name in (one.submission.payload for one in given if one.submission.payload):
+        (tx.changes.kept if name in kept else tx.changes.garbage).append(name)
+    outcomes = iter([one if isinstance(one, ServiceError) else one.record() for one in found])
+    return [[next(outcomes) for _ in group] for group in groups]
+
+
+def _known(tx: Transaction, identities: set[Identity]) -> dict[Identity, JobRow]:
+    """The jobs that there are of these."""
+    by_client: dict[str, list[str]] = defaultdict(list)
+    for client, key in identities:
+        by_client[client].append(key)
+    found = {}
+    for client, keys in by_client.items():
+        for chunk in in_chunks(keys):
+            rows = tx.rows(
+                f"SELECT {COLUMNS} FROM job WHERE client = ? "
+                f"AND idempotency_key IN {placeholders(chunk)}",
+                [client, *chunk],
+            )
+            found.update({(client, row[3]): JobRow(*row) for row in rows})
+    return found
+
+
+class _Door:
+    """Lets jobs in while there is a place for them; what it reads, it reads once a transaction."""
+
+    def __init__(self, tx: Transaction, rules: Rules) -> None:
+        self.taken: list[JobRow] = []
+        self._tx, self._rules, self._limits = tx, rules, rules.limits
+        self._now = rules.clock.wall()
+        self._used: dict[str, list[int]] = {}
+        self._total = [0, 0, 0]
+        self._suspended: set[str] | None = None
+
+    def take(self, one: Sized) -> JobRow:
+        """The job of a submission, not written yet; raises what keeps it from being taken."""
+        given = one.submission
+        if self._suspended is None:
+            self._read()
+        deadline = None if given.deadline is None else int(given.deadline * MICROSECONDS)
+        if deadline is not None and deadline <= self._now:
+            raise DeadlinePassedError("the deadline of the job is in the past")
+        if self._suspended and given.key in self._suspended:
+            raise KeySuspendedError(
+                f"the key {given.key} is suspended, for workers died with it; ask the operator"
+            )
+        if self._rules.storage_full():
+            raise StorageFullError(
+                "the disk of the queue is nearly full: no new jobs are taken",
+                retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
+            )
+        own = self._used.setdefault(given.client, [0, 0, 0])
+        self._look_for_a_place(given.client, own, one.payload_bytes)
+        for used in (own, self._total):
+            for at, more in enumerate((1, one.payload_bytes, 1)):
+                used[at] += more
+        job = JobRow(
+            number=0,
+            nonce=secrets.token_hex(8),
+            client=given.client,
+            idempotency_key=given.idempotency_key or None,
+            digest=given.digest,
+            key=given.key,
+            priority=given.priority,
+            deadline=deadline,
+            partitions=given.partitions,
+            remaining=given.partitions,
+            payload=given.payload,
+            payload_bytes=one.payload_bytes,
+            state=JobState.QUEUED,
+            created=self._now,
+            started=None,
+            ended=None,
+            code="",
+            message="",
+            events=0,
+            stages=0,
+        )
+        self.taken.append(job)
+        return job
+
+    def _read(self) -> None:
+        self._suspended = suspended_keys(self._tx)
+        for client, *used in self._tx.rows(
+            "SELECT client, sum(jobs), sum(payload_bytes), sum(kept) FROM usage GROUP BY client"
+        ):
+            self._used[client] = [int(one) for one in used]
+        self._total = [sum(used) for used in zip(*self._used.values())] or [0, 0, 0]
+
+    def _look_for_a_place(self, client: str, own: Sequence[int], payload_bytes: int) -> None:
+        limits, quota = self._limits, self._limits.quota_of(client)
+        for what, used, more, limit in (
+            ("the client's quota of jobs", own[0], 1, quota.jobs),
+            ("the client's quota of bytes", own[1], payload_bytes, quota.payload_bytes),
+            ("the queue's limit of jobs", self._total[0], 1, limits.jobs),
+            ("the queue's limit of bytes", self._total[1], payload_bytes, limits.payload_bytes),
+            ("the limit of jobs that are kept", self._total[2], 1, limits.kept_jobs),
+        ):
+            if used + more > limit:
+                wait = self._rules.retry_seconds(self._tx, own[0])
+                raise QueueFullError(
+                    f"{what} is {limit}, and {used} are in use", retry_seconds=wait
+                )
+
+
+def suspended_keys(tx: Transaction) -> set[str]:
+    """Keys that are suspended."""
+    return {key for (key,) in tx.rows("SELECT key FROM proving_key WHERE suspended = 1")}
+
+
+def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
+    used: dict[str, list[int]] = {}
+    for job, number in zip(jobs, tx.numbers(len(jobs)), strict=True):
+        job.number = number
+        own = used.setdefault(job.client, [0, 0])
+        own[0] += 1
+        own[1] += job.payload_bytes
+    events = [next_event(job, job.created, "queued") for job in jobs]
+    tx.many(
+        f"INSERT INTO job ({COLUMNS}) VALUES {placeholders(COLUMNS.split(','))}",
+        [
+            (
+                job.number, job.nonce, job.client, job.idempotency_key, job.digest, job.key,
+                job.priority, job.deadline, job.partitions, job.remaining, job.payload,
+                job.payload_bytes, int(job.state), job.created, None, None, "", "", job.events, 0,
+            )
+            for job in jobs
+        ],
+    )  # fmt: skip
+    tx.many(
+        "INSERT INTO part (job, partition, key, priority, state, token, attempts, renewals, stage, "
+        f"worker) VALUES (?, ?, ?, ?, {PartState.QUEUED:d}, 0, 0, 0, '', '')",
+        [
+            (job.number, partition, job.key, job.priority)
+            for job in jobs
+            for partition in range(job.partitions)
+        ],
+    )
+    write_events(tx, events)
+    for client, (more, payload_bytes) in used.items():
+        count(tx, client, more, payload_bytes, more)
+    tx.changes.topics.add(WORK)

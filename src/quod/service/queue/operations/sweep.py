@@ -1,0 +1,116 @@
+"""What time does: leases that nobody renews, deadlines, results that were kept for long enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.errors import ServiceError
+from quod.service.errors import LeaseLostError
+from quod.service.queue.operations.end import end_job
+from quod.service.queue.operations.keys import blame
+from quod.service.queue.operations.rows import PartState, count, find_job, read_jobs
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.operations.settle import give_up, held
+from quod.service.queue.records import Job, JobState, Outcome
+from quod.service.queue.transaction import Transaction, in_chunks, placeholders
+
+MOST_AT_ONCE = 500
+"""Jobs that one transaction expires or collects, so that others need not wait for long."""
+
+LOST = "WORKER_LOST"
+
+
+@dataclass(frozen=True, order=True)
+class Running:
+    """A lease as whoever watches it sees it; equal to what it was unless it was renewed."""
+
+    job: int
+    partition: int
+    token: int
+    renewals: int
+
+
+def running(tx: Transaction) -> list[Running]:
+    """All leases."""
+    rows = tx.rows(
+        f"SELECT job, partition, token, renewals FROM part WHERE state = {PartState.RUNNING:d}"
+    )
+    return [Running(*row) for row in rows]
+
+
+def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bool = True) -> int:
+    """Ends leases that are still as they were seen; how many. Keys are blamed once for all."""
+    blameable: dict[str, int] = {}
+    lost = 0
+    for lease in sorted(leases):
+        try:
+            part = held(tx, lease.job, lease.partition, lease.token)
+        except LeaseLostError:
+            continue
+        [(renewals,)] = tx.rows(
+            "SELECT renewals FROM part WHERE job = ? AND partition = ?",
+            (lease.job, lease.partition),
+        )
+        if renewals != lease.renewals:
+            continue
+        lost += 1
+        blameable.setdefault(part.job.key, part.job.number)
+        give_up(tx, rules, part, Outcome.LOST, LOST, "the worker was not heard of any more")
+    if blamed:
+        for key, job in sorted(blameable.items()):
+            blame(tx, rules, key, job)
+    return lost
+
+
+def expire(tx: Transaction, rules: Rules) -> int:
+    """Ends jobs whose deadline has passed, running or not; how many."""
+    rows = tx.rows(
+        "SELECT number FROM job WHERE state < 2 AND deadline <= ? LIMIT ?",
+        (rules.clock.wall(), MOST_AT_ONCE),
+    )
+    jobs = read_jobs(tx, (number for (number,) in rows), lock=True).values()
+    for job in jobs:
+        if not JobState(job.state).ended:
+            end_job(
+                tx, rules, job, JobState.EXPIRED, "DEADLINE_EXCEEDED", "the deadline has passed"
+            )
+    return len(jobs)
+
+
+def collect(tx: Transaction, rules: Rules) -> int:
+    """Forgets jobs that ended long ago, with results, events and attempts; how many."""
+    rows = tx.rows(
+        f"DELETE FROM job WHERE number IN (SELECT number FROM job WHERE keep_until <= ? "
+        f"LIMIT ?{tx.skip_locked}) RETURNING number, client",
+        (rules.clock.stamp(), MOST_AT_ONCE),
+    )
+    for chunk in in_chunks(number for number, _ in rows):
+        for table in ("part", "attempt", "event"):
+            tx.run(f"DELETE FROM {table} WHERE job IN {placeholders(chunk)}", chunk)
+    for client, number in sorted(Counter(client for _, client in rows).items()):
+        count(tx, client, 0, 0, -number)
+    return len(rows)
+
+
+def cancel(
+    tx: Transaction, rules: Rules, requests: Sequence[tuple[str, str | None]]
+) -> list[Job | ServiceError]:
+    """Ends jobs that their clients do not want any more; those that have ended stay as they are."""
+    outcomes: list[Job | ServiceError] = []
+    for job_id, client in requests:
+        try:
+            job = find_job(tx, job_id, client, lock=True)
+        except ServiceError as error:
+            outcomes.append(error)
+            continue
+        if not JobState(job.state).ended:
+            end_job(tx, rules, job, JobState.CANCELLED, "CANCELLED", "the client has cancelled it")
+        outcomes.append(job.record())
+    return outcomes
+
+
+def live_payloads(tx: Transaction) -> set[str]:
+    """The payloads of all jobs that have not ended."""
+    return {name for (name,) in tx.rows("SELECT payload FROM job WHERE state < 2") if name}

@@ -1,0 +1,73 @@
+"""The tables, and the steps from one version of them to the next.
+
+`{blob}`, `{strict}` and `{rowless}` stand for what the databases call differently. Times are
+microseconds since 1970. A step once released is never changed: a new one is added.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x51756F64
+"""Tells a file of ours from others of SQLite ("Quod")."""
+
+_FIRST = (
+    # state: JobState. keep_until: by Clock.stamp, when an ended job may be collected.
+    """CREATE TABLE job (
+        number BIGINT PRIMARY KEY, nonce TEXT NOT NULL, client TEXT NOT NULL, idempotency_key TEXT,
+        digest {blob} NOT NULL, key TEXT NOT NULL, priority BIGINT NOT NULL, deadline BIGINT,
+        partitions BIGINT NOT NULL, remaining BIGINT NOT NULL, payload TEXT NOT NULL,
+        payload_bytes BIGINT NOT NULL, state BIGINT NOT NULL, created BIGINT NOT NULL,
+        started BIGINT, ended BIGINT, keep_until BIGINT, code TEXT NOT NULL, message TEXT NOT NULL,
+        events BIGINT NOT NULL, stages BIGINT NOT NULL
+    ){strict}""",
+    "CREATE UNIQUE INDEX job_idempotency ON job (client, idempotency_key) "
+    "WHERE idempotency_key IS NOT NULL",
+    "CREATE INDEX job_client ON job (client, number)",
+    "CREATE INDEX job_deadline ON job (deadline) WHERE state < 2 AND deadline IS NOT NULL",
+    "CREATE INDEX job_keep ON job (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX job_open ON job (number, payload) WHERE state < 2",
+    # state: PartState. renewals rise under one token: who watches a lease compares them.
+    """CREATE TABLE part (
+        job BIGINT NOT NULL, partition BIGINT NOT NULL, key TEXT NOT NULL, priority BIGINT NOT NULL,
+        state BIGINT NOT NULL, token BIGINT NOT NULL, attempts BIGINT NOT NULL,
+        renewals BIGINT NOT NULL, stage TEXT NOT NULL, worker TEXT NOT NULL, started BIGINT,
+        ended BIGINT, result {blob}, PRIMARY KEY (job, partition)
+    ){rowless}""",
+    "CREATE INDEX part_queued ON part (priority DESC, job, partition) WHERE state = 0",
+    "CREATE INDEX part_queued_key ON part (key, priority DESC, job, partition) WHERE state = 0",
+    "CREATE INDEX part_held ON part (key) WHERE state = 1",
+    "CREATE INDEX part_running ON part (job, partition) WHERE state = 2",
+    """CREATE TABLE attempt (
+        job BIGINT NOT NULL, partition BIGINT NOT NULL, token BIGINT NOT NULL, worker TEXT NOT NULL,
+        started BIGINT NOT NULL, ended BIGINT NOT NULL, outcome BIGINT NOT NULL,
+        code TEXT NOT NULL, message TEXT NOT NULL, PRIMARY KEY (job, partition, token)
+    ){rowless}""",
+    """CREATE TABLE event (
+        job BIGINT NOT NULL, number BIGINT NOT NULL, at BIGINT NOT NULL, kind TEXT NOT NULL,
+        data TEXT NOT NULL, PRIMARY KEY (job, number)
+    ){rowless}""",
+    # Sums over the stripes are what a client has: several processes count without waiting for
+    # each other.
+    """CREATE TABLE usage (
+        client TEXT NOT NULL, stripe BIGINT NOT NULL, jobs BIGINT NOT NULL,
+        payload_bytes BIGINT NOT NULL, kept BIGINT NOT NULL, PRIMARY KEY (client, stripe)
+    ){rowless}""",
+    """CREATE TABLE proving_key (
+        key TEXT PRIMARY KEY, suspended BIGINT NOT NULL, reason TEXT NOT NULL,
+        losses BIGINT NOT NULL, last_lost BIGINT NOT NULL
+    ){strict}""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""The statements that lead from version i to i + 1, one transaction each."""
+
+
+def statements(step: tuple[str, ...], *, sqlite: bool) -> list[str]:
+    """A step in the words of one of the databases."""
+    words = (
+        {"blob": "BLOB", "strict": " STRICT", "rowless": " STRICT, WITHOUT ROWID"}
+        if sqlite
+        else {"blob": "BYTEA", "strict": "", "rowless": ""}
+    )
+    found = [one.format_map(words) for one in step]
+    # STRICT tables know no BIGINT, and INTEGER PRIMARY KEY is the row's own number.
+    return [one.replace("BIGINT", "INTEGER") for one in found] if sqlite else found

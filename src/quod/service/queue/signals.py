@@ -1,0 +1,65 @@
+"""Who waits for what: callbacks by topic, called once something has been committed.
+
+The topic of a job is its number, that of work for workers is `WORK`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+Topic = int
+
+WORK: Final[Topic] = 0
+"""There may be something to claim; jobs are numbered from 1."""
+
+_log = logging.getLogger(__name__)
+
+
+class Signals:
+    """Callbacks of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[Topic, list[Callable[[], None]]] = {}
+
+    def subscribe(self, topic: Topic, callback: Callable[[], None]) -> Callable[[], None]:
+        """Has `callback` called after each change, by some thread; gives what ends that.
+
+        It must be short and not call the queue: setting an event, or waking a loop.
+        """
+        with self._lock:
+            self._waiting.setdefault(topic, []).append(callback)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                waiting = self._waiting.get(topic, [])
+                if callback in waiting:
+                    waiting.remove(callback)
+                if not waiting:
+                    self._waiting.pop(topic, None)
+
+        return unsubscribe
+
+    def notify(self, topics: Iterable[Topic]) -> None:
+        """Calls whoever waits for one of the topics."""
+        if not self._waiting:
+            return
+        with self._lock:
+            called = [callback for topic in topics for callback in self._waiting.get(topic, ())]
+        self._call(called)
+
+    def notify_all(self) -> None:
+        """Calls everyone: notifications may have been missed, or there will be none any more."""
+        with self._lock:
+            called = [callback for waiting in self._waiting.values() for callback in waiting]
+        self._call(called)
+
+    def _call(self, callbacks: Iterable[Callable[[], None]]) -> None:
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                _log.exception("a callback of the queue failed")

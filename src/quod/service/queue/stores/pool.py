@@ -1,0 +1,48 @@
+"""A few connections that threads take turns with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+C = TypeVar("C")
+
+
+class Pool(Generic[C]):
+    """At most `most` connections, opened when they are needed."""
+
+    def __init__(self, connect: Callable[[], C], close: Callable[[C], None], most: int = 4) -> None:
+        self._connect, self._close = connect, close
+        self._places = threading.Semaphore(most)
+        self._lock = threading.Lock()
+        self._idle: list[C] = []
+        self._closed = False
+
+    @contextmanager
+    def connection(self) -> Iterator[C]:
+        """One for this thread alone; it is closed if the block raises."""
+        with self._places:
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            found = self._connect() if idle is None else idle
+            try:
+                yield found
+            except BaseException:
+                self._close(found)
+                raise
+            with self._lock:
+                keep = not self._closed
+                if keep:
+                    self._idle.append(found)
+            if not keep:
+                self._close(found)
+
+    def close(self) -> None:
+        """Closes what is idle, and the others as soon as they are."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for one in idle:
+            self._close(one)

@@ -1,0 +1,246 @@
+"""The queue in a file of SQLite, for one process on one host.
+
+Write-ahead log with `synchronous=FULL`: a commit is on disk before it returns. A second process is
+refused by a lock on a file beside it, which the kernel lets go of when its owner dies, however it
+does. One thread writes; readers have connections of their own and never wait for the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from quod.errors import InputError
+from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
+from quod.service.queue.ballast import Ballast
+from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
+from quod.service.queue.signals import Signals
+from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
+from quod.service.queue.stores.pool import Pool
+from quod.service.queue.transaction import Changes, Parameters, Row
+
+T = TypeVar("T")
+
+# Memory that processes share and locks on ranges are not to be had on these.
+_OF_A_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "glusterfs")
+_RESTART_SECONDS = 60.0
+
+# What only a mistake of ours makes SQLite say: it is told as one.
+_DEFECTS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH,
+            sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_LOCKED)  # fmt: skip
+_SYNCING = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+
+
+class SqliteTransaction:
+    """Statements of one connection."""
+
+    for_update = ""
+    skip_locked = ""
+    stripe = 0
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.changes = Changes()
+
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, parameters: Parameters = ()) -> int:
+        return self._connection.execute(statement, parameters).rowcount
+
+    def many(self, statement: str, rows: Sequence[Parameters]) -> None:
+        self._connection.executemany(statement, rows)
+
+    def numbers(self, count: int) -> list[int]:
+        [(after,)] = self.rows("UPDATE counter SET next = next + ? RETURNING next", (count,))
+        return list(range(after - count, after))
+
+    def serialise(self, clients: Iterable[str]) -> None:
+        """One thread writes, and so they are."""
+
+
+class SqliteStore:
+    """A file, opened or made; see `quod.service.queue.stores.store.Store`.
+
+    Raises `StoreInUseError` if another process has it, `InputError` for a file that is damaged, of
+    another program, or of a newer Quod.
+    """
+
+    name = "sqlite"
+    shared = False
+
+    def __init__(self, path: Path, ballast: Ballast) -> None:
+        self.signals = Signals()
+        self._path, self._ballast = path, ballast
+        self._broken = ""
+        _refuse_networks(path.parent)
+        self._lock = _lock(path.with_suffix(".lock"))
+        try:
+            self._writer = self._connect()
+            self._prepare()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._readers = Pool(self._reader, sqlite3.Connection.close)
+
+    def write(self, work: Callable[[SqliteTransaction], T]) -> tuple[T, Changes]:
+        if self._broken:
+            raise self._unavailable()
+        transaction = SqliteTransaction(self._writer)
+        with self._errors():
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                found = work(transaction)
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+        self.signals.notify(transaction.changes.topics)
+        return found, transaction.changes
+
+    def read(self, work: Callable[[SqliteTransaction], T]) -> T:
+        if self._broken:
+            raise self._unavailable()
+        with self._errors(), self._readers.connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                return work(SqliteTransaction(connection))
+            finally:
+                connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._broken = self._broken or "it is closed"
+        self._readers.close()
+        self._writer.close()
+        os.close(self._lock)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Its mode is that of the file, which is made here so that nobody else may read it.
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA busy_timeout = 5000")
+        return connection
+
+    def _reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = 1")
+        return connection
+
+    def _prepare(self) -> None:
+        """Looks whether the file is ours and whole, and brings its tables up to date."""
+        try:
+            [(application,)] = self._writer.execute("PRAGMA application_id")
+            [(version,)] = self._writer.execute("PRAGMA user_version")
+            [(tables,)] = self._writer.execute("SELECT count(*) FROM sqlite_master")
+            if application != APPLICATION_ID and (application or version or tables):
+                raise InputError(
+                    "is a database of another program; name another folder", path=self._path
+                )
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"is a queue of version {version}, and this Quod knows {len(MIGRATIONS)}; "
+                    "use the newer Quod",
+                    path=self._path,
+                )
+            found = self._writer.execute("PRAGMA quick_check(1)").fetchall()
+            if found != [("ok",)]:
+                raise sqlite3.DatabaseError(found[0][0])
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = FULL")
+            for step in range(version, len(MIGRATIONS)):
+                self._migrate(step)
+        except sqlite3.OperationalError as error:
+            raise StorageFullError(
+                f"the database of the queue cannot be opened ({error})",
+                retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
+            ) from error
+        except sqlite3.DatabaseError as error:
+            what = " ".join(str(error).split())
+            raise InputError(
+                f"is damaged or no database ({what}); restore it", path=self._path
+            ) from error
+
+    def _migrate(self, step: int) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            if step == 0:
+                self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._writer.execute("CREATE TABLE counter (next INTEGER NOT NULL) STRICT")
+                self._writer.execute("INSERT INTO counter (next) VALUES (1)")
+            for statement in statements(MIGRATIONS[step], sqlite=True):
+                self._writer.execute(statement)
+            self._writer.execute(f"PRAGMA user_version = {step + 1}")
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self._writer.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of SQLite as ours.
+
+        After a failed write of the disk nobody knows what it holds, so that nothing is written
+        until the queue is opened again, which reads it.
+        """
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code & 0xFF in _DEFECTS and not self._broken:
+                raise
+            if self._is_full(code):
+                self._ballast.throw()
+                raise StorageFullError(
+                    "the disk of the queue is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
+                ) from error
+            self._broken = self._broken or f"its database failed ({error})"
+            raise self._unavailable() from error
+
+    def _is_full(self, code: int) -> bool:
+        """Whether a write failed for want of space, after which the log is as it was."""
+        if code & 0xFF == sqlite3.SQLITE_IOERR and code not in _SYNCING:
+            return self._ballast.full()
+        return code == sqlite3.SQLITE_FULL
+
+    def _unavailable(self) -> UnavailableError:
+        return UnavailableError(
+            f"the queue cannot be used: {self._broken}", retry_seconds=_RESTART_SECONDS
+        )
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StoreInUseError(
+            f"{path.parent}: another process has this queue open; several need Postgres"
+        ) from None
+    return descriptor
+
+
+def _refuse_networks(folder: Path) -> None:
+    """Refuses file systems on which SQLite's log does not work."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return
+    own = folder.resolve()
+    kind = ""
+    longest = -1
+    for _, point, found, *_ in mounts:
+        path = Path(point.encode().decode("unicode_escape"))
+        if own.is_relative_to(path) and len(path.parts) >= longest:
+            kind, longest = found, len(path.parts)
+    if kind in _OF_A_NETWORK:
+        raise InputError(
+            f"is on a network ({kind}), where SQLite loses data; name a folder of a local disk",
+            path=folder,
+        )

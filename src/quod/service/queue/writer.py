@@ -1,0 +1,139 @@
+"""The one thread that writes: what arrives while it commits shares the next commit.
+
+Callers get a future for each call. Nothing waits for company: a call that comes alone is committed
+at once, and the disk's own time gathers the others. With Postgres a transaction has calls of one
+kind only, for it holds locks that other processes wait for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from quod.errors import QuodError
+from quod.service.errors import StorageFullError, UnavailableError
+from quod.service.queue.spool import Spool
+from quod.service.queue.stores.store import Store, UndoneError
+from quod.service.queue.transaction import Changes, Transaction
+
+Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
+"""What a kind of call does: outcomes for a list of arguments, in their order."""
+
+_MOST_CALLS = 4096
+_ATTEMPTS = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Call:
+    """Something to be written; its future gets the outcome once that is durable."""
+
+    kind: str
+    argument: Any
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Writer:
+    """Runs the operations of a queue in its own thread."""
+
+    def __init__(self, store: Store, spool: Spool, operations: Mapping[str, Operation]) -> None:
+        self._store, self._spool, self._operations = store, spool, operations
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="quod-queue", daemon=True)
+        self._thread.start()
+
+    def put(self, kind: str, argument: Any) -> Future[Any]:
+        """Has an operation done; `UnavailableError` once the writer is closed."""
+        call = Call(kind, argument)
+        with self._closing:
+            if self._closed:
+                raise UnavailableError("the queue is closed", retry_seconds=1.0)
+            self._calls.put(call)
+        return call.future
+
+    def close(self) -> None:
+        """Does what was put before, then ends."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            calls = [self._calls.get()]
+            try:
+                while len(calls) < _MOST_CALLS:
+                    calls.append(self._calls.get_nowait())
+            except Empty:
+                pass
+            ending = None in calls
+            for group in self._groups([call for call in calls if call is not None]):
+                self._write(group)
+
+    def _groups(self, calls: Sequence[Call]) -> list[list[Call]]:
+        """Calls that share a transaction."""
+        if not self._store.shared:
+            return [list(calls)] if calls else []
+        by_kind: dict[str, list[Call]] = defaultdict(list)
+        for call in calls:
+            by_kind[call.kind].append(call)
+        return list(by_kind.values())
+
+    def _write(self, calls: Sequence[Call], attempt: int = 1) -> None:
+        """Does calls in one transaction; if that is undone, once more, each alone."""
+        try:
+            outcomes, changes = self._store.write(lambda tx: self._outcomes(tx, calls))
+        except UnavailableError as error:
+            # They may have been committed: to do them again is the callers' decision.
+            for call in calls:
+                call.future.set_exception(error)
+            return
+        except BaseException as error:
+            self._again(calls, error, attempt)
+            return
+        self._spool.settle(changes.kept)
+        self._discard(changes)
+        for call, outcome in zip(calls, outcomes, strict=True):
+            call.future.set_result(outcome)
+
+    def _outcomes(self, tx: Transaction, calls: Sequence[Call]) -> list[Any]:
+        by_kind: dict[str, list[int]] = defaultdict(list)
+        for at, call in enumerate(calls):
+            by_kind[call.kind].append(at)
+        outcomes: list[Any] = [None] * len(calls)
+        for kind, places in by_kind.items():
+            found = self._operations[kind](tx, [calls[at].argument for at in places])
+            for at, outcome in zip(places, found, strict=True):
+                outcomes[at] = outcome
+        return outcomes
+
+    def _again(self, calls: Sequence[Call], error: BaseException, attempt: int) -> None:
+        """After a transaction that was undone: of several calls perhaps one alone was the cause."""
+        once_more = isinstance(error, (UndoneError, StorageFullError)) and attempt < _ATTEMPTS
+        if len(calls) > 1 or once_more:
+            for call in calls:
+                self._write([call], attempt + 1)
+            return
+        if not isinstance(error, QuodError):
+            _log.error("an operation of the queue failed: %s", calls[0].kind, exc_info=error)
+        if isinstance(error, UndoneError):
+            error = UnavailableError(f"the database is too busy: {error}", retry_seconds=1.0)
+        calls[0].future.set_exception(error)
+
+    def _discard(self, changes: Changes) -> None:
+        try:
+            self._spool.discard(changes.garbage)
+        except OSError:
+            # The next sweep finds them.
+            _log.exception("payloads of ended jobs could not be deleted")

@@ -1,0 +1,54 @@
+"""Both stores, for tests of what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import need
+from tests.service.queue.places import Place
+from tests.support.postgres import Cluster, why_no_postgres
+
+STORES = ["sqlite", "postgres"]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A server of Postgres."""
+    need(why_no_postgres(), "QUOD_TEST_POSTGRES")
+    with Cluster() as found:
+        yield found
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> str | None:
+    """The URL of a database; None for SQLite."""
+    if request.param == "sqlite":
+        return None
+    found: Cluster = request.getfixturevalue("cluster")
+    return found.url
+
+
+@pytest.fixture
+def place(store: str | None) -> Iterator[Place]:
+    """Where a test keeps a queue, on either store."""
+    found = Place(store)
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def on_sqlite() -> Iterator[Place]:
+    """The same for tests about files of SQLite."""
+    found = Place(None)
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def on_postgres(cluster: Cluster) -> Iterator[Place]:
+    """The same for tests about servers of Postgres."""
+    found = Place(cluster.url)
+    yield found
+    found.remove()

@@ -1,0 +1,102 @@
+"""Processes that are killed at random, and what must be true of the queue afterwards."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quod.service.queue import JobState, Outcome, open_queue
+from tests.service.queue.crash_child import LIMITS, payload_of
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@dataclass
+class Known:
+    """What clients and workers were told: the id of each key, results by job and partition."""
+
+    submitted: dict[str, str] = field(default_factory=dict)
+    finished: dict[tuple[str, int], str] = field(default_factory=dict)
+    kills: int = 0
+
+
+def crash(
+    arguments: dict[str, Any], log: Path, seconds: float, seed: int, *, processes: int = 1,
+    between: Callable[[], None] = lambda: None,
+) -> Known:  # fmt: skip
+    """Starts and kills processes for so long, then finishes what is left and checks all of it."""
+    chance, limit = random.Random(seed), time.monotonic() + seconds
+    kills = 0
+    while time.monotonic() < limit:
+        children = [_child(arguments, log, chance.random()) for _ in range(processes)]
+        for child in children:
+            assert child.stdout is not None
+            child.stdout.readline()
+        time.sleep(chance.uniform(0.02, 0.5))
+        for child in children:
+            child.kill()
+            child.wait()
+            child.stdout.close()  # type: ignore[union-attr]
+            kills += 1
+        between()
+    known = read(log)
+    known.kills = kills
+    check(arguments, known)
+    return known
+
+
+def _child(arguments: dict[str, Any], log: Path, seed: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.service.queue.crash_child"]
+    return subprocess.Popen(
+        [*command, json.dumps(arguments), str(log), str(seed)], cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def read(log: Path) -> Known:
+    """The log. No partition may be in it twice: two workers would have finished it."""
+    known = Known()
+    for line in log.read_text().splitlines():
+        kind, *words = json.loads(line)
+        if kind == "submitted":
+            key, job = words
+            assert known.submitted.setdefault(key, job) == job
+        else:
+            job, partition, result = words
+            assert (job, partition) not in known.finished, "finished twice"
+            known.finished[job, partition] = result
+    return known
+
+
+def check(arguments: dict[str, Any], known: Known) -> None:
+    """Nothing that was acknowledged is lost, and nothing has two results."""
+    with open_queue(**arguments, limits=LIMITS, sweep_seconds=0.1) as queue:
+        deadline = time.monotonic() + 60
+        while queue.status().jobs and time.monotonic() < deadline:
+            for lease in queue.claim("last", most=100, wait=0.2):
+                with queue.spool.open(lease.payload) as file:
+                    queue.finish(lease, file.read() + f" {lease.partition} last".encode())
+        assert queue.status().jobs == {}
+        results: dict[str, list[bytes]] = {}
+        for key, job_id in known.submitted.items():
+            job = queue.find("ann", key)
+            assert (job.id, job.state) == (job_id, JobState.SUCCEEDED)
+            results[job_id] = queue.results(job_id)
+            for partition, result in enumerate(results[job_id]):
+                assert result.startswith(payload_of(key) + f" {partition} ".encode())
+            attempts = queue.attempts(job_id)
+            done = [one.partition for one in attempts if one.outcome is Outcome.SUCCEEDED]
+            assert done == list(range(job.partitions))
+        for (job_id, partition), wanted in known.finished.items():
+            # A job may have been taken whose client was killed before it knew.
+            found = results.get(job_id) or queue.results(job_id)
+            assert found[partition] == wanted.encode()
+        if not queue._store.shared:
+            assert list((Path(arguments["folder"]) / "spool").iterdir()) == []

@@ -1,0 +1,258 @@
+"""What clients see: the same job for the same request, quotas, results, events, waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from quod.errors import InputError, ServiceError
+from quod.service.errors import (
+    AlreadyExistsError,
+    DeadlinePassedError,
+    KeySuspendedError,
+    NotFoundError,
+    QueueFullError,
+    UnavailableError,
+)
+from quod.service.queue import JobState, Quota, open_queue
+from tests.service.queue.places import DIGESTS, Place, request, submitted
+
+
+def test_the_same_request_is_the_same_job(place: Place) -> None:
+    queue = place.open(quota=Quota(jobs=1))
+    job = submitted(queue, b"witness", idempotency_key="1", deadline=place.clock.now + 5)
+    place.clock.now += 6
+    again = submitted(queue, b"witness", idempotency_key="1", deadline=place.clock.now - 1)
+    assert again == job  # though the quota is used up and its deadline has passed
+    assert len(place.files()) == 1
+    with pytest.raises(AlreadyExistsError) as refused:
+        submitted(queue, b"witness", idempotency_key="1", digest=DIGESTS[1])
+    assert refused.value.status == "ALREADY_EXISTS"
+    assert len(place.files()) == 1
+    assert queue.find("ann", "1") == job
+    with pytest.raises(NotFoundError):
+        queue.find("bob", "1")
+    other = submitted(queue, client="bob", idempotency_key="1", digest=DIGESTS[1])
+    assert other.id != job.id
+
+
+def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
+    queue = place.open(quota=Quota(jobs=2))
+    found = queue.submit_many(
+        [
+            request(idempotency_key="1"),
+            request(idempotency_key="1"),
+            request(idempotency_key="1", digest=DIGESTS[1]),
+            request(deadline=place.clock.now - 1),
+            request(),
+            request(),
+        ]
+    )
+    kinds = [type(one) for one in found]
+    assert kinds[2:4] + kinds[5:] == [AlreadyExistsError, DeadlinePassedError, QueueFullError]
+    assert found[0] == found[1]
+    assert [lease.job for lease in queue.claim("w", most=9)] == [found[0].id, found[4].id]  # type: ignore[union-attr]
+    assert queue.submit_many([]) == []
+
+
+def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
+    with (
+        open_queue(**place.arguments) as one,
+        open_queue(**place.arguments) if place.database else one as other,
+    ):
+
+        def submit(number: int) -> str:
+            queue = one if number % 2 else other
+            return submitted(queue, b"w", idempotency_key=f"{number % 10}").id
+
+        with ThreadPoolExecutor(16) as pool:
+            ids = list(pool.map(submit, range(100)))
+        assert [len({*ids[number::10]}) for number in range(10)] == [1] * 10
+        assert len(set(ids)) == one.status().kept == 10
+        assert len(place.files()) == 10
+
+
+@pytest.mark.parametrize(
+    ("limits", "given", "what"),
+    [
+        ({"quota": Quota(jobs=3)}, {}, "the client's quota of jobs is 3, and 3 are in use"),
+        ({"quota": Quota(payload_bytes=10)}, {}, "the client's quota of bytes is 10, and 9"),
+        ({"clients": {"ann": Quota(jobs=3)}}, {}, "the client's quota of jobs is 3"),
+        ({"jobs": 3}, {"client": "bob"}, "the queue's limit of jobs is 3"),
+        ({"payload_bytes": 10}, {"client": "bob"}, "the queue's limit of bytes is 10"),
+        ({"kept_jobs": 3}, {"client": "bob"}, "the limit of jobs that are kept is 3"),
+    ],
+)
+def test_a_full_queue_says_what_is_full(
+    limits: dict[str, Any], given: dict[str, Any], what: str, on_sqlite: Place
+) -> None:
+    queue = on_sqlite.open(**limits)
+    for _ in range(3):
+        submitted(queue, b"abc")
+    with pytest.raises(QueueFullError, match=what) as refused:
+        submitted(queue, b"abc", **given)
+    assert (refused.value.status, refused.value.exit_code) == ("RESOURCE_EXHAUSTED", 11)
+    assert refused.value.retry_seconds == queue.limits.lease_seconds  # nothing has ended yet
+    assert len(on_sqlite.files()) == 3
+
+
+def test_when_to_ask_again_follows_from_how_fast_jobs_end(place: Place) -> None:
+    queue = place.open(quota=Quota(jobs=300))
+
+    def refused() -> float:
+        with pytest.raises(QueueFullError) as error:
+            submitted(queue)
+        return error.value.retry_seconds
+
+    queue.submit_many([request()] * 300)
+    for lease in queue.claim("w", most=120):
+        queue.finish(lease, b"proof")
+    queue.submit_many([request()] * 120)
+    # Two a second; a tenth of the quota is 30.
+    assert refused() == pytest.approx(15)
+    place.clock.now += 90
+    assert refused() == queue.limits.lease_seconds
+    # Whatever the clock on the wall says meanwhile.
+    place.clock.jump = -1e5
+    for lease in queue.claim("w", most=60):
+        queue.finish(lease, b"proof")
+    queue.submit_many([request()] * 60)
+    place.clock.now += 2
+    assert refused() == pytest.approx(30)
+
+
+def test_a_place_is_free_as_soon_as_a_job_ends(place: Place) -> None:
+    queue = place.open(quota=Quota(jobs=1))
+    first = submitted(queue)
+    with pytest.raises(QueueFullError):
+        submitted(queue)
+    queue.cancel(first.id)
+    submitted(queue)
+
+
+def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> None:
+    queue = place.open()
+    job = submitted(queue, b"w", partitions=3)
+    leases = queue.claim("w", most=9)
+    assert [lease.partition for lease in leases] == [0, 1, 2]
+    for lease in reversed(leases):
+        with pytest.raises(ServiceError, match="no result, it is RUNNING"):
+            queue.results(job.id)
+        done = queue.finish(lease, bytes([lease.partition]) * 3)
+    assert (done.state, done.remaining) == (JobState.SUCCEEDED, 0)
+    assert queue.results(job.id, client="ann") == [b"\0\0\0", b"\1\1\1", b"\2\2\2"]
+    assert place.files() == []
+    events = queue.events(job.id)
+    kinds = ["queued", "started", "started", "started", "partition", "partition", "ended"]
+    assert [event.kind for event in events] == kinds
+    assert events[4].data == {"partition": 2, "remaining": 2}
+    assert events[6].data == {"state": "SUCCEEDED"}
+
+
+def test_a_job_of_another_client_is_not_there(place: Place) -> None:
+    queue = place.open()
+    job = submitted(queue)
+    for call in (queue.job, queue.results, queue.events, queue.wait, queue.cancel):
+        with pytest.raises(NotFoundError):
+            call(job.id, client="bob")
+    for wrong in (job.id + "0", job.id.replace("-", "-0")[:-1], "1-" + "0" * 16, "x", ""):
+        with pytest.raises(NotFoundError):
+            queue.job(wrong)
+    assert queue.jobs(client="bob") == []
+
+
+def test_jobs_are_listed_newest_first(place: Place) -> None:
+    queue = place.open()
+    ids = [submitted(queue, client=f"c{number % 2}").id for number in range(6)]
+    assert [job.id for job in queue.jobs()] == ids[::-1]
+    assert [job.id for job in queue.jobs(client="c1", most=2)] == [ids[5], ids[3]]
+    assert [job.id for job in queue.jobs(client="c1", before=ids[3])] == [ids[1]]
+
+
+def test_a_stream_goes_on_where_it_broke_off(place: Place) -> None:
+    queue = place.open(stage_events=2)
+    job = submitted(queue)
+    assert [event.number for event in queue.wait(job.id, after=0, timeout=5)[1]] == [1]
+    [lease] = queue.claim("w")
+    for stage in ("ntt", "ntt", "msm", "check"):
+        queue.renew([lease], stage=stage)
+    found, events = queue.wait(job.id, after=1, timeout=5)
+    # A stage is told once, and only as many as the limit says.
+    assert [event.data.get("stage") for event in events] == [None, "ntt", "msm"]
+    assert queue.events(job.id, after=found.last_event) == []
+    assert [event.number for event in queue.events(job.id, after=1, most=2)] == [2, 3]
+
+
+def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
+    with open_queue(**place.arguments) as queue:
+        job = submitted(queue)
+        begin = time.monotonic()
+        found, _ = queue.wait(job.id, timeout=0.05)
+        assert found.state is JobState.QUEUED
+        assert time.monotonic() - begin < 5
+        woken: list[float] = []
+        unsubscribe = queue.watch(job.id, lambda: woken.append(time.monotonic()))
+
+        def work() -> None:
+            [lease] = queue.claim("w", wait=5)
+            queue.renew([lease], stage="msm")
+            queue.finish(lease, b"proof")
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        found, events = queue.wait(job.id, timeout=20)
+        worker.join()
+        assert found.state is JobState.SUCCEEDED
+        assert events[-1].kind == "ended"
+        count = len(woken)
+        assert count >= 1
+        unsubscribe()
+        unsubscribe()
+
+
+def test_a_claim_waits_for_work(place: Place) -> None:
+    with open_queue(**place.arguments) as queue:
+        begin = time.monotonic()
+        assert queue.claim("w", wait=0.05) == []
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(queue.claim, "w", wait=20)
+            time.sleep(0.05)
+            job = submitted(queue)
+            assert [lease.job for lease in waiting.result()] == [job.id]
+        assert time.monotonic() - begin < 4  # before it would look again by itself
+
+
+def test_a_closed_queue_says_so(place: Place) -> None:
+    queue = place.open()
+    job = submitted(queue)
+    place.close()
+    for call in (lambda: submitted(queue), lambda: queue.job(job.id), lambda: queue.claim("w")):
+        with pytest.raises(UnavailableError):
+            call()
+    assert place.open().job(job.id).state is JobState.QUEUED
+
+
+def test_suspended_keys_take_no_jobs(place: Place) -> None:
+    queue = place.open()
+    queue.suspend("k", "it is broken")
+    with pytest.raises(KeySuspendedError):
+        submitted(queue, b"w")
+    assert place.files() == []
+    submitted(queue, key="other")
+    [status] = queue.key_status()
+    assert (status.key, status.suspended, status.reason) == ("k", True, "it is broken")
+
+
+def test_payloads_belong_to_one_job(place: Place) -> None:
+    queue = place.open()
+    name = queue.spool.write(b"witness")
+    with pytest.raises(InputError, match="not one that this spool has written"):
+        queue.submit_many([request(payload=name), request(payload=name)])
+    queue.submit(request(payload=name))  # which was not used up by the mistake
+    for wrong in (name, "0" * 32, "../queue.db"):
+        with pytest.raises(InputError):
+            queue.submit(request(payload=wrong))

@@ -1,0 +1,121 @@
+"""Processes end at random moments by kill -9: what was acknowledged is there, and done once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from quod.service.errors import LeaseLostError, UnavailableError
+from quod.service.queue import JobState, open_queue
+from tests.service.queue.crashing import REPOSITORY, crash
+from tests.service.queue.places import Place, request, submitted
+from tests.support.postgres import Cluster
+
+_SECONDS = 4.0
+
+
+def test_nothing_is_lost_or_done_twice(place: Place, tmp_path: Path) -> None:
+    processes = 1 if place.database is None else 2
+    known = crash(place.arguments, tmp_path / "log", _SECONDS, seed=7, processes=processes)
+    assert known.kills >= 3
+    assert len(known.submitted) > 20
+    assert len(known.finished) > 5
+
+
+_WORKER = """
+import json, sys
+from quod.service.errors import LeaseLostError
+from quod.service.queue import open_queue
+
+with open_queue(**json.loads(sys.argv[1]), sweep_seconds=None) as queue:
+    [lease] = queue.claim("stopped")
+    print("claimed", flush=True)
+    sys.stdin.readline()
+    try:
+        queue.finish(lease, b"from the grave")
+    except LeaseLostError as error:
+        print(error, flush=True)
+"""
+
+
+def test_a_worker_that_was_stopped_past_its_lease_finishes_nothing(on_postgres: Place) -> None:
+    import json
+
+    place = on_postgres
+    queue = place.open(lease_seconds=5.0)
+    job = submitted(queue)
+    with subprocess.Popen(
+        [sys.executable, "-c", _WORKER, json.dumps(place.arguments)], cwd=REPOSITORY, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as worker:  # fmt: skip
+        assert worker.stdout is not None
+        assert worker.stdin is not None
+        assert worker.stdout.readline() == "claimed\n"
+        worker.send_signal(signal.SIGSTOP)
+        queue.sweep()
+        place.clock.now += 5
+        queue.sweep()
+        [lease] = queue.claim("other")
+        queue.finish(lease, b"proof")
+        worker.send_signal(signal.SIGCONT)
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        assert "the lease is void" in worker.stdout.readline()
+    assert queue.results(job.id) == [b"proof"]
+
+
+def test_workers_of_a_process_that_died_are_fenced_off(on_sqlite: Place) -> None:
+    queue = on_sqlite.open()
+    submitted(queue)
+    [lease] = queue.claim("w")
+    on_sqlite.close()
+    queue = on_sqlite.open()
+    with pytest.raises(LeaseLostError):
+        queue.finish(lease, b"late")
+    [again] = queue.claim("w")
+    assert (again.token, again.attempt) == (2, 2)
+    assert queue.key_status() == []  # the key is not blamed for the end of the server
+
+
+def test_a_database_that_goes_away_is_told_and_comes_back(
+    on_postgres: Place, cluster: Cluster
+) -> None:
+    queue = on_postgres.open()
+    job = submitted(queue)
+    cluster.kill()
+    try:
+        with pytest.raises(UnavailableError) as refused:
+            submitted(queue)
+        assert refused.value.retry_seconds > 0
+        with pytest.raises(UnavailableError):
+            queue.job(job.id)
+        with pytest.raises(UnavailableError):
+            open_queue(**on_postgres.arguments)
+    finally:
+        cluster.start()
+    assert queue.job(job.id).state is JobState.QUEUED
+    [lease] = queue.claim("w")
+    assert queue.finish(lease, b"proof").state is JobState.SUCCEEDED
+
+
+def test_a_lost_notification_costs_some_time_only(
+    on_postgres: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quod.service.queue import job_queue
+
+    monkeypatch.setattr(job_queue, "LOOK_AGAIN_SECONDS", 0.05)
+    with open_queue(**on_postgres.arguments) as queue, open_queue(**on_postgres.arguments) as other:
+        other._store._tell = lambda *_: None  # type: ignore[attr-defined]
+        job = other.submit(request())
+        begin = time.monotonic()
+        [lease] = queue.claim("w", wait=20)
+        other.cancel(job.id)
+        found, _ = queue.wait(job.id, timeout=20)
+        assert found.state is JobState.CANCELLED
+        assert time.monotonic() - begin < 10
+        assert lease.job == job.id

@@ -1,0 +1,228 @@
+"""Random sequences of calls on both stores: each answers what the plain model does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from quod.errors import ServiceError
+from quod.service.errors import NotFoundError
+from quod.service.queue import JobState, Lease, Limits, Outcome, Quota, Submission
+from tests.service.queue.model import Held, Model
+from tests.service.queue.places import DIGESTS, Place
+
+LIMITS: dict[str, Any] = {
+    "quota": Quota(jobs=5),
+    "jobs": 8,
+    "kept_jobs": 14,
+    "max_attempts": 2,
+    "lease_seconds": 10.0,
+    "suspend_after": 2,
+    "keep_seconds": 40.0,
+    "stage_events": 3,
+}
+KEYS = st.sampled_from(["k1", "k2"])
+REQUESTS = st.fixed_dictionaries(
+    {
+        "client": st.sampled_from(["ann", "bob"]),
+        "key": KEYS,
+        "digest": st.sampled_from(DIGESTS[:2]),
+        "idempotency_key": st.sampled_from(["", "", "x", "y"]),
+        "priority": st.integers(0, 2),
+        "deadline": st.sampled_from([None, None, None, -1.0, 5.0, 30.0]),
+        "partitions": st.integers(1, 3),
+    }
+)
+ANY = st.integers(0, 1 << 16)
+
+
+class Interleaving(RuleBasedStateMachine):
+    """Calls, with leases and jobs of before at random, those that are void included."""
+
+    database: str | None
+
+    @initialize()
+    def begin(self) -> None:
+        self.place = Place(self.database)
+        self.queue = self.place.open(**LIMITS)
+        self.model = Model(Limits(**LIMITS))
+        self.model.now = self.place.clock.now
+        self.ids: list[str] = []
+        self.leases: list[tuple[Held, Lease]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "place"):
+            self.place.remove()
+
+    def both(self, wanted: Callable[[], object], asked: Callable[[], object]) -> None:
+        """The queue refuses what the model refuses, and for the same reason."""
+        refusal: type[Exception] | None = None
+        try:
+            wanted()
+        except ServiceError as error:
+            refusal = type(error)
+        if refusal is None:
+            asked()
+        else:
+            with pytest.raises(refusal) as found:
+                asked()
+            assert type(found.value) is refusal
+
+    @rule(requests=st.lists(REQUESTS, min_size=1, max_size=3))
+    def submit(self, requests: list[dict[str, Any]]) -> None:
+        given = []
+        for request in requests:
+            deadline = request["deadline"]
+            absolute = None if deadline is None else self.model.now + deadline
+            payload = self.queue.spool.write(b"secret")
+            given.append(Submission(**request | {"deadline": absolute, "payload": payload}))
+        for one, found in zip(given, self.queue.submit_many(given), strict=True):
+            refusal, at = None, -1
+            try:
+                at = self.model.submit(one)
+            except ServiceError as error:
+                refusal = error
+            assert (type(found) if isinstance(found, ServiceError) else None) is (
+                type(refusal) if refusal else None
+            )
+            if isinstance(found, ServiceError):
+                continue
+            if at == len(self.ids):
+                self.ids.append(found.id)
+            assert found.id == self.ids[at]
+
+    @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
+    def claim(self, keys: list[str] | None, most: int) -> None:
+        wanted = self.model.claim(keys, most)
+        found = self.queue.claim("w", keys=keys, most=most)
+        assert [(one.job, one.partition, one.token) for one in found] == [
+            (self.ids[at], number, token) for at, number, token in wanted
+        ]
+        self.leases += zip(wanted, found, strict=True)
+
+    @precondition(lambda self: self.leases)
+    @rule(at=ANY, stage=st.sampled_from(["", "msm", "ntt"]))
+    def renew(self, at: int, stage: str) -> None:
+        held, lease = self.leases[at % len(self.leases)]
+
+        def ask() -> None:
+            [error] = self.queue.renew([lease], stage=stage)
+            if error is not None:
+                raise error
+
+        self.both(lambda: self.model.renew(held, stage), ask)
+
+    @precondition(lambda self: self.leases)
+    @rule(at=ANY, newest=st.booleans())
+    def finish(self, at: int, newest: bool) -> None:
+        held, lease = self.leases[-1 if newest else at % len(self.leases)]
+        result = repr(held).encode()
+        self.both(lambda: self.model.finish(held, result), lambda: self.queue.finish(lease, result))
+
+    @precondition(lambda self: self.leases)
+    @rule(at=ANY, retry=st.booleans())
+    def fail(self, at: int, retry: bool) -> None:
+        held, lease = self.leases[at % len(self.leases)]
+        self.both(
+            lambda: self.model.give_up(held, Outcome.FAILED, "BAD", retry=retry),
+            lambda: self.queue.fail(lease, "BAD", "bad", retry=retry),
+        )
+
+    @precondition(lambda self: self.leases)
+    @rule(at=ANY)
+    def lose(self, at: int) -> None:
+        held, lease = self.leases[at % len(self.leases)]
+        self.both(lambda: self.model.lose(held), lambda: self.queue.lose(lease, "DIED"))
+
+    @precondition(lambda self: self.leases)
+    @rule(at=ANY)
+    def release(self, at: int) -> None:
+        held, lease = self.leases[at % len(self.leases)]
+        self.both(
+            lambda: self.model.give_up(held, Outcome.RELEASED, ""),
+            lambda: self.queue.release(lease),
+        )
+
+    @precondition(lambda self: self.ids)
+    @rule(at=ANY)
+    def cancel(self, at: int) -> None:
+        at %= len(self.ids)
+        self.both(lambda: self.model.cancel(at), lambda: self.queue.cancel(self.ids[at]))
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 11.0, 25.0]))
+    def sweep(self, seconds: float) -> None:
+        self.place.clock.now += seconds
+        self.model.now += seconds
+        self.model.sweep()
+        self.queue.sweep()
+
+    @rule(key=KEYS)
+    def suspend(self, key: str) -> None:
+        self.model.suspend(key)
+        self.queue.suspend(key, "the operator said so")
+
+    @rule(key=KEYS)
+    def resume(self, key: str) -> None:
+        self.model.resume(key)
+        self.queue.resume(key)
+
+    @rule()
+    def reopen(self) -> None:
+        self.place.close()
+        self.queue = self.place.open(**LIMITS)
+        self.model.reopen(shared=self.database is not None)
+
+    @invariant()
+    def the_same(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        for job_id, job in zip(self.ids, self.model.jobs, strict=True):
+            if job.collected:
+                with pytest.raises(NotFoundError):
+                    self.queue.job(job_id)
+                continue
+            found, events = self.queue.wait(job_id, after=0, timeout=0)
+            assert (found.state, found.remaining, found.code, found.started is not None) == (
+                job.state, job.remaining, job.code, job.started
+            )  # fmt: skip
+            assert [event.number for event in events] == list(range(1, found.last_event + 1))
+            assert [event.kind for event in events] == job.events
+            attempts = self.queue.attempts(job_id)
+            ended = [(a.partition, a.token, a.outcome) for a in attempts if a.outcome is not None]
+            assert ended == sorted(job.attempts)
+            if job.state is JobState.SUCCEEDED:
+                assert self.queue.results(job_id) == [part.result for part in job.parts]
+        status = self.queue.status()
+        assert status.waiting == self.model.waiting()
+        assert status.running == len(self.model.running())
+        live = [job for job in self.model.jobs if not job.state.ended]
+        assert sum(status.jobs.values()) == len(live)
+        assert sum(status.payload_bytes.values()) == len(live) * len(b"secret")
+        assert status.kept == sum(not job.collected for job in self.model.jobs)
+        # Witnesses are there for as long as they are needed, and not longer.
+        assert len(self.place.files()) == len(live)
+
+
+def test_both_stores_are_the_model(store: str | None) -> None:
+    machine = type("OnStore", (Interleaving,), {"database": store})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40 if store is None else 8,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

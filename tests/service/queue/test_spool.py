@@ -1,0 +1,181 @@
+"""Payloads: whole or not there, on disk before their job, gone with it, and never shown."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError, OutputError, QuodError
+from quod.service.errors import NotFoundError, StorageFullError
+from quod.service.queue import Spool, sweeper
+from tests.service.queue.places import Place, request, submitted
+
+SECRET = b"secret-witness-5e1f"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
+
+
+def test_pieces_are_one_payload(folder: Path) -> None:
+    own = Spool(folder)
+    name = own.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
+    with own.open(name) as file:
+        assert file.read() == b"abcdef"
+    assert own.offer(name) == 6
+    with own.writing() as writer:
+        writer.write(b"abc")
+        # Until it is whole nobody can read it.
+        with pytest.raises(NotFoundError):
+            own.open(writer.name)
+    assert own.offer(writer.name) == writer.bytes == 3
+
+
+def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
+    own = Spool(folder)
+
+    def pieces():  # type: ignore[no-untyped-def]
+        yield SECRET
+        raise KeyError("the client has gone")
+
+    with pytest.raises(KeyError):
+        own.write(pieces())
+    for wrong in ([b"a", "b"], [1], "text", 5, None, {b"a": 1}):
+        with pytest.raises(InputError):
+            own.write(wrong)  # type: ignore[arg-type]
+    assert list(folder.iterdir()) == []
+
+
+def test_the_order_of_what_reaches_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    own = Spool(folder)
+
+    def fsync(descriptor: int) -> None:
+        calls.append(f"fsync {os.readlink(f'/proc/self/fd/{descriptor}')}")
+
+    rename = os.rename
+
+    def renamed(before: str, after: str, **given: int) -> None:
+        calls.append(f"rename {after}")
+        rename(before, after, **given)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", renamed)
+    name = own.write(b"w")
+    own.sync()
+    own.sync()  # there is nothing new
+    assert calls == [f"fsync {folder}/.{name}", f"rename {name}", f"fsync {folder}"]
+
+
+def test_the_folder_is_synced_before_the_commit(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = on_sqlite.open()
+    order: list[str] = []
+    sync = queue.spool.sync
+    monkeypatch.setattr(queue.spool, "sync", lambda: (order.append("sync"), sync()))
+    tx = queue._store._writer  # type: ignore[attr-defined]
+    tx.set_trace_callback(lambda text: order.append(text) if text == "COMMIT" else None)
+    submitted(queue, b"w")
+    tx.set_trace_callback(None)
+    assert order == ["sync", "COMMIT"]
+
+
+def test_names_are_none_of_a_client(folder: Path) -> None:
+    own = Spool(folder)
+    (folder.parent / "secret").write_bytes(b"x")
+    (folder / ("a" * 32)).symlink_to(folder.parent / "secret")
+    for wrong in ("../secret", "/etc/passwd", "", ".", "A" * 32, "0" * 31, None, 5, b"0" * 32):
+        with pytest.raises(InputError):
+            own.open(wrong)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        own.open("a" * 32)  # a link is not followed
+    own.discard(["../secret", "secret"])
+    assert (folder.parent / "secret").exists()
+
+
+def test_a_full_disk_is_told_without_what_was_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Spool(folder)
+    for number, kind in ((28, StorageFullError), (27, StorageFullError), (5, OutputError)):
+
+        def fails(descriptor: int, data: bytes, number: int = number) -> int:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", fails)
+            with pytest.raises(kind) as refused:
+                own.write(SECRET)
+        assert str(folder) not in str(refused.value)
+        assert list(folder.iterdir()) == []
+
+
+def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
+    queue = on_sqlite.open()
+    kept = submitted(queue, SECRET)
+    queue.spool.write(b"never submitted")
+    ended = submitted(queue, SECRET)
+    queue.spool.discard = lambda names: None  # type: ignore[method-assign]
+    queue.cancel(ended.id)
+    (on_sqlite.folder / "spool" / ".part").write_bytes(b"half a witness")
+    assert len(on_sqlite.files()) == 4
+    on_sqlite.close()
+    queue = on_sqlite.open()
+    assert len(on_sqlite.files()) == 1
+    [lease] = queue.claim("w")
+    with queue.spool.open(lease.payload) as file:
+        assert (file.read(), lease.job) == (SECRET, kept.id)
+
+
+def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -> None:
+    queue = place.open()
+    own = queue.spool.write(SECRET)
+    job = submitted(queue, SECRET)
+    stray, growing = place.folder / "spool" / "stray", place.folder / "spool" / "growing"
+    stray.write_bytes(b"x")
+    for size in range(4):
+        growing.write_bytes(bytes(size))
+        place.clock.now += sweeper.ORPHAN_SECONDS / 2
+        queue.sweep()
+    assert not stray.exists()
+    assert growing.exists()  # somebody is writing it
+    assert queue.spool.offer(own) == len(SECRET)
+    assert queue.job(job.id).payload_bytes == len(SECRET)
+    assert len(place.files()) == 3
+
+
+def test_nothing_of_a_witness_is_shown(
+    place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    queue = place.open(max_attempts=2)
+    shown: list[object] = []
+    job = submitted(queue, SECRET, idempotency_key="1")
+    [lease] = queue.claim("w")
+    queue.renew([lease], stage="msm")
+    queue.lose(lease)
+    [lease] = queue.claim("w")
+    shown += [queue.fail(lease, "BAD", "it does not satisfy the circuit", retry=True)]
+    shown += [queue.events(job.id), queue.attempts(job.id), queue.status(), queue.jobs()]
+    for wrong in (
+        lambda: queue.submit(request(payload=queue.spool.write(SECRET), deadline=1.0)),
+        lambda: queue.spool.write([SECRET, SECRET.decode()]),  # type: ignore[list-item]
+        lambda: queue.finish(lease, SECRET.decode()),  # type: ignore[arg-type]
+        lambda: queue.submit(request(digest=SECRET)),
+    ):
+        with pytest.raises(QuodError) as refused:
+            wrong()
+        shown.append(refused.value)
+    text = repr(shown) + caplog.text + "".join(capfd.readouterr())
+    assert SECRET.decode() not in text
+    for name in (lease.payload, "spool/"):
+        assert name not in text
+    # Nor is it anywhere on the disk.
+    place.close()
+    for path in place.folder.rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_bytes()

@@ -1,0 +1,252 @@
+"""What workers see: order, fencing, attempts, keys that kill, clocks that jump."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from quod.errors import InputError
+from quod.service.errors import LeaseLostError
+from quod.service.queue import JobQueue, JobState, Lease, Outcome, open_queue
+from tests.service.queue.places import Place, request, submitted
+
+
+def claimed(queue: JobQueue) -> Lease:
+    [lease] = queue.claim("w")
+    return lease
+
+
+def test_order_is_priority_then_age_and_partitions_of_the_oldest_first(place: Place) -> None:
+    queue = place.open()
+    low = submitted(queue, partitions=2)
+    old = submitted(queue, priority=5, partitions=3, key="other")
+    new = submitted(queue, priority=5)
+    place.clock.jump = -1e6  # age is the order of submission, whatever the clock says
+    newest = submitted(queue, priority=5)
+    first = claimed(queue)
+    assert (first.job, first.partition) == (old.id, 0)
+    queue.release(first)
+    order = [(lease.job, lease.partition) for lease in queue.claim("w", most=2)]
+    assert order == [(old.id, 0), (old.id, 1)]
+    assert [lease.job for lease in queue.claim("w", most=2, keys=["k"])] == [new.id, newest.id]
+    rest = [(lease.job, lease.partition) for lease in queue.claim("w", most=9)]
+    assert rest == [(old.id, 2), (low.id, 0), (low.id, 1)]
+    assert queue.claim("w", keys=[]) == []
+
+
+def test_two_workers_never_get_the_same(place: Place) -> None:
+    with (
+        open_queue(**place.arguments) as one,
+        open_queue(**place.arguments) if place.database else one as other,
+    ):
+        one.submit_many([request(partitions=4)] * 25)
+
+        def work(number: int) -> list[tuple[str, int]]:
+            queue, mine = (one, other)[number % 2], []
+            while leases := queue.claim(f"w{number}", most=3):
+                for lease in leases:
+                    queue.finish(lease, b"proof")
+                    mine.append((lease.job, lease.partition))
+            return mine
+
+        with ThreadPoolExecutor(6) as pool:
+            found = [pair for mine in pool.map(work, range(6)) for pair in mine]
+        assert len(found) == len(set(found)) == 100
+        assert {job.state for job in one.jobs()} == {JobState.SUCCEEDED}
+
+
+def test_progress_keeps_a_lease(place: Place) -> None:
+    queue = place.open(lease_seconds=10.0)
+    submitted(queue)
+    lease = claimed(queue)
+    for _ in range(5):
+        queue.sweep()
+        place.clock.now += 9
+        assert queue.renew([lease]) == [None]
+    queue.finish(lease, b"proof")
+
+
+def test_what_a_lost_lease_was_for_is_refused(place: Place) -> None:
+    queue = place.open(lease_seconds=10.0)
+    job = submitted(queue, b"w")
+    old = claimed(queue)
+    queue.sweep()
+    place.clock.now += 10
+    queue.sweep()
+    new = claimed(queue)
+    assert (new.token, new.attempt) == (old.token + 1, 2)
+    for call in (
+        lambda: queue.finish(old, b"wrong"),
+        lambda: queue.fail(old, "BAD", "bad", retry=False),
+        lambda: queue.lose(old),
+        lambda: queue.release(old),
+    ):
+        with pytest.raises(LeaseLostError, match="not renewed in time"):
+            call()
+    lost, kept = queue.renew([old, new], stage="msm")
+    assert isinstance(lost, LeaseLostError)
+    assert kept is None
+    queue.finish(new, b"right")
+    with pytest.raises(LeaseLostError, match="SUCCEEDED"):
+        queue.finish(new, b"wrong")
+    assert queue.results(job.id) == [b"right"]
+    outcomes = [(one.token, one.outcome, one.code) for one in queue.attempts(job.id)]
+    assert outcomes == [(1, Outcome.LOST, "WORKER_LOST"), (2, Outcome.SUCCEEDED, "")]
+
+
+def test_clocks_that_jump_end_no_lease(place: Place) -> None:
+    queue = place.open(lease_seconds=10.0, keep_seconds=100.0)
+    done, running = submitted(queue), submitted(queue)
+    late = submitted(queue, deadline=place.clock.now + 1000)
+    queue.finish(claimed(queue), b"proof")
+    lease = claimed(queue)
+    queue.sweep()
+    for jump in (1e7, -1e7, 500.0):
+        place.clock.jump = jump
+        place.clock.now += 3
+        queue.sweep()
+        assert queue.job(running.id).state is JobState.RUNNING
+        assert queue.results(done.id) == [b"proof"]  # kept for as long as was said
+    queue.finish(lease, b"proof")
+    # A deadline is a time of the wall: it was past when the clock said so.
+    assert queue.job(late.id).state is JobState.EXPIRED
+
+
+def test_attempts_are_counted_and_told(place: Place) -> None:
+    queue = place.open(max_attempts=3)
+    job = submitted(queue, b"w")
+    for number in range(3):
+        lease = claimed(queue)
+        assert lease.attempt == number + 1
+        queue.release(lease)
+        again = claimed(queue)
+        assert again.attempt == number + 1  # giving back is no attempt
+        failed = queue.fail(again, "GPU_LOST", f"no\n{number}\x1b", retry=True)
+    assert (failed.state, failed.code, failed.message) == (JobState.FAILED, "GPU_LOST", "no 2")
+    assert queue.claim("w") == []
+    assert place.files() == []
+    wanted = [Outcome.RELEASED, Outcome.FAILED] * 3
+    assert [one.outcome for one in queue.attempts(job.id)] == wanted
+    assert [one.message for one in queue.attempts(job.id)][1::2] == ["no 0", "no 1", "no 2"]
+
+
+def test_an_error_of_the_client_is_final(place: Place) -> None:
+    queue = place.open()
+    job = submitted(queue, b"w", partitions=2)
+    first, second = queue.claim("w", most=2)
+    queue.fail(first, "INVALID_ARGUMENT", "the witness does not satisfy the circuit", retry=False)
+    with pytest.raises(LeaseLostError, match="FAILED"):
+        queue.finish(second, b"proof")
+    found = queue.job(job.id)
+    assert (found.state, found.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    outcomes = [one.outcome for one in queue.attempts(job.id)]
+    assert outcomes == [Outcome.FAILED, Outcome.ENDED]
+
+
+@pytest.mark.parametrize("stage", ["queued", "claimed", "half done", "ended"])
+def test_cancel_at_every_stage(stage: str, place: Place) -> None:
+    queue = place.open()
+    job = submitted(queue, b"w", partitions=2)
+    leases = [] if stage == "queued" else queue.claim("w", most=2)
+    for lease in leases[: {"half done": 1, "ended": 2}.get(stage, 0)]:
+        queue.finish(lease, b"proof")
+    found = queue.cancel(job.id, client="ann")
+    ended = JobState.SUCCEEDED if stage == "ended" else JobState.CANCELLED
+    assert found.state is ended
+    assert (found.started is None) == (stage == "queued")
+    assert queue.cancel(job.id) == found
+    assert queue.claim("w") == []
+    assert place.files() == []
+    for lease in leases:
+        [lost] = queue.renew([lease])
+        assert isinstance(lost, LeaseLostError)
+        with pytest.raises(LeaseLostError, match=ended.name):
+            queue.finish(lease, b"proof")
+    assert [event.kind for event in queue.events(job.id)].count("ended") == 1
+
+
+def test_deadlines_end_what_waits_and_what_runs(place: Place) -> None:
+    queue = place.open()
+    jobs = [submitted(queue, b"w", deadline=place.clock.now + 5) for _ in range(3)]
+    lease = claimed(queue)
+    place.clock.now += 5
+    # A worker gets nothing that is too late, though nobody has swept yet.
+    assert queue.claim("w", most=9) == []
+    assert [queue.job(job.id).state for job in jobs[1:]] == [JobState.EXPIRED] * 2
+    assert queue.job(jobs[0].id).state is JobState.RUNNING
+    queue.sweep()
+    found = queue.job(jobs[0].id)
+    assert (found.state, found.code) == (JobState.EXPIRED, "DEADLINE_EXCEEDED")
+    with pytest.raises(LeaseLostError, match="EXPIRED"):
+        queue.finish(lease, b"proof")
+    assert place.files() == []
+
+
+def test_a_key_that_kills_workers_is_suspended(place: Place) -> None:
+    queue = place.open(suspend_after=2, max_attempts=3)
+    jobs = [submitted(queue, partitions=2) for _ in range(2)]
+    other = submitted(queue, key="good")
+    for _ in range(2):  # one job, which may be the job's fault
+        queue.lose(claimed(queue))
+    assert [(key.losses, key.suspended) for key in queue.key_status()] == [(1, False)]
+    leases = queue.claim("w", most=3)
+    queue.lose(leases[2])  # of the second job
+    [status] = queue.key_status()
+    assert (status.key, status.losses, status.suspended) == ("k", 2, True)
+    assert queue.status().held == 2
+    assert [lease.job for lease in queue.claim("w", most=9)] == [other.id]
+    for lease in leases[:2]:  # what runs may be finished
+        queue.finish(lease, b"proof")
+    assert queue.job(jobs[0].id).state is JobState.SUCCEEDED
+    queue.resume("k")
+    assert queue.key_status() == []
+    assert [lease.job for lease in queue.claim("w", most=9)] == [jobs[1].id] * 2
+    assert [event.kind for event in queue.events(jobs[1].id)][-3:] == [
+        "resumed",
+        "started",
+        "started",
+    ]
+
+
+def test_a_machine_that_is_lost_does_not_suspend_a_key(place: Place) -> None:
+    queue = place.open(suspend_after=2, lease_seconds=10.0)
+    for _ in range(5):
+        submitted(queue)
+    queue.claim("w", most=5)
+    queue.sweep()
+    place.clock.now += 10
+    queue.sweep()
+    assert [(key.losses, key.suspended) for key in queue.key_status()] == [(1, False)]
+    queue.finish(claimed(queue), b"proof")
+    assert [key.losses for key in queue.key_status()] == [0]
+
+
+def test_old_jobs_are_forgotten_and_their_keys_free(place: Place) -> None:
+    queue = place.open(keep_seconds=100.0, kept_jobs=2)
+    job = submitted(queue, b"w", idempotency_key="1", partitions=2)
+    for lease in queue.claim("w", most=2):
+        queue.finish(lease, b"proof")
+    place.clock.now += 99
+    queue.sweep()
+    assert len(queue.results(job.id)) == 2
+    place.clock.now += 1
+    queue.sweep()
+    assert (queue.jobs(), queue.status().kept) == ([], 0)
+    left = queue._store.read(
+        lambda tx: [
+            tx.rows(f"SELECT count(*) FROM {name}") for name in ("part", "event", "attempt")
+        ]
+    )
+    assert left == [[(0,)]] * 3
+    again = submitted(queue, idempotency_key="1")
+    assert int(again.id.split("-")[0]) > int(job.id.split("-")[0])  # numbers are not used again
+
+
+def test_results_have_a_limit(place: Place) -> None:
+    queue = place.open(result_bytes=10)
+    submitted(queue)
+    lease = claimed(queue)
+    with pytest.raises(InputError, match="has 11 bytes, and at most 10"):
+        queue.finish(lease, bytes(11))
+    queue.finish(lease, bytes(10))
