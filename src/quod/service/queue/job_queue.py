@@ -48,7 +48,7 @@ from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store
 from quod.service.queue.sweeper import OPERATIONS as SWEEPING
 from quod.service.queue.sweeper import Sweeper
-from quod.service.queue.writer import Operation, Writer
+from quod.service.queue.writer import Call, Operation, Writer
 from quod.validation import flag, instance, shown_kind, whole_number
 
 T = TypeVar("T")
@@ -140,9 +140,7 @@ class JobQueue:
     def begin_submit(self, submissions: Sequence[Submission]) -> Future[list[Job | ServiceError]]:
         """The same without waiting: the future ends once they are on disk."""
         given = self._sized(submissions)
-        future = self._writer.put("submit", given)
-        future.add_done_callback(partial(self._settle_payloads, given))
-        return future
+        return self._writer.put(Call("submit", given, partial(self._settle_payloads, given)))
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
         """Ends a job at once, whatever is at it; one that has ended stays as it is.
@@ -150,7 +148,7 @@ class JobQueue:
         Workers learn of it when they renew or finish. `NotFoundError` for a job of another client,
         where `client` is given: so for all calls below.
         """
-        [outcome] = [self._writer.put("cancel", (job, _client(client))).result()]
+        [outcome] = [self._writer.do("cancel", (job, _client(client)))]
         return _or_raise(outcome)
 
     def job(self, job: str, *, client: str | None = None) -> Job:
@@ -264,7 +262,7 @@ class JobQueue:
         """
         checked_name("the stage", stage, empty=True)
         own = tuple(_lease(lease) for lease in checked_list("the leases", leases))
-        found: list[ServiceError | None] = self._writer.put("renew", Renewal(own, stage)).result()
+        found: list[ServiceError | None] = self._writer.do("renew", Renewal(own, stage))
         return found
 
     def finish(self, lease: Lease, result: bytes) -> Job:
@@ -320,11 +318,11 @@ class JobQueue:
     def suspend(self, key: str, reason: str) -> None:
         """Takes no jobs of a key and gives none out, until it is resumed; none is lost."""
         checked_name("the key", key)
-        self._writer.put("suspend", (key, checked_name("the reason", reason))).result()
+        self._writer.do("suspend", (key, checked_name("the reason", reason)))
 
     def resume(self, key: str) -> None:
         """Takes and gives out the jobs of a key again."""
-        self._writer.put("resume", (checked_name("the key", key),)).result()
+        self._writer.do("resume", (checked_name("the key", key),))
 
     def sweep(self) -> None:
         """Ends lost leases and jobs past their deadline, forgets old ones, deletes orphan files.
@@ -370,13 +368,12 @@ class JobQueue:
             raise
         return offered
 
-    def _settle_payloads(self, given: Sequence[Sized], future: Future[Any]) -> None:
+    def _settle_payloads(self, given: Sequence[Sized], error: BaseException) -> None:
         """After an error of all: what may have been committed stays until a sweep knows."""
-        error, payloads = future.exception(), [one.submission.payload for one in given]
-        if isinstance(error, StorageFullError):
-            self._spool.discard(payloads)
-        elif error is not None:
-            self._spool.settle(payloads)
+        payloads = [one.submission.payload for one in given]
+        (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
+            payloads
+        )
 
     def _events(
         self, job: str, client: str | None, after: int, most: int
@@ -385,11 +382,11 @@ class JobQueue:
         return self._store.read(partial(_job_and_events, job, client, after, most))
 
     def _claim(self, request: Request) -> list[Lease]:
-        leases: list[Lease] = self._writer.put("claim", request).result()
+        leases: list[Lease] = self._writer.do("claim", request)
         return leases
 
     def _settle(self, report: Report) -> Job:
-        return _or_raise(self._writer.put("settle", report).result())
+        return _or_raise(self._writer.do("settle", report))
 
 
 def _job_and_events(

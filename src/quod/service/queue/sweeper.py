@@ -74,7 +74,7 @@ class Sweeper:
         """
         if not self._store.shared:
             if leases := self._store.read(running):
-                self._writer.put("lose", (leases, False)).result()
+                self._writer.do("lose", (leases, False))
             self._delete_orphans(0.0)
         if every is not None:
             self._thread = threading.Thread(
@@ -86,9 +86,9 @@ class Sweeper:
         """Once now."""
         with self._sweeping:
             if lost := self._not_renewed():
-                self._writer.put("lose", (lost, True)).result()
+                self._writer.do("lose", (lost, True))
             for kind in ("expire", "collect"):
-                while self._writer.put(kind, None).result() >= MOST_AT_ONCE:
+                while self._writer.do(kind, None) >= MOST_AT_ONCE:
                     pass
             now = self._rules.clock.steady()
             if now - self._orphans_at >= _ORPHANS_EVERY:

@@ -37,7 +37,13 @@ class Call:
 
     kind: str
     argument: Any
+    undone: Callable[[BaseException], None] = lambda error: None
+    """Hears of an error of the whole call before its caller does."""
     future: Future[Any] = field(default_factory=Future)
+
+    def fail(self, error: BaseException) -> None:
+        self.undone(error)
+        self.future.set_exception(error)
 
 
 class Writer:
@@ -51,14 +57,17 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="quod-queue", daemon=True)
         self._thread.start()
 
-    def put(self, kind: str, argument: Any) -> Future[Any]:
+    def put(self, call: Call) -> Future[Any]:
         """Has an operation done; `UnavailableError` once the writer is closed."""
-        call = Call(kind, argument)
         with self._closing:
             if self._closed:
                 raise UnavailableError("the queue is closed", retry_seconds=1.0)
             self._calls.put(call)
         return call.future
+
+    def do(self, kind: str, argument: Any) -> Any:
+        """Has an operation done, and waits for its outcome."""
+        return self.put(Call(kind, argument)).result()
 
     def close(self) -> None:
         """Does what was put before, then ends."""
@@ -97,7 +106,7 @@ class Writer:
         except UnavailableError as error:
             # They may have been committed: to do them again is the callers' decision.
             for call in calls:
-                call.future.set_exception(error)
+                call.fail(error)
             return
         except BaseException as error:
             self._again(calls, error, attempt)
@@ -129,7 +138,7 @@ class Writer:
             _log.error("an operation of the queue failed: %s", calls[0].kind, exc_info=error)
         if isinstance(error, UndoneError):
             error = UnavailableError(f"the database is too busy: {error}", retry_seconds=1.0)
-        calls[0].future.set_exception(error)
+        calls[0].fail(error)
 
     def _discard(self, changes: Changes) -> None:
         try:

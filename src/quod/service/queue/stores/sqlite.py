@@ -11,7 +11,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -195,12 +195,18 @@ class SqliteStore:
             if code & 0xFF in _DEFECTS and not self._broken:
                 raise
             if self._is_full(code):
-                self._ballast.throw()
+                self._make_space()
                 raise StorageFullError(
                     "the disk of the queue is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
                 ) from error
             self._broken = self._broken or f"its database failed ({error})"
             raise self._unavailable() from error
+
+    def _make_space(self) -> None:
+        """Throws the ballast, and moves the log into the database, where it takes less."""
+        self._ballast.throw()
+        with suppress(sqlite3.OperationalError):
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _is_full(self, code: int) -> bool:
         """Whether a write failed for want of space, after which the log is as it was."""
