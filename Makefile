@@ -16,7 +16,7 @@ help:
 	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
 	@echo "make test    lint, type check and all tests"
 	@echo "make fuzz    a million damaged inputs for every parser"
-	@echo "make soak    a million mutated proofs of a layered circuit"
+	@echo "make soak    a million mutated proofs of a layered circuit, and the queue killed for ten minutes"
 	@echo "make fuzz-fields  operations of fields on limbs as large as their bounds allow"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
@@ -66,8 +66,10 @@ unit: export QUOD_TEST_NODE := required
 unit: export QUOD_TEST_WEBGPU := required
 unit: export QUOD_TEST_DRIVERS := required
 unit: export QUOD_TEST_BROWSER := required
+unit: export QUOD_TEST_POSTGRES := required
 unit: $(VENV)/.dev build/node/.installed
 	tools/setup.sh webgpu
+	tools/setup.sh postgres
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test: lint unit
@@ -77,6 +79,8 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --proofs 1000000 $(FUZZ_ARGS)
+	tools/setup.sh postgres
+	$(BIN)/python -m tools.soak_queue --seconds 600 $(FUZZ_ARGS)
 
 fuzz-fields: $(VENV)/.dev
 	$(BIN)/python -m tools.field_bounds --cases 100 $(FUZZ_ARGS)

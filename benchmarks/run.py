@@ -107,6 +107,9 @@ def without_absent_peers(arguments: list[str]) -> list[str] | None:
         if name in arguments and program is None:
             say(f"left out, for {name} is not there: quod bench {' '.join(arguments)}")
             return None
+    if "--database" in arguments and "PGHOST" not in os.environ:
+        say(f"left out, for PGHOST names no Postgres: quod bench {' '.join(arguments)}")
+        return None
     if "cuda" in arguments and backend("cuda").why_not() is not None:
         at = arguments.index("--against")
         return arguments[:at] + arguments[at + 2 :]

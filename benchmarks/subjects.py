@@ -69,6 +69,7 @@ CPU: Commands = {
         [f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *peer]
         for peer in ([], ["--against", "snarkjs"], ["--against", "rapidsnark"])
     ],
+    "queue": [[], ["--database", "postgresql:///postgres"]],
 }
 
 CUDA: Commands = {

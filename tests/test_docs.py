@@ -124,6 +124,7 @@ COMMANDS = [
     "bench gkr",
     "bench groth16",
     "bench process",
+    "bench queue",
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -35,12 +36,14 @@ from quod.device import Event, open_device
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field import NAMED, from_integers, integers_to_words
+from quod.service import queue as service_queue
 from tests.circuit import doors
 from tests.device import kernels
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 POWERS = Path(__file__).parent / "data" / "formats" / "bn254" / "powers.ptau"
 DEVICE = open_device("cpu")
+QUEUE = tempfile.TemporaryDirectory(prefix="quod-door-")
 MODULUS = NAMED["bn254.fr"]
 G1 = curve.GROUPS["bn254.g1"]
 GENERATOR = CURVES["bn254"].g1.generator
@@ -322,6 +325,7 @@ def rows() -> Iterator[tuple[str, Row]]:
             {"commitment": OPTIONAL},
         )  # fmt: skip
     yield from rows_of_files(made, known)
+    yield from rows_of_the_queue()
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -571,6 +575,74 @@ def rows_of_files(made: circuit.LayeredCircuit, key: gkr.VerifyingKey) -> Iterat
     )  # fmt: skip
 
 
+def rows_of_the_queue() -> Iterator[tuple[str, Row]]:
+    """The queue of the service, of which one is open in a folder that goes with the process."""
+    folder = QUEUE.name
+    yield "open_queue", Row(
+        service_queue.open_queue,
+        {"folder": f"{folder}/other", "database": None, "schema": "quod", "limits": None,
+         "sweep_seconds": None, "clock": None},
+        {"folder": ("text",), "database": OPTIONAL, "limits": OPTIONAL, "clock": OPTIONAL,
+         "sweep_seconds": ("None", "a float")},
+    )  # fmt: skip
+    yield "Submission", Row(
+        service_queue.Submission,
+        {"client": "a", "key": "k", "digest": bytes(32), "payload": "", "idempotency_key": "",
+         "priority": 0, "deadline": None, "partitions": 1},
+        {"client": ("text",), "key": ("text",), "payload": ("text",), "idempotency_key": ("text",),
+         "deadline": ("None", "a float")},
+    )  # fmt: skip
+    yield "Quota", Row(service_queue.Quota, {"jobs": 1, "payload_bytes": 1})
+    yield "Limits", Row(
+        service_queue.Limits,
+        {"quota": service_queue.Quota(), "clients": {}, "jobs": 1, "payload_bytes": 1,
+         "kept_jobs": 1, "max_attempts": 1, "lease_seconds": 1.0, "suspend_after": 1,
+         "keep_seconds": 1.0, "result_bytes": 1, "stage_events": 1, "ballast_bytes": 4096},
+        {"clients": ("a mapping",), "lease_seconds": ("a float",), "keep_seconds": ("a float",)},
+    )  # fmt: skip
+    yield "Spool", Row(service_queue.Spool, {"folder": f"{folder}/spool"}, {"folder": ("text",)})
+    queue = service_queue.open_queue(folder, sweep_seconds=None)
+    lease = {"lease": None}
+    job = {"job": "1-" + "0" * 16}
+    own = {**job, "client": None}
+    optional = {"client": OPTIONAL}
+    yield (
+        "spool write",
+        Row(queue.spool.write, {"payload": "text"}, {"payload": ("bytes", "a mapping")}),
+    )
+    yield "spool open", Row(queue.spool.open, {"name": "0" * 32})
+    yield "queue submit", Row(queue.submit, {"submission": None})
+    yield "queue submit_many", Row(queue.submit_many, {"submissions": []})
+    yield "queue begin_submit", Row(queue.begin_submit, {"submissions": []})
+    for call in (queue.cancel, queue.job, queue.results):
+        yield f"queue {call.__name__}", Row(call, own, optional)
+    yield "queue events", Row(queue.events, {**own, "after": 0, "most": 1}, optional)
+    yield "queue wait", Row(
+        queue.wait, {**own, "after": None, "timeout": 0}, {**optional, "after": OPTIONAL}
+    )  # fmt: skip
+    yield "queue watch", Row(queue.watch, {**job, "callback": print}, {"callback": ("a class",)})
+    yield "queue find", Row(queue.find, {"client": "a", "idempotency_key": "k"})
+    yield "queue jobs", Row(
+        queue.jobs, {"client": None, "most": 1, "before": None},
+        {"client": ("None", "text"), "before": OPTIONAL},
+    )  # fmt: skip
+    yield "queue claim", Row(
+        queue.claim, {"worker": "w", "keys": None, "most": 1, "wait": 0},
+        {"worker": ("text",), "keys": OPTIONAL, "wait": ("a float",)},
+    )  # fmt: skip
+    yield "queue renew", Row(queue.renew, {"leases": [], "stage": ""}, {"stage": ("text",)})
+    yield "queue finish", Row(queue.finish, {**lease, "result": b""})
+    yield "queue fail", Row(queue.fail, {**lease, "code": "C", "message": "", "retry": True})
+    yield "queue lose", Row(queue.lose, {**lease, "code": "C", "message": ""})
+    yield "queue release", Row(queue.release, lease)
+    yield "queue attempts", Row(queue.attempts, job)
+    yield (
+        "queue suspend",
+        Row(queue.suspend, {"key": "k", "reason": "r"}, {"key": ("text",), "reason": ("text",)}),
+    )
+    yield "queue resume", Row(queue.resume, {"key": "k"}, {"key": ("text",)})
+
+
 TABLE = dict(rows())
 
 
@@ -602,13 +674,16 @@ NOT_IN_IT = {
     "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",
     "AffineGroup", "g1_group", "g2_group",
     "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
+    # Records that the queue makes, its clock, and itself, whose calls are in the table.
+    "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
+    "JobQueue",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "groth16", "circuit.gadgets"],
+    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

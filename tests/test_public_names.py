@@ -9,7 +9,8 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "kernel", "lookup", "msm", "ntt", "sumcheck", "transcript",
+    "groth16", "kernel", "lookup", "msm", "ntt", "service.queue", "sumcheck",
+    "transcript",
 ))]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node` or
-# `webgpu`. Everything lands in .venv and build/node; the system is only touched where this runs as
+# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`
+# or `postgres`. Everything lands in .venv and build/node; the system is only touched where this runs as
 # root on Debian or Ubuntu, to install python3-venv, nodejs and npm, and for the tests of WebGPU
-# Chromium and Mesa's Vulkan driver for processors, where they are missing.
+# Chromium and Mesa's Vulkan driver for processors, and Postgres, where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,13 +51,20 @@ webgpu_drivers() {
     [ ${#missing[@]} = 0 ] || need "what runs WebGPU with no GPU (${missing[*]})" "${missing[@]}"
 }
 
+# The programs only: tests start a server of their own.
+postgres_server() {
+    command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
+        need "Postgres" postgresql
+}
+
 case "${1:-} ${2:-}" in
 "python run") python_environment . ;;
 "python dev") python_environment '.[dev]' ;;
 "node ") node_environment ;;
 "webgpu ") webgpu_drivers ;;
+"postgres ") postgres_server ;;
 *)
-    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu" >&2
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres" >&2
     exit 2
     ;;
 esac

@@ -21,6 +21,8 @@ from quod.errors import (
     MismatchError,
     OutputError,
     QuodError,
+    ServiceError,
+    TryAgainError,
     VerificationError,
 )
 
@@ -49,6 +51,8 @@ __all__ = [
     "DeviceError",
     "KernelError",
     "InsecureKeyError",
+    "ServiceError",
+    "TryAgainError",
     "__version__",
 ]
 
@@ -63,7 +67,7 @@ _HOME = {
 # Packages that are loaded when they are first named.
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr", "groth16",
-    "formats", "kernel", "device", "field", "curve",
+    "formats", "kernel", "device", "field", "curve", "service",
 )  # fmt: skip
 
 

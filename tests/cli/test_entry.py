@@ -35,6 +35,8 @@ ENDS = [
     (errors.DeviceError("no such device"), 7, "no such device"),
     (errors.KernelError("line 3"), 8, "line 3"),
     (errors.InsecureKeyError("anyone can forge"), 9, "anyone can forge"),
+    (errors.ServiceError("no such job"), 10, "no such job"),
+    (errors.TryAgainError("the queue is full", retry_seconds=5), 11, "the queue is full"),
     (MemoryError(), 7, "out of memory"),
     (KeyboardInterrupt(), 130, "quod: interrupted"),
     (ZeroDivisionError("surprise\nof two lines"), 70, "ZeroDivisionError: surprise of two lines"),

@@ -76,6 +76,24 @@ def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
         assert len(place.files()) == 10
 
 
+def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None:
+    """Of those that several servers take at the same time, one must see the other."""
+    import psycopg
+
+    from quod.service.queue.stores.postgres import PostgresTransaction
+
+    queue = on_postgres.open()
+    assert on_postgres.database is not None
+    with psycopg.connect(on_postgres.database) as connection, ThreadPoolExecutor(1) as pool:
+        PostgresTransaction(connection, 0).serialise(["ann"])
+        submitted(queue, client="bob")
+        waiting = pool.submit(submitted, queue)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.2)
+        connection.rollback()
+        assert waiting.result(timeout=20).client == "ann"
+
+
 @pytest.mark.parametrize(
     ("limits", "given", "what"),
     [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from quod.errors import InputError
 from quod.service.errors import LeaseLostError
 from quod.service.queue import JobQueue, JobState, Lease, Outcome, open_queue
+from quod.service.queue.operations.sweep import running
 from tests.service.queue.places import Place, request, submitted
 
 
@@ -65,6 +67,17 @@ def test_progress_keeps_a_lease(place: Place) -> None:
         place.clock.now += 9
         assert queue.renew([lease]) == [None]
     queue.finish(lease, b"proof")
+
+
+def test_a_lease_that_is_renewed_while_it_is_taken_for_lost_goes_on(place: Place) -> None:
+    queue = place.open()
+    submitted(queue)
+    lease = claimed(queue)
+    [seen] = queue._store.read(running)
+    queue.renew([lease])
+    assert queue._writer.do("lose", ([seen], True)) == 0
+    assert queue._writer.do("lose", ([replace(seen, renewals=1)], True)) == 1
+    assert queue._writer.do("lose", ([replace(seen, renewals=1)], True)) == 0
 
 
 def test_what_a_lost_lease_was_for_is_refused(place: Place) -> None:

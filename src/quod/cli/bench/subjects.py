@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -237,6 +238,22 @@ def process(
     )
 
 
+def queue(
+    settings: Settings,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The durable queue of the service: submissions on disk, claims and results."""
+    from quod.cli.bench.queue import cases
+
+    settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -247,4 +264,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process)
+SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, queue)

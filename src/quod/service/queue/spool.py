@@ -14,13 +14,12 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO
 
 from quod.errors import InputError, OutputError
 from quod.service.errors import NotFoundError, StorageFullError
 from quod.service.queue.checks import payload_pieces
-from quod.validation import shown_kind
+from quod.validation import file_path, shown_kind
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -49,19 +48,23 @@ class SpoolWriter:
 class Spool:
     """The folder of payloads, of mode 0700; its files have mode 0600.
 
-    Raises `InputError` for a folder that others may look into.
+    Raises `InputError` for a folder that others may look into, `OutputError` where it cannot be.
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._folder = folder
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        own = file_path(folder)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(folder, flags)
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(own, 0o700)
+            self._descriptor = os.open(own, flags)
+        except OSError as error:
+            raise _told(error) from None
         found = os.fstat(self._descriptor)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
             os.close(self._descriptor)
             raise InputError(
-                "is not a folder for this user alone; give it mode 0700 and this owner", path=folder
+                "is not a folder for this user alone; give it mode 0700 and this owner", path=own
             )
         self._lock = threading.Lock()
         self._unsynced = False

@@ -1,0 +1,69 @@
+"""Kills processes of the queue for hours: nothing acknowledged is lost, nothing is done twice.
+
+    python -m tools.soak_queue --seconds 600 --seed 1
+
+Rounds alternate between SQLite and Postgres, which runs in a temporary folder, and is itself killed
+between rounds of children. Logs of a round that fails stay in build/soak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from tests.service.queue.crashing import crash
+from tests.service.queue.places import Place
+from tests.support.postgres import Cluster, why_no_postgres
+
+FOLDER = Path("build") / "soak" / "queue"
+
+_ROUND_SECONDS = 30.0
+
+
+def soak_round(cluster: Cluster | None, seconds: float, seed: int) -> None:
+    """One queue, killed for so long; raises `AssertionError` if anything is wrong with it."""
+    folder = FOLDER / f"{'sqlite' if cluster is None else 'postgres'}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "queue").mkdir(parents=True, mode=0o700)
+    place = Place(None if cluster is None else cluster.url, folder / "queue")
+    chance = random.Random(seed)
+
+    def between() -> None:
+        if cluster is not None and chance.random() < 0.2:
+            cluster.kill()
+            cluster.start()
+
+    processes = 1 if cluster is None else 3
+    known = crash(
+        place.arguments, folder / "log", seconds, seed, processes=processes, between=between
+    )
+    print(
+        f"{folder.name}: {known.kills} kills, {len(known.submitted)} jobs acknowledged, "
+        f"{len(known.finished)} results",
+        flush=True,
+    )
+    place.remove()
+    shutil.rmtree(folder)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if why_not := why_no_postgres():
+        sys.exit(why_not)
+    limit, seed = time.monotonic() + arguments.seconds, arguments.seed
+    with Cluster() as cluster:
+        while (left := limit - time.monotonic()) > 0:
+            soak_round((None, cluster)[seed % 2], min(left, _ROUND_SECONDS), seed)
+            seed += 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
