@@ -149,6 +149,15 @@ def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -
     assert len(place.files()) == 3
 
 
+def test_a_payload_that_is_gone_is_no_jobs(place: Place) -> None:
+    queue = place.open()
+    name = queue.spool.write(SECRET)
+    (place.folder / "spool" / name).unlink()
+    with pytest.raises(NotFoundError, match="send it again"):
+        queue.submit(request(payload=name))
+    assert queue.jobs() == []
+
+
 def test_nothing_of_a_witness_is_shown(
     place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,8 +116,13 @@ class Spool:
     def offer(self, name: str) -> int:
         """The bytes of a payload, which becomes that of a submission: of one only.
 
-        `InputError` unless it was written here and neither submitted nor discarded.
+        `InputError` unless it was written here and neither submitted nor discarded;
+        `NotFoundError` if it lay about for so long that another process took it for an orphan.
         """
+        with self._lock:
+            known = name in self._written
+        if known and self._bytes(name) < 0:
+            raise NotFoundError("the payload is not in the spool any more; send it again")
         with self._lock:
             if name not in self._written or name in self._offered:
                 raise InputError("the payload is not one that this spool has written for this job")

@@ -22,7 +22,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """One for this thread alone; it is closed if the block raises."""
+        """One for this thread alone; if the block raises it is closed, and those that are idle."""
         with self._places:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -30,7 +30,9 @@ class Pool(Generic[C]):
             try:
                 yield found
             except BaseException:
-                self._close(found)
+                # A server that has gone took all of them with it.
+                for one in [found, *self._take_idle()]:
+                    self._close(one)
                 raise
             with self._lock:
                 keep = not self._closed
@@ -41,8 +43,11 @@ class Pool(Generic[C]):
 
     def close(self) -> None:
         """Closes what is idle, and the others as soon as they are."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for one in idle:
+        self._closed = True
+        for one in self._take_idle():
             self._close(one)
+
+    def _take_idle(self) -> list[C]:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        return idle
