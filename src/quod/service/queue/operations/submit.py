@@ -95,7 +95,8 @@ def _known(tx: Transaction, identities: set[Identity]) -> dict[Identity, JobRow]
         for chunk in in_chunks(keys):
             rows = tx.rows(
                 f"SELECT {COLUMNS} FROM job WHERE client = ? "
-                f"AND idempotency_key IN {placeholders(chunk)}",
+                # Postgres does not see it in a long list, and then takes another index.
+                f"AND idempotency_key IS NOT NULL AND idempotency_key IN {placeholders(chunk)}",
                 [client, *chunk],
             )
             found.update({(client, row[3]): JobRow(*row) for row in rows})
