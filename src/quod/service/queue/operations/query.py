@@ -11,6 +11,7 @@ from quod.service.queue.operations.rows import (
     PartState,
     event_of,
     find_job,
+    identity_of,
 )
 from quod.service.queue.records import (
     Attempt,
@@ -27,8 +28,7 @@ from quod.service.queue.transaction import Transaction
 def find(tx: Transaction, client: str, idempotency_key: str) -> Job:
     """The job that a client submitted with a key; `NotFoundError` if there is none."""
     rows = tx.rows(
-        f"SELECT {COLUMNS} FROM job WHERE client = ? AND idempotency_key = ?",
-        (client, idempotency_key),
+        f"SELECT {COLUMNS} FROM job WHERE identity = ?", (identity_of(client, idempotency_key),)
     )
     if not rows:
         raise NotFoundError("the client has no job of this idempotency key")

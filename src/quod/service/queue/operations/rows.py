@@ -15,6 +15,8 @@ from quod.service.queue.transaction import Row, Transaction, in_chunks, placehol
 
 _ID = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{16})")
 
+_BETWEEN = "\n"  # no name has it: names are printable
+
 
 class PartState(IntEnum):
     """Where a partition is."""
@@ -35,7 +37,7 @@ class JobRow:
     number: int
     nonce: str
     client: str
-    idempotency_key: str | None
+    identity: str | None
     digest: bytes
     key: str
     priority: int
@@ -63,7 +65,7 @@ class JobRow:
             client=self.client,
             key=self.key,
             digest=bytes(self.digest),
-            idempotency_key=self.idempotency_key or "",
+            idempotency_key=(self.identity or "").partition(_BETWEEN)[2],
             priority=self.priority,
             deadline=seconds(self.deadline),
             partitions=self.partitions,
@@ -80,12 +82,17 @@ class JobRow:
 
 
 COLUMNS = (
-    "number, nonce, client, idempotency_key, digest, key, priority, deadline, partitions, "
+    "number, nonce, client, identity, digest, key, priority, deadline, partitions, "
     "remaining, payload, payload_bytes, state, created, started, ended, code, message, events, "
     "stages"
 )
 
 EventRow = tuple[int, int, int, str, str]
+
+
+def identity_of(client: str, idempotency_key: str) -> str | None:
+    """What tells a request from all others; None for one without a key."""
+    return f"{client}{_BETWEEN}{idempotency_key}" if idempotency_key else None
 
 
 def number_of(job_id: object) -> tuple[int, str]:

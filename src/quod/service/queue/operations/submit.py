@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from quod.service.queue.operations.rows import (
     JobRow,
     PartState,
     count,
+    identity_of,
     next_event,
     write_events,
 )
@@ -29,9 +29,6 @@ from quod.service.queue.records import Job, JobState, Submission
 from quod.service.queue.signals import WORK
 from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.transaction import Transaction, in_chunks, placeholders
-
-Identity = tuple[str, str]
-"""A client and an idempotency key."""
 
 Outcome = Job | ServiceError
 
@@ -44,9 +41,8 @@ class Sized:
     payload_bytes: int
 
     @property
-    def identity(self) -> Identity | None:
-        given = self.submission
-        return (given.client, given.idempotency_key) if given.idempotency_key else None
+    def identity(self) -> str | None:
+        return identity_of(self.submission.client, self.submission.idempotency_key)
 
 
 def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> list[list[Outcome]]:
@@ -85,21 +81,17 @@ def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> 
     return [[next(outcomes) for _ in group] for group in groups]
 
 
-def _known(tx: Transaction, identities: set[Identity]) -> dict[Identity, JobRow]:
+def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
     """The jobs that there are of these."""
-    by_client: dict[str, list[str]] = defaultdict(list)
-    for client, key in identities:
-        by_client[client].append(key)
     found = {}
-    for client, keys in by_client.items():
-        for chunk in in_chunks(keys):
-            rows = tx.rows(
-                f"SELECT {COLUMNS} FROM job WHERE client = ? "
-                # Postgres does not see it in a long list, and then takes another index.
-                f"AND idempotency_key IS NOT NULL AND idempotency_key IN {placeholders(chunk)}",
-                [client, *chunk],
-            )
-            found.update({(client, row[3]): JobRow(*row) for row in rows})
+    for chunk in in_chunks(sorted(identities)):
+        # That they are not null Postgres does not see in a long list, which its index needs.
+        rows = tx.rows(
+            f"SELECT {COLUMNS} FROM job WHERE identity IS NOT NULL "
+            f"AND identity IN {placeholders(chunk)}",
+            chunk,
+        )
+        found.update({row[3]: JobRow(*row) for row in rows})
     return found
 
 
@@ -140,7 +132,7 @@ class _Door:
             number=0,
             nonce=secrets.token_hex(8),
             client=given.client,
-            idempotency_key=given.idempotency_key or None,
+            identity=one.identity,
             digest=given.digest,
             key=given.key,
             priority=given.priority,
@@ -202,7 +194,7 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
         f"INSERT INTO job ({COLUMNS}) VALUES {placeholders(COLUMNS.split(','))}",
         [
             (
-                job.number, job.nonce, job.client, job.idempotency_key, job.digest, job.key,
+                job.number, job.nonce, job.client, job.identity, job.digest, job.key,
                 job.priority, job.deadline, job.partitions, job.remaining, job.payload,
                 job.payload_bytes, int(job.state), job.created, None, None, "", "", job.events, 0,
             )

@@ -139,6 +139,8 @@ class PostgresStore:
                 sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema))
             )
             connection.execute("SET synchronous_commit TO on")
+            # Plans are made while tables are empty, and kept: none may read all of a table.
+            connection.execute("SET enable_seqscan TO off")
         except BaseException:
             connection.close()
             raise
