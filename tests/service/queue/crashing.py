@@ -101,5 +101,6 @@ def check(arguments: dict[str, Any], known: Known) -> None:
             # A job may have been taken whose client was killed before it knew.
             found = results.get(job_id) or queue.results(job_id)
             assert found[partition] == wanted.encode()
+        queue.spool.drain()
         if not queue._store.shared:
             assert list((Path(arguments["folder"]) / "spool").iterdir()) == []

@@ -76,7 +76,10 @@ class Place:
                 connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def files(self) -> list[str]:
-        """What the spool holds."""
+        """What the spool holds, once what is to go has gone."""
+        for queue in self._opened:
+            if not queue._closed:
+                queue.spool.drain()
         return sorted(os.listdir(self.folder / "spool"))
 
 

@@ -73,6 +73,8 @@ def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
             ids = list(pool.map(submit, range(100)))
         assert [len({*ids[number::10]}) for number in range(10)] == [1] * 10
         assert len(set(ids)) == one.status().kept == 10
+        one.spool.drain()
+        other.spool.drain()
         assert len(place.files()) == 10
 
 

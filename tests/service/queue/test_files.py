@@ -238,6 +238,7 @@ def test_a_full_disk_takes_no_jobs_and_finishes_the_others(small_disk: Path) -> 
                 queue.finish(lease, bytes(20_000))
         assert not (small_disk / "queue" / "ballast").exists()
         assert {queue.job(job.id).state for job in jobs} == {JobState.SUCCEEDED}
+        queue.spool.drain()
         assert list((small_disk / "queue" / "spool").iterdir()) == []
         with pytest.raises(StorageFullError):
             submitted(queue)

@@ -120,7 +120,7 @@ def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
     kept = submitted(queue, SECRET)
     queue.spool.write(b"never submitted")
     ended = submitted(queue, SECRET)
-    queue.spool.discard = lambda names: None  # type: ignore[method-assign]
+    queue.spool.discard_soon = lambda names: None  # type: ignore[method-assign]
     queue.cancel(ended.id)
     (on_sqlite.folder / "spool" / ".part").write_bytes(b"half a witness")
     assert len(on_sqlite.files()) == 4

@@ -7,19 +7,23 @@ is committed. It is deleted when the job ends. Nothing here puts a payload into 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import secrets
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import BinaryIO
 
 from quod.errors import InputError, OutputError
 from quod.service.errors import NotFoundError, StorageFullError
 from quod.service.queue.checks import payload_pieces
 from quod.validation import file_path, shown_kind
+
+_log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -72,6 +76,8 @@ class Spool:
         self._written: dict[str, int] = {}
         self._offered: set[str] = set()
         self._seen: dict[tuple[str, int], float] = {}
+        self._discarded: SimpleQueue[Sequence[str] | threading.Event | None] = SimpleQueue()
+        self._discarding: threading.Thread | None = None
 
     def write(self, payload: bytes | Iterable[bytes]) -> str:
         """Puts a payload on disk, whole or in pieces; its name.
@@ -173,6 +179,35 @@ class Spool:
                     os.unlink(name, dir_fd=self._descriptor)
                 self.settle([name])
 
+    def discard_soon(self, names: Sequence[str]) -> None:
+        """The same by a thread of its own: on a busy disk deleting takes as long as a commit."""
+        if names:
+            self._discarded.put(names)
+            with self._lock:
+                if self._discarding is None:
+                    self._discarding = threading.Thread(
+                        target=self._discard_all, name="quod-spool", daemon=True
+                    )
+                    self._discarding.start()
+
+    def drain(self) -> None:
+        """Waits until all that was to be discarded soon is."""
+        if self._discarding is not None:
+            done = threading.Event()
+            self._discarded.put(done)
+            done.wait()
+
+    def _discard_all(self) -> None:
+        while (found := self._discarded.get()) is not None:
+            if isinstance(found, threading.Event):
+                found.set()
+                continue
+            try:
+                self.discard(found)
+            except OSError:
+                # A later start or sweep finds them.
+                _log.exception("payloads of ended jobs could not be deleted")
+
     def orphans(self, now: float, patience: float) -> list[str]:
         """Files that this process does not write, unchanged for `patience` seconds at `now`.
 
@@ -201,7 +236,10 @@ class Spool:
         return count
 
     def close(self) -> None:
-        """Payloads stay; nothing can be read or written any more."""
+        """Payloads of jobs stay; nothing can be read or written any more."""
+        if self._discarding is not None:
+            self._discarded.put(None)
+            self._discarding.join()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -20,7 +20,7 @@ from quod.errors import QuodError
 from quod.service.errors import StorageFullError, UnavailableError
 from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store, UndoneError
-from quod.service.queue.transaction import Changes, Transaction
+from quod.service.queue.transaction import Transaction
 
 Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
 """What a kind of call does: outcomes for a list of arguments, in their order."""
@@ -112,7 +112,7 @@ class Writer:
             self._again(calls, error, attempt)
             return
         self._spool.settle(changes.kept)
-        self._discard(changes)
+        self._spool.discard_soon(changes.garbage)
         for call, outcome in zip(calls, outcomes, strict=True):
             call.future.set_result(outcome)
 
@@ -139,10 +139,3 @@ class Writer:
         if isinstance(error, UndoneError):
             error = UnavailableError(f"the database is too busy: {error}", retry_seconds=1.0)
         calls[0].fail(error)
-
-    def _discard(self, changes: Changes) -> None:
-        try:
-            self._spool.discard(changes.garbage)
-        except OSError:
-            # The next sweep finds them.
-            _log.exception("payloads of ended jobs could not be deleted")
