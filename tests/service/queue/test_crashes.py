@@ -16,7 +16,7 @@ from tests.service.queue.crashing import REPOSITORY, crash
 from tests.service.queue.places import Place, request, submitted
 from tests.support.postgres import Cluster
 
-_SECONDS = 4.0
+_SECONDS = 3.0
 
 
 def test_nothing_is_lost_or_done_twice(place: Place, tmp_path: Path) -> None:
