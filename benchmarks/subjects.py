@@ -63,6 +63,9 @@ CPU: Commands = {
         ),
         ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],
         ["--field", "m31.4", "--instances", "64", "--commitment", "ligero"],
+        ["--columns", "--field", "m31.3", "--instances", "64", "--instances", "512"],
+        ["--columns", "--field", "m31.4", "--instances", "64", "--instances", "512"],
+        ["--columns", "--field", "m31.4", "--instances", "512", "--commitment", "ligero"],
     ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
@@ -115,6 +118,7 @@ CUDA: Commands = {
         ["--field", "m31.3", "--instances", "1", "--batch", "1024"],
         ["--field", "bn254.fr", "--instances", "1", "--batch", "256"],
         ["--field", "m31.4", "--instances", "1024", "--instances", "8192"],
+        ["--columns", "--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],
     ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
@@ -149,7 +153,10 @@ WEBGPU: Commands = {
     "sumcheck": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "commitment": [["--field", "m31.4", "--log2", "20", *_QUICK]],
     "lookup": [["--field", "m31.4", "--log2", "18", *_QUICK]],
-    "gkr": [["--field", "m31.4", "--instances", "64", *_QUICK]],
+    "gkr": [
+        ["--field", "m31.4", "--instances", "64", *_QUICK],
+        ["--columns", "--field", "m31.4", "--instances", "64", *_QUICK],
+    ],
     "groth16": [
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
         ["--curve", "bn254", "--constraints", "100000", *_QUICK],

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from quod.errors import InputError, VerificationError
 from quod.field import EXTENSIONS
-from quod.gkr import Prover, Verifier, VerifyingKey, verify
+from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
 from tests.gkr.circuits import satisfied
 from tests.gkr.mutations import mutated
 
@@ -26,13 +26,19 @@ FIELDS = ("m31.4", "goldilocks.2")
 _BATCH = 1000
 
 
-def soak(name: str, proofs: int, seed: int) -> int:
+_INSTANCES = {Reduction.PLACES: 1, Reduction.COLUMNS: 2}
+
+
+def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:
     """How many mutated proofs of one circuit were taken."""
-    field, taken = EXTENSIONS[name], 0
-    circuit, inputs, public = satisfied(field.modulus, seed, layers=2, gates=5, randoms=True)
-    key = VerifyingKey.of(circuit, field)
-    proof = Prover("cpu", key, circuit).prove(inputs, public)
-    verifier, changed = Verifier("cpu", key, circuit, batch=_BATCH), mutated(field, proof, seed)
+    field, taken, instances = EXTENSIONS[name], 0, _INSTANCES[reduction]
+    circuit, inputs, public = satisfied(
+        field.modulus, seed, layers=2, gates=5, randoms=True, instances=instances
+    )
+    key = VerifyingKey.of(circuit, field, reduction=reduction)
+    proof = Prover("cpu", key, circuit, instances=instances).prove(inputs, public)
+    verifier = Verifier("cpu", key, circuit, instances=instances, batch=_BATCH)
+    changed = mutated(field, proof, seed)
     for done in range(0, proofs, _BATCH):
         wrong = list(itertools.islice(changed, _BATCH))
         errors = verifier.errors([public] * _BATCH, wrong)
@@ -40,9 +46,10 @@ def soak(name: str, proofs: int, seed: int) -> int:
             if error is None:
                 taken += 1
                 FOLDER.mkdir(parents=True, exist_ok=True)
-                (FOLDER / f"{name}-{seed}-{done}-{taken}").write_bytes(own)
+                file = f"{name}-{reduction.value}-{seed}-{done}-{taken}"
+                (FOLDER / file).write_bytes(own)
         try:
-            verify(key, circuit, public, wrong[0])
+            verify(key, circuit, public, wrong[0], instances=instances)
             taken += 1
         except (VerificationError, InputError) as error:
             taken += str(error) != str(errors[0])
@@ -54,13 +61,15 @@ def main() -> int:
     parser.add_argument("--proofs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    each = arguments.proofs // len(FIELDS)
+    kinds = list(itertools.product(FIELDS, Reduction))
+    each = arguments.proofs // len(kinds)
     failures = 0
-    for name in FIELDS:
+    for name, reduction in kinds:
         begin = time.perf_counter()
-        taken = soak(name, each, arguments.seed)
+        taken = soak(name, reduction, each, arguments.seed)
         failures += taken
-        print(f"{name}: {each} proofs in {time.perf_counter() - begin:.0f} s, {taken} taken")
+        seconds = time.perf_counter() - begin
+        print(f"{name} by {reduction.value}: {each} proofs in {seconds:.0f} s, {taken} taken")
     return 1 if failures else 0
 
 

@@ -46,6 +46,9 @@ INSECURE_SRS = Option(
     "--insecure-srs", help="Take powers of tau that nobody contributed to. Only for tests."
 )
 _HASH = Option("--hash", metavar="NAME", help="What makes challenges: sha3-256 or sha-256.")
+_COLUMNS = Option(
+    "--columns", help="Send the values of all places: long proofs, made quickly of many instances."
+)
 RECURSIVE = Option(
     "--recursive", help="Make challenges with Poseidon2, for verifiers that are circuits."
 )
@@ -65,6 +68,7 @@ def info(
     instances: Annotated[
         int, Option(metavar="N", least=1, help="Instances that a proof is about.")
     ] = 1,
+    columns: Annotated[bool, _COLUMNS] = False,
     recursive: Annotated[bool, RECURSIVE] = False,
     layers: Annotated[bool, Option("--layers", help="Print a row for each layer.")] = False,
     as_json: Annotated[bool, AS_JSON] = False,
@@ -75,10 +79,15 @@ def info(
 
     found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
     from quod.gkr.key import LEAST_BITS, VerifyingKey
+    from quod.gkr.reduction import Reduction
 
     summary = circuit_summary(found)
-    key = VerifyingKey.of(found, challenges, commitment=scheme, allow_bits=0, recursive=recursive)
-    summary |= soundness_summary(found, challenges, scheme, instances, key.hash)
+    reduction = Reduction.COLUMNS if columns else Reduction.PLACES
+    key = VerifyingKey.of(
+        found, challenges, commitment=scheme, allow_bits=0, recursive=recursive,
+        reduction=reduction,
+    )  # fmt: skip
+    summary |= soundness_summary(found, challenges, scheme, instances, key.hash, reduction)
     summary["least_bits"] = LEAST_BITS
     summary["chain"] = key.chain
     summary["bytes_of_values"] = value_bytes(found, challenges, instances)
@@ -90,9 +99,9 @@ def info(
     if layers:
         from quod.cli.terminal import show_table
 
-        columns = ("layer", *rows[0])
+        head = ("layer", *rows[0])
         table = [[f"{at}", *(f"{n:,}" for n in row.values())] for at, row in enumerate(rows)]
-        show_table(columns, table, right=columns)
+        show_table(head, table, right=head)
     show(f"Note: {NOT_ZERO_KNOWLEDGE}.")
     if key.recursive:
         show(f"Note: a key of this circuit: {ALGEBRAIC}.")
@@ -109,6 +118,7 @@ def compile_key(
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     hash: Annotated[str | None, _HASH] = None,
     recursive: Annotated[bool, RECURSIVE] = False,
+    columns: Annotated[bool, _COLUMNS] = False,
     allow_bits: Annotated[
         int | None,
         Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
@@ -129,14 +139,16 @@ def compile_key(
     from quod.formats import write_all_atomically
     from quod.gkr.files.key import verifying_key_to_json
     from quod.gkr.key import LEAST_BITS, VerifyingKey
+    from quod.gkr.reduction import Reduction
     from quod.transcript.hashes import hash_named
 
     made_by = None if hash is None else hash_named(hash)
+    reduction = Reduction.COLUMNS if columns else Reduction.PLACES
     allowed = LEAST_BITS if allow_bits is None else allow_bits
     with _options_named():
         key = VerifyingKey.of(
             found, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
-            recursive=recursive,
+            recursive=recursive, reduction=reduction,
         )  # fmt: skip
     if allowed < LEAST_BITS:
         warn(f"{output}: proofs for this key may show as few as {allowed} bits")

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from quod.gkr.files.proof import write_proof as write_proof
     from quod.gkr.key import VerifyingKey as VerifyingKey
     from quod.gkr.prover.prover import Prover as Prover
+    from quod.gkr.reduction import Reduction as Reduction
     from quod.gkr.security import error_terms as error_terms
     from quod.gkr.security import security_bits as security_bits
     from quod.gkr.verifier import verify as verify
 
 __all__ = [
     "Prover",
+    "Reduction",
     "Verifier",
     "VerifyingKey",
     "error_terms",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOME = {
     "Prover": "quod.gkr.prover.prover",
+    "Reduction": "quod.gkr.reduction",
     "Verifier": "quod.gkr.checker.device_verifier",
     "VerifyingKey": "quod.gkr.key",
     "error_terms": "quod.gkr.security",

@@ -10,6 +10,7 @@ from quod.errors import InputError, MismatchError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.gkr.reduction import Reduction, check_reduction
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.hashes import Hash, hash_asked_for, recursive_hash
@@ -28,8 +29,9 @@ _LAYERS_A_HASH = 6
 @frozen
 class VerifyingKey:
     """A circuit by its digest, the `field` of challenges, the `commitment` to the inputs, the
-    length of the hash `chain` before the first challenge, the `bits` that proofs show at least, and
-    the `hash` of transcripts. One over the circuit's field takes `recursive`.
+    length of the hash `chain` before the first challenge, the `bits` that proofs show at least, the
+    `hash` of transcripts, and the `reduction` of claims about a layer to the layer below. A hash
+    over the circuit's field takes `recursive`.
 
     The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
     the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
@@ -43,6 +45,7 @@ class VerifyingKey:
     bits: int
     hash: Hash = Hash.SHA3_256
     recursive: bool = False
+    reduction: Reduction = Reduction.PLACES
 
     def __post_init__(self) -> None:
         given: object = self.circuit
@@ -53,6 +56,7 @@ class VerifyingKey:
         checked_scheme(self.commitment)
         check_field(self.field)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
+        check_reduction(self.reduction)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
@@ -61,6 +65,7 @@ class VerifyingKey:
     def of(
         cls, circuit: LayeredCircuit, field: FieldSpec, *, commitment: Scheme | None = None,
         allow_bits: int = LEAST_BITS, hash: Hash | None = None, recursive: bool = False,
+        reduction: Reduction = Reduction.PLACES,
     ) -> Self:  # fmt: skip
         """The key of a circuit; the commitment is the inputs themselves (`Raw`) if it is None, the
         hash SHA3-256.
@@ -76,7 +81,7 @@ class VerifyingKey:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
         hash_asked_for(hash, recursive)
         chain = least_chain(circuit, hash)
-        key = cls(circuit.digest, field, scheme, chain, allowed, hash, recursive)
+        key = cls(circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction)
         key.check_bits(circuit, 1)
         return key
 
@@ -95,8 +100,9 @@ class VerifyingKey:
     def check_bits(self, circuit: LayeredCircuit, instances: int) -> None:
         """InputError where a proof of so many instances shows too few bits."""
         found = security_bits(
-            circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash
-        )
+            circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash,
+            reduction=self.reduction,
+        )  # fmt: skip
         if found < self.bits:
             raise InputError(
                 f"challenges of {self.field.name} show {found} bits for this circuit, and at least "

@@ -12,6 +12,7 @@ from quod.commitment.scheme import Scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
+from quod.gkr.reduction import Reduction, check_reduction, degree_by_columns
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, shown_kind, whole_number
@@ -85,18 +86,15 @@ def is_linear(kinds: frozenset[str]) -> bool:
 def error_terms(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
+    reduction: Reduction = Reduction.PLACES,
 ) -> dict[str, Fraction]:  # fmt: skip
     """The probabilities, by what goes wrong, if challenges were drawn by chance."""
     check_challenges(circuit, field)
     likely, more = most_likely(field), log_instances(instances)
-    rounds = combined = 0
-    for number in range(len(circuit.layers)):
-        kinds, below = circuit.kinds[number], circuit.log_below(number)
-        rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
-        if "multiply" in kinds:
-            rounds += below * 2
-            # Claims about the inputs go to the commitment, which has terms of its own.
-            combined += number > 0
+    if check_reduction(reduction) is Reduction.COLUMNS:
+        rounds, combined = _by_columns(circuit, more)
+    else:
+        rounds, combined = _by_places(circuit, more)
     of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
     terms = {
         "random coefficients": circuit.degree_in_randoms * likely,
@@ -112,12 +110,35 @@ def error_terms(
 def security_bits(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
+    reduction: Reduction = Reduction.PLACES,
 ) -> int:  # fmt: skip
     """Minus the logarithm of all error terms together, rounded down; 0 where they are beyond 1."""
-    terms = error_terms(circuit, field, instances=instances, commitment=commitment, hash=hash)
+    terms = error_terms(
+        circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
+    )
     total = sum(terms.values(), Fraction(0))
     # In integers, as what is small may be below all floats.
     return max(0, _floor_log2(1 / total)) if total < 1 else 0
+
+
+def _by_places(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
+    """The degrees of all rounds together, and of what combines claims."""
+    rounds = combined = 0
+    for number in range(len(circuit.layers)):
+        kinds, below = circuit.kinds[number], circuit.log_below(number)
+        rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
+        if "multiply" in kinds:
+            rounds += below * 2
+            # Claims about the inputs go to the commitment, which has terms of its own.
+            combined += number > 0
+    return rounds, combined
+
+
+def _by_columns(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
+    """The same where all values of a layer are sent, and combined at a point that is drawn."""
+    degrees = [degree_by_columns(kinds) for kinds in circuit.kinds]
+    rounds = sum(degree for degree in degrees if degree > 1) * more
+    return rounds, sum(circuit.log_below(number) for number in range(len(circuit.layers)))
 
 
 def _floor_log2(ratio: Fraction) -> int:

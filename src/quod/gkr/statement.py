@@ -8,6 +8,7 @@ from typing import Any
 from quod.circuit.layered import LayeredCircuit
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
+from quod.gkr.reduction import Reduction
 from quod.gkr.security import log_instances
 from quod.transcript.elements import describe, encode
 from quod.transcript.labels import Label
@@ -54,7 +55,8 @@ class Statement:
         key = self.key
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(key.field))
-        parameters = f"chain {key.chain} inputs {key.commitment.parameters()}"
+        by = "columns " if key.reduction is Reduction.COLUMNS else ""
+        parameters = f"chain {key.chain} {by}inputs {key.commitment.parameters()}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
         transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))

@@ -1,23 +1,20 @@
 """The verifier of layered circuits: plain integers, the circuit's layers one after the other.
 
-Goldwasser, Kalai and Rothblum, "Delegating computation: interactive proofs for muggles", 2008, with
-the two phases of Xie et al., "Libra", CRYPTO 2019. It loops over the circuit, never over the proof.
+Goldwasser, Kalai and Rothblum, "Delegating computation: interactive proofs for muggles", 2008. It
+loops over the circuit, never over the proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.circuit.layered import Coefficient, LayeredCircuit, Public, Random
-from quod.commitment.scheme import Claim
-from quod.errors import VerificationError
-from quod.field.plain_extension import add, one, power, product, scaled, subtract
+from quod.circuit.layered import LayeredCircuit
 from quod.gkr.key import VerifyingKey
-from quod.gkr.security import degree_of, exponents_of, is_linear
+from quod.gkr.plain.columns import ByColumns
+from quod.gkr.plain.gates import LayerGates
+from quod.gkr.plain.places import ByPlaces
+from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
-from quod.sumcheck.corners import equalities
-from quod.sumcheck.verifier import read_rounds
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 
@@ -42,148 +39,8 @@ def verify(
     for _ in range(key.chain):
         transcript.absorb(Label.CHAIN, b"")
     randoms = transcript.challenges(key.field, circuit.randoms)
-    claims = _Layers(statement, reader, randoms).claims()
-    commitment.check(claims, reader)
+    gates = LayerGates(statement, randoms)
+    by_columns = key.reduction is Reduction.COLUMNS
+    layers = ByColumns(gates, reader) if by_columns else ByPlaces(gates, reader)
+    commitment.check(layers.claims(), reader)
     reader.end()
-
-
-class _Layers:
-    """The way down: `points` and `values` are claims about a layer, all at `across`, the point of
-    the instances."""
-
-    def __init__(self, statement: Statement, reader: ProofReader, randoms: Sequence[Plain]) -> None:
-        self.statement, self.reader, self.randoms = statement, reader, randoms
-        self.circuit, self.field = statement.circuit, statement.key.field
-        draw = reader.transcript.challenges
-        self.points = [draw(self.field, self.circuit.log_outputs)]
-        self.values: list[Plain] = [(0,) * self.field.degree]
-        self.across = draw(self.field, statement.log_instances)
-
-    def claims(self) -> list[Claim]:
-        """What is left to show about the inputs."""
-        for number in reversed(range(len(self.circuit.layers))):
-            self._layer(number)
-        return [
-            Claim((*point, *self.across), value)
-            for point, value in zip(self.points, self.values, strict=True)
-        ]
-
-    def _layer(self, number: int) -> None:
-        """From claims about a layer to claims about the one below it."""
-        circuit, field, reader = self.circuit, self.field, self.reader
-        kinds, below = circuit.kinds[number], circuit.log_below(number)
-        weights, claim = self._combined()
-        if number == len(circuit.layers) - 1:
-            outputs = len(weights)
-            weights[circuit.zeros :] = [(0,) * field.degree] * (outputs - circuit.zeros)
-        constants = self._constants(number)
-        for output, coefficient in self._gates(number, "constant"):
-            known = product(field, weights[output], constants[coefficient])
-            claim = subtract(field, claim, known)
-
-        x, left = self._first_rounds(kinds, below, claim)
-        value, *rest = reader.elements(Label.VALUES, field, 2 if "multiply" in kinds else 1)
-        at_x = equalities(field, x)
-        linear = self._weighted(number, "add", weights, at_x)
-        slope = rest[0] if rest else linear
-        expected = product(field, slope, value)
-        for exponent in exponents_of(kinds):
-            factor = self._weighted(number, f"power{exponent}", weights, at_x)
-            expected = add(field, expected, product(field, factor, power(field, value, exponent)))
-        if expected != left:
-            raise VerificationError(f"layer {number} is not what the proof claims")
-        self.points, self.values = [x], [value]
-        if not rest:
-            return
-
-        claim = subtract(field, slope, linear)
-        left, y = read_rounds(reader, field, degree=2, variables=below, claim=claim)
-        (other,) = reader.elements(Label.VALUES, field, 1)
-        at_y = equalities(field, y)
-        both: Plain = (0,) * field.degree
-        for output, coefficient, first, second in self._gates(number, "multiply"):
-            part = product(field, product(field, weights[output], at_x[first]), at_y[second])
-            both = add(field, both, self._scaled(part, coefficient))
-        if product(field, both, other) != left:
-            raise VerificationError(f"the products of layer {number} are not what the proof claims")
-        self.points.append(y)
-        self.values.append(other)
-
-    def _combined(self) -> tuple[list[Plain], Plain]:
-        """One claim of several: the weight of each value of the layer, and the weighted sum."""
-        field, value = self.field, self.values[0]
-        weights = equalities(field, self.points[0])
-        for point, claimed in zip(self.points[1:], self.values[1:], strict=True):
-            factor = self.reader.transcript.challenge(field)
-            weights = [
-                add(field, weight, product(field, factor, more))
-                for weight, more in zip(weights, equalities(field, point), strict=True)
-            ]
-            value = add(field, value, product(field, factor, claimed))
-        return weights, value
-
-    def _first_rounds(
-        self, kinds: frozenset[str], below: int, claim: Plain
-    ) -> tuple[list[Plain], Plain]:
-        """The point of the inputs, and the claim there, after the first sumcheck."""
-        field, more = self.field, self.statement.log_instances
-        if is_linear(kinds) or not more:
-            left, x = read_rounds(
-                self.reader, field, degree=degree_of(kinds), variables=below, claim=claim
-            )
-            return x, left
-        # Weighted by eq of the instances alone: that of 1/2 is 1/2 wherever it is looked at.
-        half = (field.modulus.value + 1) // 2
-        point = [*[scaled(field, one(field), half)] * below, *self.across]
-        claim = scaled(field, claim, pow(half, below, field.modulus.value))
-        left, found = read_rounds(
-            self.reader, field, degree=degree_of(kinds), variables=below + more, claim=claim,
-            point=point,
-        )  # fmt: skip
-        self.across = found[below:]
-        return found[:below], left
-
-    # --- gates
-
-    def _gates(self, number: int, kind: str) -> list[tuple[int, ...]]:
-        """Rows of a layer's gates: the output, the place of the coefficient, the inputs."""
-        gates = self.circuit.layers[number].gates[kind]
-        columns = (gates.output, gates.coefficient, *gates.inputs)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
-
-    def _weighted(self, number: int, kind: str, weights: list[Plain], at_x: list[Plain]) -> Plain:
-        """The sum over gates of one input: coefficient, weight of the output, eq of the input."""
-        field = self.field
-        total: Plain = (0,) * field.degree
-        for output, coefficient, x in self._gates(number, kind):
-            part = product(field, weights[output], at_x[x])
-            total = add(field, total, self._scaled(part, coefficient))
-        return total
-
-    def _scaled(self, value: Plain, place: int) -> Plain:
-        """A value times a coefficient, which is the same in all instances."""
-        coefficient: Coefficient = self.circuit.coefficients[place]
-        if isinstance(coefficient, Random):
-            return product(self.field, value, self.randoms[coefficient.number])
-        if isinstance(coefficient, Public):
-            coefficient = self.statement.public[0][coefficient.number]
-        return scaled(self.field, value, coefficient)
-
-    def _constants(self, number: int) -> dict[int, Plain]:
-        """The coefficients of a layer's constants at the point of the instances, by place."""
-        field, found = self.field, {}
-        places = {place for _, place in self._gates(number, "constant")}
-        coefficients = self.circuit.coefficients
-        has_public = any(isinstance(coefficients[place], Public) for place in places)
-        # As many as instances.
-        shares = equalities(field, self.across) if has_public else []
-        for place in places:
-            coefficient = coefficients[place]
-            if isinstance(coefficient, Public):
-                total: Plain = (0,) * field.degree
-                for share, row in zip(shares, self.statement.padded, strict=True):
-                    total = add(field, total, scaled(field, share, row[coefficient.number]))
-                found[place] = total
-            else:
-                found[place] = self._scaled(one(field), place)
-        return found

@@ -56,13 +56,13 @@ def summands(
         if None in point:
             terms = [term for term in terms if len(term[0][1]) == degree]
         values = [
-            [_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
+            [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
         results.append(_sum(mixed, terms, values, [item.weight for item in items]))
     return results
 
 
-def _at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value | None) -> Any:
+def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value | None) -> Any:
     """The multilinear polynomial of values at corners, the first variable's bit the highest."""
     for place in point:
         half = len(corners) // 2

@@ -15,6 +15,7 @@ from quod.field.spec import FieldSpec
 from quod.transcript.elements import Plain, check_elements, decode, element_bytes, encode
 from quod.transcript.labels import Label, check_label
 from quod.transcript.points import decode_points, encode_points, point_bytes
+from quod.transcript.runs import absorb_runs
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, shown_kind, whole_number
 
@@ -47,6 +48,14 @@ class ProofWriter:
     def digested(self, label: Label, field: FieldSpec, message: bytes) -> None:
         """The same, of which a digest is absorbed."""
         self.transcript.absorb_digest(label, field, message)
+        self._parts.append(message)
+
+    def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
+        """Elements that are absorbed by their runs (`quod.transcript.runs`)."""
+        check_label(label)
+        check_field(field)
+        message = encode(field, check_elements(field, "the message", elements))
+        absorb_runs(self.transcript, label, field, message)
         self._parts.append(message)
 
     def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
@@ -93,10 +102,7 @@ class ProofReader:
 
     def elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
         """A message of so many elements; InputError if the proof ends before, or one is none."""
-        check_label(label)
-        check_field(field)
-        message = self._elements(field, count)
-        elements = decode(field, message, offset=self.offset)
+        elements, message = self._decoded(label, field, count)
         self.transcript.absorb(label, message, field)
         self.offset += len(message)
         return elements
@@ -112,6 +118,20 @@ class ProofReader:
         self.transcript.absorb(label, message, field)
         self.offset += len(message)
         return words
+
+    def many_elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
+        """So many elements, absorbed by their runs (`quod.transcript.runs`). InputError as for a
+        message of them."""
+        elements, message = self._decoded(label, field, count)
+        absorb_runs(self.transcript, label, field, message)
+        self.offset += len(message)
+        return elements
+
+    def _decoded(self, label: Label, field: FieldSpec, count: int) -> tuple[list[Plain], bytes]:
+        check_label(label)
+        check_field(field)
+        message = self._elements(field, count)
+        return decode(field, message, offset=self.offset), message
 
     def message(
         self, label: Label, size: int, *, absorbed: Callable[[bytes], bytes] | None = None

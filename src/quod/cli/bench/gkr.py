@@ -21,6 +21,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.prover import Prover
+from quod.gkr.reduction import Reduction
 
 Draw = Callable[[int], Words]
 """Random inputs of so many instances."""
@@ -28,12 +29,14 @@ Draw = Callable[[int], Words]
 
 def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
-    commitment: str,
+    commitment: str, reduction: Reduction,
 ) -> Iterator[Case]:  # fmt: skip
     """Cases for each number of instances: `batch` proofs of as many, and their verification."""
     found = open_device(device)
     made, draw = CIRCUITS[circuit](field.modulus)
-    key = VerifyingKey.of(made, field, commitment=scheme_named(commitment), allow_bits=0)
+    key = VerifyingKey.of(
+        made, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
+    )
     for count in instances:
         prover = Prover(found, key, made, instances=count, batch=batch)
         inputs = [draw(count) for _ in range(batch)]
@@ -48,7 +51,8 @@ def cases(
         proofs = prove()
         parameters: dict[str, Parameter] = {
             "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
-            "commitment": commitment, "bytes": len(proofs[0]), "what": "prove",
+            "commitment": commitment, "reduction": reduction.value, "bytes": len(proofs[0]),
+            "what": "prove",
         }  # fmt: skip
         yield Case(parameters, prove, "ms/instance", operations=count * batch, traced=prove)
 

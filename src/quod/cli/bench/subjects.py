@@ -178,16 +178,20 @@ def gkr(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Proofs at a time.")] = 1,
     commitment: Annotated[str, typer.Option(help="raw, ligero or hyrax.")] = "raw",
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Send the values of all places: quick, long proofs.")
+    ] = False,
 ) -> None:
     """Proofs of layered circuits and their verification, hashes and commitments included."""
     from quod.cli.bench.gkr import CIRCUITS, cases
     from quod.cli.bench.sumcheck import field_of
+    from quod.gkr.reduction import Reduction
 
     if circuit not in CIRCUITS:
         raise typer.BadParameter(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
     found = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
-        commitment=commitment,
+        commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
     )  # fmt: skip
     settings.measure("gkr", found)
 

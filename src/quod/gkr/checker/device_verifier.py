@@ -26,11 +26,13 @@ from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.checker.kernels import FIRST_CHECK, FIRST_WRONG, READ, STATE
+from quod.gkr.checker.columns.plan import ColumnsPlan
 from quod.gkr.checker.messages import Check, Message
+from quod.gkr.checker.places.plan import PlacesPlan
 from quod.gkr.checker.plan import CheckPlan
-from quod.gkr.checker.verdicts import FAILED, PASSED
+from quod.gkr.checker.records import FAILED, FIRST_CHECK, FIRST_WRONG, PASSED, READ, STATE
 from quod.gkr.key import VerifyingKey
+from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
@@ -61,9 +63,10 @@ class Verifier:
         self.device: AnyDevice = resolve_device(device)
         self._log_instances = checked_key(key, circuit, instances)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        self._plan = CheckPlan(
-            self.device, circuit, key.field, chain=key.chain, hash=key.hash,
-            log_instances=self._log_instances, batch=whole_number("the batch", batch, 1, 1 << 16),
+        by = ColumnsPlan if key.reduction is Reduction.COLUMNS else PlacesPlan
+        self._plan: CheckPlan = by(
+            self.device, key, circuit, log_instances=self._log_instances,
+            batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),
         )  # fmt: skip
         self._openings: OpeningChecker | None = None
@@ -76,12 +79,11 @@ class Verifier:
             self.peak_bytes += self._openings.peak_bytes
         messages = self._plan.messages
         self._checks = list(messages.checks)
-        if self._plan.evaluates_inputs:
-            what, last = "the committed table has another value at a point", len(messages.rows)
-            first = self._plan.claim_record - FIRST_CHECK
-            self._checks += [
-                Check(first + claim, last, what) for claim in range(len(messages.claims.values))
-            ]
+        what, last = "the committed table has another value at a point", len(messages.rows) - 1
+        first = self._plan.claim_record - FIRST_CHECK
+        self._checks += [
+            Check(first + claim, last, what) for claim in range(len(messages.claims.points))
+        ]
 
     def verify(
         self, public: Sequence[object], proof: bytes, *, timeline: Timeline | None = None
@@ -200,8 +202,10 @@ class Verifier:
         states = b"".join(reading.state for reading in readings)
         begun = np.concatenate([np.array([ticket], np.uint32), np.frombuffer(states, "<u4")])
         device.upload(begun, into=plan.begun)
-        sent = b"".join(reading.proof[reading.start : reading.stop] for reading in readings)
-        device.upload(np.frombuffer(sent, "<u4"), into=plan.sent)
+        for number, reading in enumerate(readings):
+            count = (reading.stop - reading.start) // 4
+            words = np.frombuffer(reading.proof, "<u4", count, reading.start)
+            device.upload(words, into=plan.sent(number))
         if plan.evaluates_inputs:
             tables = []
             for reading in readings:
@@ -218,8 +222,11 @@ class Verifier:
         for check, fails in zip(self._checks, failed.tolist(), strict=True):
             if wrong <= check.message:
                 break
-            if fails:
+            if fails and check.failure is not None:
                 return VerificationError(check.failure)
+            if fails:
+                wrong = check.message
+                break
         message = self._plan.messages.of_elements.get(wrong)
         if message is None:
             return None
@@ -236,22 +243,22 @@ class Verifier:
         """Claims about the inputs of proofs without errors so far: Ligero's on the device, others
         by the commitment's verifier."""
         plan, field = self._plan, self.key.field
-        claims, messages = plan.messages.claims, plan.messages
-        shape = (plan.batch, len(messages.rows), field.words)
-        challenges = np.full(shape, UNWRITTEN, np.uint32)
+        claims = plan.messages.claims
+        challenges, claimed = (
+            np.full((plan.batch, count, field.words), UNWRITTEN, np.uint32)
+            for count in (len(plan.messages.rows), len(claims.points))
+        )
         self.device.download(plan.challenges, challenges)
+        self.device.download(plan.claimed, claimed)
         for number, reading in enumerate(readings):
             if errors[number] is not None:
                 continue
-            own = [
-                Claim(
-                    tuple(words_to_elements(
-                        field, challenges[number, [*point.coordinates, *claims.across]]
-                    )),
-                    reading.elements(field, Message(value, 1))[0],
-                )
-                for point, value in zip(claims.points, claims.values, strict=True)
-            ]  # fmt: skip
+            own = []
+            for point, value in zip(
+                claims.points, words_to_elements(field, claimed[number]), strict=True
+            ):
+                drawn = challenges[number, [*point.coordinates, *claims.across]]
+                own.append(Claim(tuple(words_to_elements(field, drawn)), value))
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
             reader = ProofReader(reading.proof, self.key.transcript(state))
             reader.offset = reading.stop

@@ -6,19 +6,24 @@ first behind the commitment.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import POWERS, LayeredCircuit
+from quod.circuit.layered import LayeredCircuit
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.labels import Label
+from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS, messages_of
 from quod.transcript.transcript import header
 
 NONE = 0xFFFFFFFF
 """In a row: there is no such thing."""
+
+DIGEST_WORDS = DIGEST_BYTES // 4
 
 Row = tuple[int, ...]
 """Numbers that a kernel reads."""
@@ -43,43 +48,23 @@ class Message:
 @frozen
 class Check:
     """A comparison: its record among those of a proof, the last message that it takes, and what is
-    said of a proof that fails it."""
+    said of a proof that fails it, None where that message is of no elements."""
 
     record: int
     message: int
-    failure: str
+    failure: str | None
 
 
 @frozen
-class Claims:
-    """What is claimed of a layer at `points`: the elements `values`, none of the outputs."""
+class InputClaims:
+    """What is claimed of the inputs at `points`, all of them at `across`, the point of the
+    instances."""
 
     points: tuple[Point, ...]
     across: tuple[int, ...]
-    values: tuple[int, ...]
-
-    @property
-    def row(self) -> Row:
-        """How many values there are, two of them, and the challenge that combines them."""
-        scale = self.points[-1].scale if len(self.values) == 2 else 0
-        first, second, *_ = (*self.values, 0, 0)
-        return len(self.values), first, second, scale
 
 
-@frozen
-class LayerMessages:
-    """What a proof has for a layer: the claims about it and about the layer below, and the row of
-    both sumchecks: rounds, degree, first element, first challenge; of the first how many variables
-    are weighted by 1/2, whether the others are by challenges, and the first of these; of the second
-    rounds, first element and first challenge."""
-
-    number: int
-    above: Claims
-    below: Claims
-    row: Row
-
-
-class Messages:
+class Messages(ABC):
     """All messages of a proof behind the commitment."""
 
     def __init__(
@@ -87,83 +72,78 @@ class Messages:
     ) -> None:
         self.circuit, self.field, self.log_instances = circuit, field, log_instances
         self.rows: list[Row] = []
-        """The header of each, and its first element."""
+        """The header of each, and where it begins: among all words of the elements, or those of
+        the digests, which the last number says."""
         self.of_elements: dict[int, Message] = {}
+        """Elements by the message that absorbs them, or the last one that does."""
         self.elements = 0
         """Elements of a proof."""
+        self.runs: list[Row] = []
+        """Elements whose digests are absorbed: the first, how many, and the place of the digest."""
+        self.digests = 0
+        """Digests of a proof, with those that fill up messages."""
         self.checks: list[Check] = []
         """In the order in which a proof is read."""
-        self.layers: list[LayerMessages] = []
-        """From the last one to the first."""
         self.first_random = chain - 1
         """The challenge that is the first random coefficient."""
-        claims = self._begin(chain)
-        for number in reversed(range(len(circuit.layers))):
-            self.layers.append(self._layer(number, claims))
-            claims = self.layers[-1].below
-        self.claims = claims
+        self.claims = self._all_layers(*self._begin(chain))
         """Those about the inputs."""
 
     @property
     def most_words(self) -> int:
         """32-bit words of the longest message."""
-        return max(each.count for each in self.of_elements.values()) * self.field.words
+        return max((start & 0xFFFFFF) // 4 for start, *_ in self.rows)
 
-    def _message(self, label: Label, count: int = 0) -> int:
-        """The number of the next message, of so many elements."""
-        number = len(self.rows)
-        start = int.from_bytes(header(label, 4 * self.field.words * count), "little")
-        self.rows.append((start, self.elements if count else 0))
-        if count:
-            self.of_elements[number] = Message(self.elements, count)
-            self.elements += count
-        return number
+    @abstractmethod
+    def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
+        """The messages of all layers, from the last one to the first."""
 
-    def _begin(self, chain: int) -> Claims:
-        """The chain, the random coefficients and the first point."""
+    def _begin(self, chain: int) -> tuple[Point, tuple[int, ...]]:
+        """The chain, the random coefficients, and the first point with that of the instances."""
         circuit = self.circuit
         for _ in range(chain):
-            self._message(Label.CHAIN)
+            self._append(Label.CHAIN, 0, 0)
         point = circuit.randoms + circuit.log_outputs
-        for _ in range(point + self.log_instances - 1):
-            self._message(Label.NEXT)
+        self._draw(point + self.log_instances)
         drawn = range(self.first_random, len(self.rows))
-        outputs = Point(tuple(drawn[circuit.randoms : point]))
-        return Claims((outputs,), tuple(drawn[point:]), ())
+        return Point(tuple(drawn[circuit.randoms : point])), tuple(drawn[point:])
 
-    def _layer(self, number: int, above: Claims) -> LayerMessages:
-        gates, below = self.circuit.layers[number].gates, self.circuit.log_below(number)
-        exponents = [exponent for kind, exponent in POWERS.items() if len(gates[kind])]
-        has_products = len(gates["multiply"]) > 0
-        more = len(above.across) if has_products or exponents else 0
-        degree = max([2, *(exponent + 1 for exponent in exponents)])
-        failure = f"layer {number} is not what the proof claims"
-        first, steps, end = self._sumcheck(below + more, degree, 1 + has_products, failure)
-        weights = (below, 1, above.across[0]) if more else (0, 0, 0)
-        across = tuple(steps[below:]) if more else above.across
-        points, values = [Point(tuple(steps[:below]))], [self.of_elements[end].first]
-        second: Row = (0, 0, 0)
-        if has_products:
-            failure = f"the products of layer {number} are not what the proof claims"
-            (rounds, _, *second_begins), steps, end = self._sumcheck(
-                below, 2, 1, failure, is_second=True
-            )
-            second = (rounds, *second_begins)
-            points.append(Point(tuple(steps), end))
-            values.append(self.of_elements[end].first)
-        claims = Claims(tuple(points), across, tuple(values))
-        return LayerMessages(number, above, claims, (*above.row, *first, *weights, *second))
+    def _append(self, label: Label, words: int, place: int, *, is_digest: bool = False) -> int:
+        """The number of the next message."""
+        start = int.from_bytes(header(label, 4 * words), "little")
+        self.rows.append((start, place, int(is_digest)))
+        return len(self.rows) - 1
 
-    def _sumcheck(
-        self, rounds: int, degree: int, values: int, failure: str, *, is_second: bool = False
-    ) -> tuple[Row, range, int]:
-        """The row of a sumcheck, its challenges, and its last message."""
-        element, step = self.elements, len(self.rows)
-        for _ in range(rounds):
-            self._message(Label.ROUND, degree)
-        end = self._message(Label.VALUES, values)
-        self.checks.append(Check(2 * len(self.layers) + is_second, end, failure))
-        return (rounds, degree, element, step), range(step, end), end
+    def _draw(self, count: int) -> tuple[int, ...]:
+        """So many challenges in a row, the first of the last message."""
+        first = len(self.rows) - 1
+        for _ in range(count - 1):
+            self._append(Label.NEXT, 0, 0)
+        return tuple(range(first, first + count))
+
+    def _message(self, label: Label, count: int) -> int:
+        """The number of the next message, of so many elements."""
+        words = self.field.words
+        number = self._append(label, words * count, words * self.elements)
+        self._sent(number, count)
+        return number
+
+    def _many(self, label: Label, count: int) -> int:
+        """The number of the last message of so many elements that are absorbed by their runs."""
+        for at in range(0, count, RUN_ELEMENTS):
+            digest = self.digests + at // RUN_ELEMENTS
+            self.runs.append((self.elements + at, min(RUN_ELEMENTS, count - at), digest))
+        number = len(self.rows)
+        for _ in range(messages_of(count)):
+            place = DIGEST_WORDS * self.digests
+            number = self._append(label, DIGESTS_EACH * DIGEST_WORDS, place, is_digest=True)
+            self.digests += DIGESTS_EACH
+        self._sent(number, count)
+        return number
+
+    def _sent(self, number: int, count: int) -> None:
+        self.of_elements[number] = Message(self.elements, count)
+        self.elements += count
 
 
 def words_of(rows: Sequence[Row]) -> NDArray[np.uint32]:

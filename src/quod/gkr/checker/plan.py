@@ -1,44 +1,38 @@
-"""The check of a batch of proofs of one circuit, as launches that are recorded once."""
+"""The check of a batch of proofs of one circuit, as launches that are recorded once: what is common
+to both reductions."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import from_integers
-from quod.field.spec import FieldSpec
-from quod.gkr.checker.kernels import (
-    FIRST_CHECK,
-    SumForm,
-    add_gates,
-    evaluate_tables,
-    expand_factors,
-    expand_tables,
-    read_messages,
-)
-from quod.gkr.checker.messages import Messages, words_of
-from quod.gkr.checker.schedule import Schedule
-from quod.gkr.checker.verdicts import check_claims, check_layers
+from quod.gkr.checker.equality import expand_factors, expand_tables
+from quod.gkr.checker.inputs import check_claims, evaluate_tables
+from quod.gkr.checker.messages import DIGEST_WORDS, Messages, Row, words_of
+from quod.gkr.checker.reading import hash_runs, read_messages
+from quod.gkr.checker.records import FIRST_CHECK
+from quod.gkr.checker.schedule import Schedule, Sum
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.hashes import Hash
+from quod.transcript.runs import RUN_ELEMENTS
 
 Words = NDArray[np.uint32]
 
 _READ_LANES = 32
-_TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
 _MOST_BYTES = 4 << 32
 
 
-class CheckPlan:
+class CheckPlan(ABC):
     """`batch` proofs side by side.
 
     The host sets `begun`, the run's ticket and the states of the transcripts behind the
@@ -47,52 +41,63 @@ class CheckPlan:
     """
 
     def __init__(
-        self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec, *, chain: int,
-        hash: Hash, log_instances: int, batch: int, evaluates_inputs: bool,
-    ) -> None:  # fmt: skip
-        self.device, self.circuit, self.field, self.batch = device, circuit, field, batch
-        self._hash = hash
-        self.messages = Messages(circuit, field, chain=chain, log_instances=log_instances)
-        most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
-        self.schedule = Schedule(
-            self.messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
-        )
-        self.record_words = FIRST_CHECK + 2 * len(self.messages.layers) + 2
-        """Records of a proof."""
-        self.claim_record = FIRST_CHECK + 2 * len(self.messages.layers)
+        self, device: AnyDevice, messages: Messages, schedule: Schedule, *, hash: Hash, batch: int
+    ) -> None:
+        self.device, self.messages, self.batch = device, messages, batch
+        self.circuit, self.field = messages.circuit, messages.field
+        self.evaluates_inputs = schedule.evaluates_inputs
+        self._schedule, self._hash = schedule, hash
+        layers = len(self.circuit.layers)
+        self.claim_record = FIRST_CHECK + 2 * layers
         """The record of the first claim about the inputs."""
-        self.evaluates_inputs = evaluates_inputs
-        self._log_inputs = circuit.log_inputs + log_instances
+        self.record_words = self.claim_record + len(schedule.claim_rows)
+        """Records of a proof."""
         self._allocate()
 
+    @abstractmethod
+    def _sums(self) -> dict[str, Sum]:
+        """The sums over gates, by what the memory of each is called."""
+
+    @abstractmethod
+    def _record_sums(self, recording: RecordingStream) -> None:
+        """Launches behind which the parts of all sums are there."""
+
+    @abstractmethod
+    def _record_checks(self, recording: RecordingStream) -> None:
+        """The launch of the checks of all layers."""
+
     def _allocate(self) -> None:
-        device, schedule, batch = self.device, self.schedule, self.batch
+        device, schedule, batch, messages = self.device, self._schedule, self.batch, self.messages
         modulus, element = self.circuit.field, 4 * self.field.words
         numbers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
         self._numbers = from_integers(modulus, numbers)
-        public = self.circuit.public << self.messages.log_instances
-        rows = {
-            "messages": self.messages.rows, "layers": schedule.layer_rows,
+        public = self.circuit.public << messages.log_instances
+        rows: dict[str, list[Row]] = {
+            "messages": messages.rows, "layers": schedule.layer_rows, "run_rows": messages.runs,
             "factor_rows": schedule.factors.rows, "table_rows": schedule.table_rows,
             "evaluation_rows": schedule.evaluation_rows, "claim_rows": schedule.claim_rows,
         }  # fmt: skip
         constants = {name: words_of(own) for name, own in rows.items()}
         constants["coordinates"] = np.array(schedule.factors.coordinates or [0], np.uint32)
-        for form, whole in schedule.sums.items():
-            constants[f"rows of {form}"] = words_of(whole.rows)
-            constants[f"gates of {form}"] = whole.gates.reshape(-1)
-        inputs = modulus.bytes << self._log_inputs if schedule.claim_rows else 0
+        for name, whole in self._sums().items():
+            constants[f"rows of {name}"] = words_of(whole.rows)
+            constants[f"gates of {name}"] = whole.gates.reshape(-1)
+        inputs = modulus.bytes << self._log_inputs if self.evaluates_inputs else 0
+        # Kernels load as many words as the longest message or a run has, wherever one begins.
+        beyond = max(messages.most_words, RUN_ELEMENTS * self.field.words if messages.runs else 0)
         sizes = {
             "begun": 4 * (1 + batch * STATE_WORDS),
-            # Kernels load as many words as the longest message has, wherever one begins.
-            "sent": batch * self.messages.elements * element + 4 * self.messages.most_words,
-            "challenges": batch * len(self.messages.rows) * element,
+            "sent": 4 * (self._first_digest + batch * messages.digests * DIGEST_WORDS + beyond),
+            "checked": 4 * batch * len(messages.runs),
+            "challenges": batch * len(messages.rows) * element,
             "factors": batch * schedule.factors.entries * element,
             "tables": batch * schedule.table_entries * element,
+            "made": 4 * batch * schedule.tiles,
             "partial": batch * schedule.parts * (element + 4),
+            "claimed": batch * len(schedule.claim_rows) * element,
             "records": 4 * batch * self.record_words,
             "coefficients": self._numbers.nbytes + batch * public * modulus.bytes,
-            "inputs": max(4, batch * inputs),
+            "inputs": batch * inputs,
         }
         if max(sizes.values()) > _MOST_BYTES:
             raise InputError(f"{batch} proofs of this circuit are too many to check at once")
@@ -102,6 +107,23 @@ class CheckPlan:
         self._memory = {name: device.allocate(max(4, size)) for name, size in sizes.items()}
         self._memory |= {name: device.upload(array) for name, array in constants.items()}
         device.upload(self._numbers, into=self.coefficients.slice(0, self._numbers.nbytes))
+        # Digests that fill up a message are 0, and nothing writes them.
+        digests = self._memory["sent"].slice(4 * self._first_digest, self._memory["sent"].nbytes)
+        device.upload(np.zeros(digests.nbytes // 4, np.uint32), into=digests)
+
+    @property
+    def _log_inputs(self) -> int:
+        return self.circuit.log_inputs + self.messages.log_instances
+
+    @property
+    def _first_digest(self) -> int:
+        """Where digests begin behind the elements of all proofs, in words."""
+        return self.batch * self.messages.elements * self.field.words
+
+    @property
+    def _tags(self) -> int:
+        """Where the tickets of parts begin, in words."""
+        return self.batch * self._schedule.parts * self.field.words
 
     # --- what the host sets and finds
 
@@ -125,11 +147,10 @@ class CheckPlan:
         """The public inputs of each proof, of each input those of all instances."""
         return self.coefficients.slice(self._numbers.nbytes, self.coefficients.nbytes)
 
-    @property
-    def sent(self) -> Buffer:
-        """The elements of all proofs, one proof after the other."""
-        size = 4 * self.batch * self.messages.elements * self.field.words
-        return self._memory["sent"].slice(0, size)
+    def sent(self, proof: int) -> Buffer:
+        """The elements of a proof."""
+        size = 4 * self.messages.elements * self.field.words
+        return self._memory["sent"].slice(proof * size, (proof + 1) * size)
 
     @property
     def records(self) -> Buffer:
@@ -141,95 +162,98 @@ class CheckPlan:
         """An element for each message of each proof."""
         return self._memory["challenges"]
 
+    @property
+    def claimed(self) -> Buffer:
+        """What is claimed of the inputs: of each proof an element a claim."""
+        return self._memory["claimed"]
+
     # --- launches
 
     @cached_property
     def recording(self) -> Recording:
         """All launches."""
         recording = self.device.stream("check").record()
-        schedule, memory = self.schedule, self._memory
-        self._read(recording)
-        messages = len(self.messages.rows)
+        schedule, memory = self._schedule, self._memory
+        self._record_reading(recording)
         self._tiled(
-            recording, expand_factors, 0, len(schedule.factors.rows), messages,
-            schedule.factors.entries, memory["factor_rows"], memory["coordinates"],
-            memory["challenges"], memory["factors"], field=self.field,
+            recording, expand_factors, range(len(schedule.factors.rows)), len(self.messages.rows),
+            schedule.factors.entries, schedule.tiles, memory["factor_rows"], memory["coordinates"],
+            memory["challenges"], memory["factors"], memory["begun"], memory["made"],
+            field=self.field,
         )  # fmt: skip
-        for number, chunk in enumerate(schedule.chunks):
-            with recording.part(f"chunk {number}"):
-                self._tiled(
-                    recording, expand_tables, chunk.tables.start, len(chunk.tables),
-                    schedule.factors.entries, schedule.table_entries, memory["table_rows"],
-                    memory["factors"], memory["tables"], field=self.field,
-                )  # fmt: skip
-                for form, tiles in chunk.sums.items():
-                    self._add(recording, form, tiles)
-        self._check(recording)
+        self._record_sums(recording)
+        self._record_checks(recording)
+        self._record_claims(recording)
         return recording.finish().recording
 
     def _tiled(
-        self, recording: RecordingStream, definition: Any, first: int, tiles: int,
-        *arguments: Any, **static: Any,
+        self, recording: RecordingStream, definition: Any, tiles: range, *arguments: Any,
+        **static: Any,
     ) -> None:  # fmt: skip
         """A workgroup a tile of a proof."""
         compiled = self.device.compile(definition, **static)
-        recording.launch(compiled, self.batch * tiles, first, tiles, *arguments)
+        recording.launch(compiled, self.batch * len(tiles), tiles.start, len(tiles), *arguments)
 
-    def _read(self, recording: RecordingStream) -> None:
-        device, memory = self.device, self._memory
+    def _each(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        """An instance for each of `count` of every proof."""
+        compiled = self.device.compile(definition, **static)
+        total = self.batch * count
+        recording.launch(compiled, -(-total // compiled.lanes), total, count, *arguments)
+
+    def _record_reading(self, recording: RecordingStream) -> None:
+        device, memory, messages = self.device, self._memory, self.messages
+        if messages.runs:
+            self._each(
+                recording, hash_runs, len(messages.runs), messages.elements, messages.digests,
+                self._first_digest, memory["run_rows"], memory["begun"], memory["sent"],
+                memory["checked"], field=self.field, hash=self._hash,
+            )  # fmt: skip
         lanes, alone = 1 if device.host_memory else _READ_LANES, False
         if device.host_memory and self.batch >= device.lanes > 1:
             lanes, alone = device.lanes, True
         compiled = device.compile(
             read_messages, lanes=lanes, field=self.field, hash=self._hash,
-            most_words=self.messages.most_words, alone=alone,
+            most_words=messages.most_words, alone=alone,
         )  # fmt: skip
         recording.launch(
             compiled, -(-self.batch // lanes) if alone else self.batch, self.batch,
-            len(self.messages.rows), self.messages.elements, self.record_words,
-            memory["messages"], memory["begun"], memory["sent"], memory["challenges"],
-            memory["records"],
+            len(messages.rows), messages.elements, messages.digests, self._first_digest,
+            self.record_words, memory["messages"], memory["begun"], memory["sent"],
+            memory["challenges"], memory["records"],
+        )  # fmt: skip
+
+    def _record_tables(self, recording: RecordingStream, tiles: range) -> None:
+        """Tables of eq, made of their factors."""
+        memory, schedule = self._memory, self._schedule
+        self._tiled(
+            recording, expand_tables, tiles, schedule.factors.entries, schedule.table_entries,
+            len(schedule.factors.rows), schedule.tiles, memory["table_rows"], memory["factors"],
+            memory["tables"], memory["begun"], memory["made"], field=self.field,
         )  # fmt: skip
 
     @property
-    def _tags(self) -> int:
-        """Where the tickets of parts begin, in words."""
-        return self.batch * self.schedule.parts * self.field.words
-
-    def _add(self, recording: RecordingStream, form: SumForm, tiles: range) -> None:
-        schedule, memory = self.schedule, self._memory
-        self._tiled(
-            recording, add_gates, tiles.start, len(tiles), schedule.parts, self._tags,
-            schedule.sums[form].total, schedule.table_entries, len(self.circuit.coefficients),
-            self.circuit.public, self.messages.first_random, len(self.messages.rows),
-            self.messages.log_instances, memory[f"rows of {form}"], memory[f"gates of {form}"],
-            memory["coefficients"], memory["challenges"], memory["tables"], memory["partial"],
-            memory["begun"], form=form,
+    def _of_coefficients(self) -> tuple[int, ...]:
+        """The numbers that kernels take for the coefficients of gates."""
+        return (
+            len(self.circuit.coefficients), self.circuit.public, self.messages.first_random,
+            len(self.messages.rows), self.messages.log_instances,
         )  # fmt: skip
 
-    def _check(self, recording: RecordingStream) -> None:
-        schedule, memory, elements = self.schedule, self._memory, self.messages.elements
-        layers, claims = len(self.messages.layers), len(schedule.claim_rows)
-        parts = schedule.parts, self._tags, self.record_words
-        compiled = self.device.compile(check_layers, field=self.field)
-        count = self.batch * layers
-        recording.launch(
-            compiled, -(-count // compiled.lanes), count, layers, len(self.messages.rows),
-            elements, *parts, FIRST_CHECK, memory["layers"], memory["sent"], memory["challenges"],
-            memory["partial"], memory["begun"], memory["records"],
-        )  # fmt: skip
-        if not claims:
-            return
-        self._tiled(
-            recording, evaluate_tables, 0, len(schedule.evaluation_rows), *parts[:2],
-            schedule.factors.entries, self._log_inputs, memory["evaluation_rows"],
-            memory["factors"], memory["inputs"], memory["partial"], memory["begun"],
-            field=self.field, claims=claims,
-        )  # fmt: skip
-        compiled = self.device.compile(check_claims, field=self.field)
-        count = self.batch * claims
-        recording.launch(
-            compiled, -(-count // compiled.lanes), count, claims, elements, *parts,
-            self.claim_record, memory["claim_rows"], memory["sent"], memory["partial"],
-            memory["begun"], memory["records"],
+    def _record_claims(self, recording: RecordingStream) -> None:
+        schedule, memory, claims = self._schedule, self._memory, len(self._schedule.claim_rows)
+        if self.evaluates_inputs:
+            self._tiled(
+                recording, evaluate_tables, range(len(schedule.evaluation_rows)), schedule.parts,
+                self._tags, schedule.factors.entries, self._log_inputs, memory["evaluation_rows"],
+                memory["factors"], memory["inputs"], memory["partial"], memory["begun"],
+                field=self.field, claims=claims,
+            )  # fmt: skip
+        self._each(
+            recording, check_claims, claims, self.messages.elements, schedule.parts, self._tags,
+            self.record_words, self.claim_record, memory["claim_rows"], memory["sent"],
+            memory["partial"], memory["begun"], memory["claimed"], memory["records"],
+            field=self.field, evaluates=self.evaluates_inputs,
         )  # fmt: skip

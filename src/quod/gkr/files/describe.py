@@ -19,7 +19,9 @@ from quod.gkr.files import proof as proof_file
 from quod.gkr.files.inputs import INPUTS
 from quod.gkr.files.key import FORMAT, parse_verifying_key
 from quod.gkr.files.proof import parse_proof
+from quod.gkr.reduction import Reduction
 from quod.gkr.security import error_terms, log_instances, security_bits
+from quod.gkr.size import layer_bytes
 from quod.transcript.hashes import Hash
 
 # Bytes in which a document's first bracket is looked for.
@@ -79,6 +81,7 @@ def _json(data: memoryview, name: str) -> dict[str, object] | None:
             "chain": file.key.chain,
             "bits": file.key.bits,
             "hash": file.key.hash.value,
+            "reduction": file.key.reduction.value,
             "public": file.public,
             "zeros": file.zeros,
         }
@@ -145,18 +148,25 @@ def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
 
 def soundness_summary(
     circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int,
-    hash: Hash = Hash.SHA3_256,
+    hash: Hash = Hash.SHA3_256, reduction: Reduction = Reduction.PLACES,
 ) -> dict[str, object]:  # fmt: skip
-    """Each error term as a power of two, and the bits that all together leave."""
-    terms = error_terms(circuit, field, instances=instances, commitment=commitment, hash=hash)
-    bits = security_bits(circuit, field, instances=instances, commitment=commitment, hash=hash)
+    """Each error term as a power of two, the bits that all together leave, and how long proofs are
+    by each reduction, less what the commitment takes."""
+    of: dict[str, Any] = {
+        "instances": instances, "commitment": commitment, "hash": hash, "reduction": reduction,
+    }  # fmt: skip
+    terms, bits = error_terms(circuit, field, **of), security_bits(circuit, field, **of)
     return {
         "challenges": field.name,
         "commitment": commitment.parameters(),
         "hash": hash.value,
         "instances": instances,
+        "reduction": reduction.value,
         "error_terms": {what: f"2**{_log2(term):.1f}" for what, term in terms.items()},
         "bits": bits,
+        "bytes_of_layers": {
+            each.value: layer_bytes(circuit, field, instances, each) for each in Reduction
+        },
         "zero_knowledge": False,
     }
 

@@ -3,8 +3,8 @@
 An object with exactly these keys: `format`, the text below; `circuit`, the digest in hexadecimal;
 `field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
 and its parameters (of HyperKZG the first powers of tau, so that verifiers need no file of them);
-`chain`, `bits` and the name of the `hash`; and, for readers, how many `public` inputs the circuit
-has and how many of its outputs are `zeros`.
+`chain`, `bits` and the names of the `hash` and of the `reduction`; and, for readers, how many
+`public` inputs the circuit has and how many of its outputs are `zeros`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.gkr.key import MOST_CHAIN, VerifyingKey
+from quod.gkr.reduction import reduction_named
 from quod.transcript.hashes import hash_named
 from quod.validation import file_path, flag, instance
 
@@ -31,7 +32,10 @@ FORMAT = "quod gkr verifying key 1"
 MOST_BITS = 1 << 10
 
 _KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)
-_KEYS = ("format", "circuit", "field", "commitment", "chain", "bits", "hash", "public", "zeros")
+_KEYS = (
+    "format", "circuit", "field", "commitment", "chain", "bits", "hash", "reduction", "public",
+    "zeros",
+)  # fmt: skip
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -95,6 +99,7 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
         "chain": key.chain,
         "bits": key.bits,
         "hash": key.hash.value,
+        "reduction": key.reduction.value,
         "public": circuit.public,
         "zeros": circuit.zeros,
     }
@@ -146,7 +151,10 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         fail("circuit", f"must be 64 hexadecimal digits, not {shown(digest)}")
     made: dict[str, Any] = {}
-    makers = (("field", field_named), ("commitment", _commitment), ("hash", hash_named))
+    makers = (
+        ("field", field_named), ("commitment", _commitment), ("hash", hash_named),
+        ("reduction", reduction_named),
+    )  # fmt: skip
     for key, make in makers:
         try:
             made[key] = make(document[key])
@@ -154,7 +162,7 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
             fail(key, str(error))
     key = VerifyingKey(
         bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
-        numbers["bits"], made["hash"], made["hash"].is_algebraic,
+        numbers["bits"], made["hash"], made["hash"].is_algebraic, made["reduction"],
     )  # fmt: skip
     return KeyFile(name, key, numbers["public"], numbers["zeros"])
 

@@ -111,12 +111,12 @@ def layer_values(
             *inputs, code = row
             own = table.load(code, proof, instance)
             for x in inputs:
-                own = _carried(
-                    mixed, mixed.multiply(own, _power(taken, value(x), POWERS.get(kind, 1)))
+                own = carried(
+                    mixed, mixed.multiply(own, power(taken, value(x), POWERS.get(kind, 1)))
                 )
             return own
 
-        total = _added(
+        total = added_gates(
             mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_size, part
         )
         f.store(values, i, total)
@@ -268,10 +268,10 @@ def first_phase(
             own = known.load(code, proof, instance)
             for y in inputs:
                 at = (((proof << log_below) + y) << log_instances) + instance
-                own = _carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
+                own = carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
             return mixed.multiply(f.load(weights, (proof << log_size) + z), own)
 
-        total = _added(
+        total = added_gates(
             mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_below, part
         )
         f.store(table, first + i, total)
@@ -313,7 +313,9 @@ def second_phase(
             both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
             return mixed.multiply(both, known.load(code, proof, k.constant(0, u32)))
 
-        f.store(table, first + i, _added(mixed, f, form.kinds, starts, gates, place, size, part))
+        f.store(
+            table, first + i, added_gates(mixed, f, form.kinds, starts, gates, place, size, part)
+        )
 
 
 def _parts(
@@ -325,11 +327,11 @@ def _parts(
     return row >> log_size, row & ((one << log_size) - 1), i & ((one << log_instances) - 1)
 
 
-def _carried(mixed: MixedField, element: Any) -> Any:
+def carried(mixed: MixedField, element: Any) -> Any:
     return (mixed.extended if mixed.is_extended(element) else mixed.base).carried(element)
 
 
-def _power(f: Any, value: Any, exponent: int) -> Any:
+def power(f: Any, value: Any, exponent: int) -> Any:
     """A value to the power of at most five."""
     if exponent == 1:
         return value
@@ -342,7 +344,7 @@ def _power(f: Any, value: Any, exponent: int) -> Any:
     return fourth if exponent == 4 else f.carried(fourth * value)
 
 
-def _added(
+def added_gates(
     mixed: MixedField, f: Any, kinds: Sequence[str], starts: Value, gates: Value, place: Value,
     places: Value, part: Callable[..., Any],
 ) -> Any:  # fmt: skip

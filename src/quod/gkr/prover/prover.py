@@ -17,9 +17,13 @@ from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers, to_integers
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
+from quod.gkr.prover.batch import BatchPlan
+from quod.gkr.prover.columns.plan import ColumnPlan
+from quod.gkr.prover.columns.resident import ResidentColumns
 from quod.gkr.prover.plan import ProofPlan
 from quod.gkr.prover.resident import ResidentCircuit
 from quod.gkr.prover.standing import FIRST, VALUES
+from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
@@ -39,10 +43,7 @@ class Prover:
         more = checked_key(key, circuit, instances)
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        self._resident = ResidentCircuit(self.device, circuit, key.field)
-        self._plan = ProofPlan(
-            self._resident, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
-        )
+        self._plan = _plan(self.device, key, circuit, log_instances=more, batch=batch)
         self._committers: list[Committer] = [
             key.commitment.committer(self.device, key.field, circuit.log_inputs + more)
             for _ in range(batch)
@@ -198,13 +199,14 @@ class Prover:
         points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
         values = elements[VALUES : VALUES + 2]
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
-        return claims if len(self.circuit.layers[0].gates["multiply"]) else claims[:1]
+        two = self.key.reduction is Reduction.PLACES and "multiply" in self.circuit.kinds[0]
+        return claims if two else claims[:1]
 
     def _check_outputs(self, proofs: int, first: int | None) -> None:
         """InputError where an output of an instance is not 0, in proofs from a number on."""
         plan, circuit = self._plan, self.circuit
         shape = (plan.batch, 1 << circuit.log_outputs, 1 << plan.log_instances)
-        is_base = self._resident.values_are_base[-1]
+        is_base = self._plan.gates.values_are_base[-1]
         words = circuit.field.words if is_base else self.key.field.words
         found = np.full((*shape, words), UNWRITTEN, np.uint32)
         self.device.download(plan.values[-1], found)
@@ -220,3 +222,18 @@ class Prover:
             f"output {output} of the circuit{which} {what} with these inputs, not 0 "
             f"({len(wrong)} outputs are not)"
         )
+
+
+def _plan(
+    device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int, batch: int
+) -> BatchPlan:
+    """Proofs as the key's reduction has them."""
+    if key.reduction is Reduction.COLUMNS:
+        return ColumnPlan(
+            ResidentColumns(device, circuit, key.field), chain=key.chain, hash=key.hash,
+            log_instances=log_instances, batch=batch,
+        )  # fmt: skip
+    return ProofPlan(
+        ResidentCircuit(device, circuit, key.field), chain=key.chain, hash=key.hash,
+        log_instances=log_instances, batch=batch,
+    )  # fmt: skip

@@ -33,6 +33,15 @@ class Runs:
 
 
 @frozen(eq=False)
+class Constants:
+    """The constants of a layer: ``gates`` has rows of an output and a coefficient's code."""
+
+    gates: Buffer
+    form: GateForm
+    count: int
+
+
+@frozen(eq=False)
 class ResidentLayer:
     """A layer's gates: all by output, those of the first phase's table by their first input, powers
     by exponent and input, products by their second input, and the constants as they come."""
@@ -41,13 +50,12 @@ class ResidentLayer:
     by_first: Runs
     powers: dict[int, Runs]
     products: Runs | None
-    constants: Buffer
-    constant_form: GateForm
-    constant_count: int
+    constants: Constants
 
 
-class ResidentCircuit:
-    """A circuit on a device, for challenges of a field."""
+class ResidentGates:
+    """The coefficients of a circuit on a device, for challenges of a field, and what uploads its
+    gates."""
 
     def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
         self.device, self.circuit, self.field = device, circuit, field
@@ -58,28 +66,25 @@ class ResidentCircuit:
         self._codes = self._codes.astype(np.uint32)
         self.values_are_base = [True]
         """Of the inputs and each layer: whether its values are of the prime field."""
-        self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
-    def _layer(self, number: int) -> ResidentLayer:
-        circuit, kinds = self.circuit, self.circuit.kinds[number]
-        layer, below = circuit.layers[number], 1 << circuit.log_below(number)
-        every = tuple(kind for kind in KINDS if kind in kinds)
-        by_output = self._runs(number, every, "output", 1 << layer.log_size)
-        is_base = self.values_are_base[number] and not by_output.form.has_random
-        self.values_are_base.append(is_base)
-        linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
-        constants = layer.gates["constant"]
-        rows = np.stack([constants.output, self._codes[constants.coefficient]], axis=1)
-        if not len(rows):
-            rows = np.zeros((1, 2), np.uint32)
-        return ResidentLayer(
-            by_output,
-            self._runs(number, linear, "first", below),
-            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
-            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
-            self.device.upload(np.ascontiguousarray(rows)),
+    def _by_output(self, number: int) -> Runs:
+        """All gates of a layer; layers come in order, as the field of one's values follows from
+        that of those below."""
+        every = tuple(kind for kind in KINDS if kind in self.circuit.kinds[number])
+        runs = self._runs(number, every, "output", 1 << self.circuit.layers[number].log_size)
+        self.values_are_base.append(self.values_are_base[number] and not runs.form.has_random)
+        return runs
+
+    def _constants(self, number: int, claimed: NDArray[np.bool_] | None = None) -> Constants:
+        """The constants of a layer, or those whose outputs are claimed."""
+        gates = self.circuit.layers[number].gates["constant"]
+        rows = np.stack([gates.output, self._codes[gates.coefficient]], axis=1)
+        if claimed is not None:
+            rows = rows[claimed[gates.output]]
+        return Constants(
+            self.device.upload(np.ascontiguousarray(rows) if len(rows) else np.zeros(2, np.uint32)),
             self._form(number, ("constant",)),
-            len(constants),
+            len(rows),
         )
 
     def _form(self, number: int, kinds: Sequence[str]) -> GateForm:
@@ -110,6 +115,25 @@ class ResidentCircuit:
             self._form(number, kinds),
             self.device.upload(np.concatenate(starts or empty)),
             self.device.upload(np.concatenate(parts) if offset else empty[0]),
+        )
+
+
+class ResidentCircuit(ResidentGates):
+    """A circuit whose gates are sorted for both phases of each layer."""
+
+    def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
+        super().__init__(device, circuit, field)
+        self.layers = [self._layer(number) for number in range(len(circuit.layers))]
+
+    def _layer(self, number: int) -> ResidentLayer:
+        kinds, below = self.circuit.kinds[number], 1 << self.circuit.log_below(number)
+        linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
+        return ResidentLayer(
+            self._by_output(number),
+            self._runs(number, linear, "first", below),
+            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
+            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
+            self._constants(number),
         )
 
 

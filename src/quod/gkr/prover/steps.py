@@ -52,7 +52,7 @@ def begin_proofs(
     total = randoms + log_outputs + log_instances
     with k.range(0, total, carry=loop.results) as draws:
         number = draws.index
-        state = _next(k, chain, draws.carried, number > 0)
+        state = next_state(k, chain, draws.carried, number > 0)
         found = f.carried(challenge(f, field, state))
         with k.if_((local == 0) & (number < randoms)):
             f.store(challenges, proof * randoms + number, found)
@@ -67,7 +67,7 @@ def begin_proofs(
         own.store(CLAIM, f.carried(f.zero()))
 
 
-def _next(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
+def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
     """The state of which a challenge is drawn: a further one comes after an empty message."""
     after = chain.absorbed(state, Label.NEXT, ())
     return tuple(k.select(is_further, new, old) for new, old in zip(after, state, strict=True))

@@ -1,0 +1,45 @@
+"""Factors of eq at the points of proofs: rows of the kernels that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quod.gkr.checker.messages import NONE, Point, Row
+
+_LEAST_LOG_LOW = 7
+_TILE = 1 << 10
+
+
+class Factors:
+    """The factors of eq at points: those of the upper and of the lower half of the coordinates."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.coordinates: list[int] = []
+        self.entries = 0
+        self._known: dict[tuple[tuple[int, ...], int], int] = {}
+
+    def of(self, point: Point, least_log_low: int | None = None) -> tuple[int, int, int]:
+        """The logarithm of the lower ones, and where the upper and the lower ones begin."""
+        size = len(point.coordinates)
+        least = _LEAST_LOG_LOW if least_log_low is None else least_log_low
+        log_low = min(size, max(-(-size // 2), least))
+        upper, lower = point.coordinates[: size - log_low], point.coordinates[size - log_low :]
+        return log_low, self._begin(upper, point.scale), self._begin(lower, NONE)
+
+    def _begin(self, coordinates: tuple[int, ...], scale: int) -> int:
+        key = (coordinates, scale)
+        if key not in self._known:
+            self._known[key] = first = self.entries
+            at, count = len(self.coordinates), len(coordinates)
+            self.coordinates += coordinates
+            self.entries += 1 << count
+            for start, stop in tiles(1 << count, _TILE):
+                self.rows.append((first, at, count, scale, start, stop))
+        return self._known[key]
+
+
+def tiles(count: int, each: int) -> Iterator[tuple[int, int]]:
+    """From where to where parts of a range go."""
+    for start in range(0, count, each):
+        yield start, min(start + each, count)

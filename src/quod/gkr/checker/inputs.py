@@ -1,0 +1,114 @@
+"""Kernels that check claims about the inputs of proofs."""
+
+from __future__ import annotations
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.gkr.checker.messages import NONE
+from quod.gkr.checker.records import FAILED, PASSED
+from quod.gkr.checker.sent import Parts, of_integer
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+EVALUATION_ROW, CLAIM_ROW = 9, 5
+"""Numbers of each kind of row."""
+
+
+@kernel
+def evaluate_tables(
+    k: Builder,
+    first_tile: U32,
+    tiles: U32,
+    parts: U32,
+    tags: U32,
+    factor_stride: U32,
+    log_size: U32,
+    rows: Pointer[U32],
+    factors: Pointer[U32],
+    values: Pointer[U32],
+    partial: Pointer[U32],
+    begun: Pointer[U32],
+    *,
+    field: FieldSpec,
+    claims: int,
+) -> None:
+    """Parts of the values at one or two points of each proof's table of inputs, integers below p.
+
+    A row is the logarithm of the lower factors, where the upper and the lower factors of both
+    points begin, which upper factors are the tile's, and the part of each point.
+    """
+    mixed = MixedField(k, field)
+    f, base = mixed.extended, mixed.base
+    sums = WorkgroupSums(k, f, claims)
+    proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
+    row = k.load(rows, tile * EVALUATION_ROW, EVALUATION_ROW)
+    log_low, start, stop = row[0], row[5], row[6]
+    size, own = k.constant(1, u32) << log_low, proof * factor_stride
+    zeros = tuple(f.carried(f.zero()) for _ in range(claims))
+    with k.range(start, stop, carry=zeros) as outer:
+        with k.range(k.local_id(), size, k.workgroup_size, carry=zeros) as inner:
+            place = (proof << log_size) + (outer.index << log_low) + inner.index
+            value = base.carried(base.load(values, place))
+            lowers = [f.load(factors, own + row[2 + 2 * n] + inner.index) for n in range(claims)]
+            parts_of = [mixed.multiply(f.carried(lower), value) for lower in lowers]
+            inner.next(
+                tuple(f.carried(a + b) for a, b in zip(inner.carried, parts_of, strict=True))
+            )
+        uppers = [f.load(factors, own + row[1 + 2 * n] + outer.index) for n in range(claims)]
+        outer.next(
+            tuple(
+                f.carried(total + f.carried(upper) * part)
+                for total, upper, part in zip(outer.carried, uppers, inner.results, strict=True)
+            )
+        )
+    # Integers were taken for elements, which are so many times as large.
+    totals = [f.carried(of_integer(f, total)) for total in sums.totals(list(outer.results))]
+    with k.if_(k.local_id() == 0):
+        for n, total in enumerate(totals):
+            f.store(partial, proof * parts + row[7 + n], total)
+            k.store(partial, tags + proof * parts + row[7 + n], *k.load(begun, 0))
+
+
+@kernel
+def check_claims(
+    k: Builder,
+    n: U32,
+    claims: U32,
+    elements: U32,
+    parts: U32,
+    tags: U32,
+    stride: U32,
+    first_record: U32,
+    rows: Pointer[U32],
+    sent: Pointer[U32],
+    partial: Pointer[U32],
+    begun: Pointer[U32],
+    claimed: Pointer[U32],
+    records: Pointer[U32],
+    *,
+    field: FieldSpec,
+    evaluates: bool,
+) -> None:
+    """What is claimed of the inputs, which is compared with their values where it `evaluates`.
+
+    A row is an element of the proof or `NONE`, the parts of a sum that is added to it, and those of
+    the value, both from where to where.
+    """
+    f, i = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(i < n):
+        proof, claim = i // claims, i % claims
+        (ticket,) = k.load(begun, 0)
+        value, own_first, own_stop, first, stop = k.load(rows, claim * CLAIM_ROW, CLAIM_ROW)
+        found = Parts(k, f, partial, proof * parts, tags, ticket)
+        is_sent = value != NONE
+        element = f.load(sent, proof * elements + k.select(is_sent, value, 0))
+        element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
+        claim_value = f.carried(found.sum(own_first, own_stop) + element)
+        verdict = k.constant(PASSED, u32)
+        if evaluates:
+            difference = f.carried(found.sum(first, stop) - claim_value)
+            verdict = k.select(f.is_zero(difference), verdict, FAILED)
+        with k.if_(found.fresh):
+            f.store(claimed, i, claim_value)
+            k.store(records, proof * stride + first_record + claim, ticket + verdict)

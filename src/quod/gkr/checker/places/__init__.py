@@ -1,0 +1,1 @@
+"""The checks of proofs whose sumchecks are over the places of layers."""

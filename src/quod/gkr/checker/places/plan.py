@@ -1,0 +1,61 @@
+"""Launches that check proofs whose sumchecks are over the places of layers."""
+
+from __future__ import annotations
+
+from quod.circuit.layered import LayeredCircuit
+from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
+from quod.gkr.checker.gates import SumForm
+from quod.gkr.checker.places.kernels import add_gates
+from quod.gkr.checker.places.messages import PlacesMessages
+from quod.gkr.checker.places.schedule import PlacesSchedule
+from quod.gkr.checker.places.verdicts import check_layers
+from quod.gkr.checker.plan import CheckPlan
+from quod.gkr.checker.records import FIRST_CHECK
+from quod.gkr.checker.schedule import Sum
+from quod.gkr.key import VerifyingKey
+
+_TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
+
+
+class PlacesPlan(CheckPlan):
+    """Tables of eq and the sums that take them, a few layers at a time."""
+
+    def __init__(
+        self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,
+        batch: int, evaluates_inputs: bool,
+    ) -> None:  # fmt: skip
+        messages = PlacesMessages(circuit, key.field, chain=key.chain, log_instances=log_instances)
+        most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
+        self._own = PlacesSchedule(
+            messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
+        )
+        super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
+
+    def _sums(self) -> dict[str, Sum]:
+        return {str(form): whole for form, whole in self._own.sums.items()}
+
+    def _record_sums(self, recording: RecordingStream) -> None:
+        for number, chunk in enumerate(self._own.chunks):
+            with recording.part(f"chunk {number}"):
+                self._record_tables(recording, chunk.tables)
+                for form, tiles in chunk.sums.items():
+                    self._add(recording, form, tiles)
+
+    def _add(self, recording: RecordingStream, form: SumForm, tiles: range) -> None:
+        schedule, memory = self._own, self._memory
+        self._tiled(
+            recording, add_gates, tiles, schedule.parts, self._tags, schedule.sums[form].total,
+            schedule.table_entries, *self._of_coefficients, memory[f"rows of {form}"],
+            memory[f"gates of {form}"], memory["coefficients"], memory["challenges"],
+            memory["tables"], memory["partial"], memory["begun"], form=form,
+        )  # fmt: skip
+
+    def _record_checks(self, recording: RecordingStream) -> None:
+        memory, messages, schedule = self._memory, self.messages, self._own
+        self._each(
+            recording, check_layers, len(self.circuit.layers), len(messages.rows),
+            messages.elements, schedule.parts, self._tags, schedule.tiles, self.record_words,
+            FIRST_CHECK, memory["layers"], memory["sent"], memory["challenges"], memory["made"],
+            memory["partial"], memory["begun"], memory["records"], field=self.field,
+        )  # fmt: skip

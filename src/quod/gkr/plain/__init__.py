@@ -1,0 +1,1 @@
+"""The parts of the plain verifier: gates, and both reductions of a layer."""

@@ -1,0 +1,230 @@
+"""What proofs side by side have in common, whatever their sumchecks are over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+from quod.circuit.layered import LayeredCircuit
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.written import UNWRITTEN
+from quod.errors import InputError
+from quod.field.spec import FieldSpec
+from quod.gkr.prover.kernels import collapse_instances, corner_weights
+from quod.gkr.prover.resident import Constants, ResidentGates
+from quod.gkr.prover.standing import FACTOR, Standing
+from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
+from quod.transcript.hashes import Hash
+
+_STEP_LANES = 128
+_LOG_WEIGHTS_EACH = 3
+# Sums over fewer instances are one instance's work on a GPU.
+_LOG_LONG = 5
+# Kernels count words in 32 bits.
+_MOST_BYTES = 4 << 32
+
+
+class BatchPlan(ABC):
+    """`batch` proofs side by side, each of 2**log_instances instances of a circuit.
+
+    The host sets `values[0]`, the inputs, `coefficients`, public inputs and all, and `standing`,
+    the states of transcripts, and finds `sent`, the proofs, and `standing` after `recording`.
+    """
+
+    def __init__(
+        self, resident: ResidentGates, *, chain: int, hash: Hash, log_instances: int, batch: int
+    ) -> None:
+        self.gates, self._chain, self.hash = resident, chain, hash
+        self.device: AnyDevice = resident.device
+        self.circuit: LayeredCircuit = resident.circuit
+        self.field: FieldSpec = resident.field
+        self.log_instances, self.batch = log_instances, batch
+        circuit = self.circuit
+        self.sizes = [circuit.log_inputs, *(layer.log_size for layer in circuit.layers)]
+        """The logarithms of how many values the inputs and each layer have."""
+        self.layout = Standing(batch, max(self.sizes), log_instances)
+
+    @property
+    @abstractmethod
+    def sent_words(self) -> int:
+        """32-bit words of a proof's messages."""
+
+    @abstractmethod
+    def _record_values(self, recording: RecordingStream, number: int) -> None:
+        """The values of a layer from those below it."""
+
+    @abstractmethod
+    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
+        """The way from claims about a layer to claims about the one below, which sends from a word
+        on: the first word behind."""
+
+    # --- memory
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of the field of challenges."""
+        return 4 * self.field.words
+
+    @cached_property
+    def _public_entries(self) -> int:
+        return self.batch * self.circuit.public << self.log_instances
+
+    def value_bytes(self, level: int) -> int:
+        """Of a value of the inputs, 0, or of a layer, from 1 on."""
+        is_base = self.gates.values_are_base[level]
+        return 4 * (self.field.modulus.words if is_base else self.field.words)
+
+    def _allocate(self, own: dict[str, int], rows: list[int]) -> None:
+        """Memory of so many bytes by name, beside what all plans have, and that of all values:
+        `rows` has for the inputs and each layer the entries of a place."""
+        device, circuit, element = self.device, self.circuit, self.element_bytes
+        sizes = {
+            "weights": self.batch * element << max(self.sizes),
+            "shares": self.batch * element << self.log_instances,
+            "collapsed": max(1, self.batch * circuit.public) * element,
+            "challenges": max(1, self.batch * circuit.randoms) * element,
+            "sent": 4 * self.batch * self.sent_words,
+            "standing": 4 * self.layout.words(self.field),
+            "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
+            **own,
+        }
+        levels = [
+            (self.batch << size) * row * self.value_bytes(level)
+            for level, (size, row) in enumerate(zip(self.sizes, rows, strict=True))
+        ]
+        if max(*sizes.values(), *levels) > _MOST_BYTES:
+            raise InputError(
+                f"{self.batch << self.log_instances} instances of this circuit have layers of "
+                f"2^{max(self.sizes)} values each, which is too many at once; prove fewer"
+            )
+        self.peak_bytes = sum(sizes.values()) + sum(levels)
+        """Bytes of device memory beside the circuit."""
+        device.check_budget("these proofs", self.peak_bytes)
+        self.memory = {name: device.allocate(size) for name, size in sizes.items()}
+        """Buffers that layers share."""
+        self.values = [device.allocate(size) for size in levels]
+        """The inputs, and the values of all layers."""
+        self.sent = self.memory["sent"]
+        """The messages of each proof, `sent_words` after those of the one before."""
+        self.standing = self.memory["standing"]
+        """As `layout` says."""
+        self.coefficients = self.memory["coefficients"]
+        """The circuit's coefficients, then the public inputs of each proof, of each input those of
+        all instances."""
+        numbers = self.gates.numbers
+        device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
+
+    @property
+    def first_public(self) -> int:
+        """Coefficients before the public inputs."""
+        return len(self.gates.numbers)
+
+    @property
+    def coefficient_sizes(self) -> tuple[int, int, int, int]:
+        """What kernels take of the coefficients."""
+        circuit = self.circuit
+        return self.first_public, circuit.public, circuit.randoms, self.log_instances
+
+    # --- launches
+
+    @cached_property
+    def recording(self) -> Recording:
+        """All launches of the proofs."""
+        recording = self.device.stream("gkr").record()
+        memory = self.memory
+        recording.fill(memory["sent"], UNWRITTEN)
+        self.step(
+            recording, begin_proofs, *self.layout.sizes, self._chain, self.circuit.randoms,
+            self.circuit.log_outputs, memory["standing"], memory["challenges"], field=self.field,
+            hash=self.hash,
+        )  # fmt: skip
+        for number in range(len(self.circuit.layers)):
+            with recording.part(f"layer {number}"):
+                self._record_values(recording, number)
+        word = 0
+        for number in reversed(range(len(self.circuit.layers))):
+            with recording.part(f"layer {number}"):
+                word = self._record_layer(recording, number, word)
+        return recording.finish().recording
+
+    def launch(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        """An instance for each of a count."""
+        compiled = self.device.compile(definition, **static)
+        recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
+
+    def step(
+        self, recording: RecordingStream, definition: Any, *arguments: Any,
+        groups: int | None = None, **static: Any,
+    ) -> None:  # fmt: skip
+        """A workgroup a proof, or so many."""
+        compiled = self.device.compile(definition, lanes=self.step_lanes, **static)
+        recording.launch(compiled, self.batch if groups is None else groups, *arguments)
+
+    @property
+    def step_lanes(self) -> int:
+        """Instances of the workgroup of a proof between two sumchecks."""
+        return 1 if self.device.host_memory else _STEP_LANES
+
+    def corner_weights(
+        self, recording: RecordingStream, log_size: int, target: str, *, first: int,
+        claims: int = 1, zeros: int | None = None,
+    ) -> None:  # fmt: skip
+        """eq of a point that stands, or of two, at all corners."""
+        layout = self.layout
+        count, log_each = self.batch << log_size, min(_LOG_WEIGHTS_EACH, log_size)
+        compiled = self.device.compile(
+            corner_weights, field=self.field, claims=claims, log_each=log_each
+        )
+        recording.launch(
+            compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
+            1 << log_size if zeros is None else zeros, first, layout.second, layout.stride,
+            FACTOR, self.standing, self.memory[target],
+        )  # fmt: skip
+
+    def collapse(
+        self, recording: RecordingStream, values: Buffer, target: str, places: int, *,
+        first: int = 0, is_base: bool,
+    ) -> None:  # fmt: skip
+        """Values of so many places of each proof at the point of the instances."""
+        by_workgroup = not self.device.host_memory and self.log_instances >= _LOG_LONG
+        compiled = self.device.compile(
+            collapse_instances, field=self.field, is_base=is_base, by_workgroup=by_workgroup
+        )
+        count = self.batch * places
+        recording.launch(
+            compiled, count if by_workgroup else -(-count // compiled.lanes), count, first, places,
+            self.log_instances, values, self.memory["shares"], self.memory[target],
+        )  # fmt: skip
+
+    def shares(self, recording: RecordingStream) -> None:
+        """eq of the point of the instances."""
+        self.corner_weights(
+            recording, self.log_instances, "shares", first=self.layout.across
+        )  # fmt: skip
+
+    def collapse_public(self, recording: RecordingStream) -> None:
+        """The public inputs at the point of the instances, of which there are `shares`."""
+        self.collapse(
+            recording, self.coefficients, "collapsed", self.circuit.public,
+            first=self.first_public, is_base=True,
+        )  # fmt: skip
+
+    def begin_sumcheck(
+        self, recording: RecordingStream, constants: Constants, log_size: int, *, rounds: int,
+        halvings: int,
+    ) -> None:  # fmt: skip
+        """Hands the claim about a layer, less its constants, to the first sumcheck."""
+        memory, circuit = self.memory, self.circuit
+        self.step(
+            recording, begin_first_sumcheck, *self.layout.sizes, rounds, halvings, constants.count,
+            log_size, circuit.public, circuit.randoms, constants.gates, self.coefficients,
+            memory["challenges"], memory["collapsed"], memory["weights"], self.standing,
+            memory["progress"], form=constants.form,
+        )  # fmt: skip

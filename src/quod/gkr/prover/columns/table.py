@@ -1,0 +1,47 @@
+"""Columns in memory: rows of entries, one for each instance."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from quod.kernel.value import Value
+from quod.sumcheck.mixed import MixedField
+
+Source = Literal["base", "extended", "planes"]
+"""Values of a layer, of the prime field or of that of challenges, or columns that were folded: of
+these a row has as many planes as an element has coefficients, so that neighbours are loaded side by
+side."""
+
+
+class Table:
+    """The columns of one proof inside a kernel, `stride` entries from one row to the next."""
+
+    def __init__(
+        self, mixed: MixedField, memory: Value, source: Source, stride: Value, first_row: Value
+    ) -> None:
+        self._mixed, self._memory, self._stride = mixed, memory, stride
+        self._in_planes = source == "planes" and mixed.base is not mixed.extended
+        self._f: Any = mixed.base if source == "base" else mixed.extended
+        self._planes = self._f.degree if self._in_planes else 1
+        self._first = first_row * stride * self._planes
+
+    def _place(self, row: Value, plane: int, entry: Value) -> Value:
+        return self._first + (row * self._planes + plane) * self._stride + entry
+
+    def load(self, row: Value, entry: Value) -> Any:
+        """An entry of a column."""
+        if not self._in_planes:
+            return self._f.carried(self._f.load(self._memory, self._place(row, 0, entry)))
+        base = self._mixed.base
+        parts = [
+            base.load(self._memory, self._place(row, plane, entry)) for plane in range(self._planes)
+        ]
+        return self._f.carried(self._f.made(*parts))
+
+    def store(self, row: Value, entry: Value, element: Any) -> None:
+        """Makes it an entry of a column."""
+        if not self._in_planes:
+            self._f.store(self._memory, self._place(row, 0, entry), element)
+            return
+        for plane, part in enumerate(element.coefficients):
+            self._mixed.base.store(self._memory, self._place(row, plane, entry), part)

@@ -1,0 +1,67 @@
+"""How claims about a layer become claims about the layer below it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.circuit.layered import POWERS, LayeredCircuit
+from quod.errors import InputError
+from quod.validation import instance, shown
+
+
+class Reduction(Enum):
+    """What the sumchecks of a layer are over; its value is the name that keys have."""
+
+    PLACES = "places"
+    """The places of a layer, and the instances: short proofs (Libra's two phases)."""
+
+    COLUMNS = "columns"
+    """The instances alone. The value of every place is sent, at the point of the instances, so that
+    linear maps, permutations and repeated gates cost the prover nothing: the verifier applies them
+    to the weights. For many instances."""
+
+
+def check_reduction(given: Reduction) -> Reduction:
+    """The reduction; InputError for what is none."""
+    return instance("the reduction", given, Reduction, "take one of quod.gkr.Reduction")
+
+
+def reduction_named(name: object) -> Reduction:
+    """A reduction by its name; InputError for another one."""
+    known = {each.value: each for each in Reduction}
+    if not isinstance(name, str) or name not in known:
+        raise InputError(f"the reduction must be {' or '.join(known)}, not {shown(name)}")
+    return known[name]
+
+
+def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
+    """The places below a layer whose values are sent, in order: those that its gates take.
+
+    All of them at the inputs, which a commitment is about; and the first one if there are none.
+    """
+    count = 1 << circuit.log_below(number)
+    if number == 0:
+        return np.arange(count, dtype=np.uint32)
+    taken = np.zeros(count, bool)
+    for gates in circuit.layers[number].gates.values():
+        for column in gates.inputs:
+            taken[column] = True
+    taken[0] |= not taken.any()
+    return np.flatnonzero(taken).astype(np.uint32)
+
+
+def claimed_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
+    """The places of a layer whose values a claim is about: those that the layer above takes, at
+    the outputs those that are to be 0."""
+    if number == len(circuit.layers) - 1:
+        return np.arange(circuit.zeros, dtype=np.uint32)
+    return taken_places(circuit, number + 1)
+
+
+def degree_by_columns(kinds: frozenset[str]) -> int:
+    """That of a layer's polynomial in the instances, beside eq: 1 for sums alone."""
+    powers = [exponent for kind, exponent in POWERS.items() if kind in kinds]
+    return max([1, *([2] if "multiply" in kinds else []), *powers])
