@@ -283,7 +283,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "VerifyingKey.of", Row(
         gkr.VerifyingKey.of,
         {"circuit": made, "field": MODULUS, "commitment": None, "allow_bits": 100,
-         "hash": None, "recursive": False},
+         "hash": None, "recursive": False, "reduction": gkr.Reduction.COLUMNS},
         {"commitment": OPTIONAL, "hash": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
     known = gkr.VerifyingKey.of(made, MODULUS)
@@ -320,8 +320,9 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     for function in (gkr.error_terms, gkr.security_bits):
         yield function.__name__, Row(
-            function, {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None,
-                       "hash": transcript.Hash.SHA_256},
+            function,
+            {"circuit": made, "field": MODULUS, "instances": 1, "commitment": None,
+             "hash": transcript.Hash.SHA_256, "reduction": gkr.Reduction.COLUMNS},
             {"commitment": OPTIONAL},
         )  # fmt: skip
     yield from rows_of_files(made, known)
@@ -666,7 +667,8 @@ NOT_IN_IT = {
     # Opened by open_device.
     "CpuDevice", "CudaDevice",
     # Of whoever writes kernels; see tests/kernel/test_tracer_errors.py.
-    "Element", "ElementOf", "Hash", "Label", "Reduced", "SumcheckProof", "LookupProof",
+    "Element", "ElementOf", "Hash", "Reduction", "Label", "Reduced", "SumcheckProof",
+    "LookupProof",
     # Protocols, the record of what is claimed, and a scheme, whose calls are in the table.
     "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",

@@ -133,6 +133,28 @@ def security_of(field: str, instances: int) -> int:
     return security_bits(circuit, EXTENSIONS[field], instances=instances)
 
 
+def test_keys_by_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the key to both verifiers; `info` says what a choice of the reduction takes."""
+    assert entry.run(["gkr", "compile", "c.circ", "-o", "k.json", "--columns", "-q"]) == 0
+    assert json.loads(Path("k.json").read_text())["reduction"] == "columns"
+    words = [[word.replace("key.json", "k.json") for word in own] for own in (MADE, VERIFY)]
+    assert entry.run(words[0]) == 0
+    for more in ([], ["--device", "cpu"]):
+        assert entry.run([*words[1], "--public", "public.json", "-q", *more]) == 0
+    assert entry.run([*VERIFY, "--public", "public.json", "-q"]) in (3, 6)
+    capsys.readouterr()
+    found = []
+    for more in ([], ["--columns"]):
+        assert entry.run(["gkr", "info", "c.circ", "--instances", "3", "--json", *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [own["reduction"] for own in found] == ["places", "columns"]
+    assert found[0]["error_terms"] != found[1]["error_terms"]
+    assert found[0]["bytes_of_layers"] == found[1]["bytes_of_layers"]
+    # The inputs of four instances, and the head of the file, stand before.
+    sent = split(Path("p.qgkp").read_bytes())[2]
+    assert len(dict(sent)[2]) == 4 * 2 * 4 + found[1]["bytes_of_layers"]["columns"]
+
+
 def test_keys_with_sha_256(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["gkr", "compile", "c.circ", "-o", "k.json", "--hash"]
     assert entry.run([*words, "sha3-512"]) == 3

@@ -6,26 +6,28 @@ import random
 from collections.abc import Callable
 
 from quod.circuit import LayeredCircuit
+from quod.circuit.layered import POWERS
 from quod.errors import VerificationError
 from quod.field.plain_extension import product
 from quod.gkr import VerifyingKey, verify
+from quod.gkr.reduction import Reduction, claimed_places
 from quod.gkr.statement import Statement
+from quod.sumcheck.corners import equalities
 from quod.transcript import Label
 from tests.reference import sumcheck
-from tests.reference.gkr import Level, ModelProver
+from tests.reference.gkr import Level, ModelByColumns, ModelProver
 from tests.reference.sumcheck import Plain, add, embed, multilinear, negate
 
 Place = tuple[int, str, int]
-"""A layer, the phase "x" or "y" of its sumchecks, and a round."""
+"""A layer, the phase "x" or "y" of its sumchecks, by columns "s", and a round."""
 
 
-class CheatingProver(ModelProver):
+class LyingProver(ModelProver):
     """Proves what is false over a prime field of a few elements.
 
     In each round that `lies` says it adds to the true polynomial one with as many zeros as its
     degree allows, which makes up for what is wrong with the claim; a challenge that is one of the
-    zeros makes the claim true. Where a sumcheck ends with a false claim it sends false values that
-    agree with it; with `both` it sends two for one, which a factor of 1 in p makes true.
+    zeros makes the claim true. With `both` it sends false values, too.
     """
 
     def __init__(
@@ -38,21 +40,6 @@ class CheatingProver(ModelProver):
         self._error = 0
         """What the verifier's claim is above the true one."""
 
-    def _factors(self, number: int) -> list[Plain]:
-        factors, field = super()._factors(number), self.field
-        level: Level = self.levels[number + 1]
-        if number == len(self.circuit.layers) - 1:
-            level = [row if z < self.circuit.zeros else [embed(field, 0)] * len(row)
-                     for z, row in enumerate(level)]  # fmt: skip
-        table = [value for row in level for value in row]
-        error = embed(field, 0)
-        for factor, (point, claimed) in zip(factors, self.claims, strict=True):
-            true = multilinear(field, table, [*point, *self.across])
-            difference = add(field, claimed, negate(field, true))
-            error = add(field, error, product(field, factor, difference))
-        self._error = error[0]
-        return factors
-
     def _sumcheck(
         self, phase: tuple[int, str], terms: sumcheck.Terms, tables: Level,
         point: list[Plain] | None,
@@ -60,8 +47,6 @@ class CheatingProver(ModelProver):
         field, p = self.field, self.field.modulus.value
         half = (p + 1) // 2
         degree = max(len(factors) for _, factors in terms)
-        if point is not None:
-            self._error = self._error * pow(half, self.circuit.log_below(phase[0]), p) % p
         rounds: list[Plain] = []
 
         def challenge(message: list[Plain]) -> Plain:
@@ -97,6 +82,36 @@ class CheatingProver(ModelProver):
                 scale = self._error * pow(total, -1, p)
                 return [c * scale % p for c in polynomial]
 
+
+class CheatingProver(LyingProver):
+    """By places. Where a sumcheck ends with a false claim it sends false values that agree with it;
+    with `both` two for one, which a factor of 1 in p makes true."""
+
+    def _factors(self, number: int) -> list[Plain]:
+        factors, field = super()._factors(number), self.field
+        level: Level = self.levels[number + 1]
+        if number == len(self.circuit.layers) - 1:
+            level = [row if z < self.circuit.zeros else [embed(field, 0)] * len(row)
+                     for z, row in enumerate(level)]  # fmt: skip
+        table = [value for row in level for value in row]
+        error = embed(field, 0)
+        for factor, (point, claimed) in zip(factors, self.claims, strict=True):
+            true = multilinear(field, table, [*point, *self.across])
+            difference = add(field, claimed, negate(field, true))
+            error = add(field, error, product(field, factor, difference))
+        self._error = error[0]
+        return factors
+
+    def _sumcheck(
+        self, phase: tuple[int, str], terms: sumcheck.Terms, tables: Level,
+        point: list[Plain] | None,
+    ) -> tuple[list[Plain], list[Plain]]:  # fmt: skip
+        if point is not None:
+            p = self.field.modulus.value
+            half = pow(2, -1, p)
+            self._error = self._error * pow(half, self.circuit.log_below(phase[0]), p) % p
+        return super()._sumcheck(phase, terms, tables, point)
+
     def _first_values(self, found: list[Plain], *, has_products: bool) -> list[Plain]:
         """V and h, or V alone, that agree with the rounds; powers are left as they are."""
         p = self.field.modulus.value
@@ -123,6 +138,51 @@ class CheatingProver(ModelProver):
         return [embed(self.field, wrong)]
 
 
+class CheatingByColumns(LyingProver, ModelByColumns):
+    """By columns. With `both` it sends values that agree with a false claim and differ from the
+    true ones by a polynomial with as many zeros as there may be, a factor for each coordinate.
+    """
+
+    def _layer(self, number: int, below: Level) -> None:
+        p = self.field.modulus.value
+        ((point, (claimed,)),) = self.claims
+        weights = equalities(self.field, point)
+        self._weights = {z: weights[z][0] for z in claimed_places(self.circuit, number).tolist()}
+        above = self.levels[number + 1]
+        true = sum(w * self._collapsed(above[z])[0] for z, w in self._weights.items())
+        self._error, self._number = (claimed - true) % p, number
+        super()._layer(number, below)
+
+    def _sent_values(self, values: list[Plain]) -> list[Plain]:
+        field, p = self.field, self.field.modulus.value
+        if not self._error or not self._both:
+            return values
+        size = self.circuit.log_below(self._number)
+        assert len(values) == 1 << size
+        true = [value for (value,) in values]
+        wanted = (self._gate_sum(true) + self._error) % p
+        for _ in range(20):
+            corners = [1]
+            for zero in self._random.sample(range(p), size):
+                corners = [c * (bit - zero) for c in corners for bit in (0, 1)]
+            for scale in range(1, p):
+                wrong = [(v + scale * c) % p for v, c in zip(true, corners, strict=True)]
+                if self._gate_sum(wrong) == wanted:
+                    return [embed(field, value) for value in wrong]
+        return values
+
+    def _gate_sum(self, values: list[int]) -> int:
+        """What the gates of the layer give of values below it, without its constants."""
+        total, p = 0, self.field.modulus.value
+        for kind in self.circuit.layers[self._number].gates:
+            for z, place, *taken in self._gates(self._number, kind) if kind != "constant" else ():
+                part = self._weights.get(z, 0) * self._coefficient(place, 0)[0]
+                for x in taken:
+                    part *= values[x] ** POWERS.get(kind, 1)
+                total += part
+        return total % p
+
+
 def _value(polynomial: list[int], place: int, p: int) -> int:
     return sum(c * pow(place, at, p) for at, c in enumerate(polynomial)) % p
 
@@ -133,7 +193,8 @@ def accepted(
 ) -> bool:  # fmt: skip
     """Whether the verifier takes what a cheating prover says of a false statement."""
     statement = Statement(key, circuit, public, len(inputs))
-    proof = CheatingProver(statement, inputs, lies, both=both).prove()
+    by = CheatingByColumns if key.reduction is Reduction.COLUMNS else CheatingProver
+    proof = by(statement, inputs, lies, both=both).prove()
     try:
         verify(key, circuit, public, proof, instances=len(inputs))
     except VerificationError:

@@ -11,16 +11,21 @@ from typing import Any
 import pytest
 
 from quod.circuit import LayeredCircuit
-from quod.commitment import Ligero, Raw
+from quod.commitment import Hyrax, Ligero, Raw
 from quod.commitment.scheme import Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
-from quod.gkr import Prover, Verifier, VerifyingKey, verify
-from quod.gkr.checker import plan
+from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
+from quod.gkr.checker import factors as checker_factors
 from quod.gkr.checker import schedule as checker_schedule
+from quod.gkr.checker.columns import schedule as columns_schedule
+from quod.gkr.checker.places import plan as places_plan
+from quod.gkr.checker.places import schedule as places_schedule
+from quod.gkr.statement import Statement
 from quod.transcript import Hash
+from quod.transcript.elements import Plain
 from tests.gkr.circuits import Rows, satisfied
 from tests.gkr.mutations import mutated
 from tests.gkr.test_gkr import FIELDS
@@ -37,7 +42,7 @@ class Proven:
     def __init__(
         self, field: FieldSpec, seed: int, *, commitment: Scheme | None = None,
         instances: int = 1, allow_bits: int = 100, hash: Hash | None = None,
-        recursive: bool = False, **form: Any,
+        recursive: bool = False, reduction: Reduction = Reduction.PLACES, **form: Any,
     ) -> None:  # fmt: skip
         made = satisfied(field.modulus, seed, instances=instances, **form)
         self.circuit: LayeredCircuit = made[0]
@@ -46,7 +51,7 @@ class Proven:
         self.instances = instances
         self.key = VerifyingKey.of(
             self.circuit, field, commitment=commitment, allow_bits=allow_bits, hash=hash,
-            recursive=recursive,
+            recursive=recursive, reduction=reduction,
         )  # fmt: skip
         prover = Prover("cpu", self.key, self.circuit, instances=instances)
         self.proof = prover.prove(self.inputs, self.public, check=False)
@@ -69,13 +74,20 @@ def same(found: QuodError | None, expected: QuodError | None) -> bool:
     return (type(found), str(found), places[0]) == (type(expected), str(expected), places[1])
 
 
+BOTH = pytest.mark.parametrize("reduction", Reduction)
+
+
+@BOTH
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("instances", [1, 3])
-def test_honest_proofs_and_wrong_ones(device: AnyDevice, name: str, instances: int) -> None:
+def test_honest_proofs_and_wrong_ones(
+    device: AnyDevice, name: str, instances: int, reduction: Reduction
+) -> None:
     hash = Hash.SHA_256 if name == "m31.4" and instances > 1 else Hash.SHA3_256
     proven = Proven(
-        FIELDS[name], 2, instances=instances, log_inputs=2, randoms=instances > 1, hash=hash
-    )
+        FIELDS[name], 2, instances=instances, log_inputs=2, randoms=instances > 1, hash=hash,
+        reduction=reduction,
+    )  # fmt: skip
     wrong = list(itertools.islice(mutated(FIELDS[name], proven.proof, 1), 6))
     proofs = [proven.proof, *wrong, proven.proof]
     found = proven.verifier(device, 4).errors([proven.public] * 8, proofs)
@@ -107,8 +119,11 @@ def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     assert same(refused, proven.expected(wrong))
 
 
-def test_the_code_of_gpus(gpu_device: AnyDevice) -> None:
-    proven = Proven(M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2)
+@BOTH
+def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
+    proven = Proven(
+        M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2, reduction=reduction
+    )
     wrong = proven.proof[:-16] + bytes(16)
     verifier = proven.verifier(gpu_device, 2)
     accepted, refused = verifier.errors([proven.public] * 2, [proven.proof, wrong])
@@ -116,16 +131,27 @@ def test_the_code_of_gpus(gpu_device: AnyDevice) -> None:
     assert same(refused, proven.expected(wrong))
 
 
+SMALL: dict[Any, dict[str, int]] = {
+    checker_factors: {"_TILE": 2, "_LEAST_LOG_LOW": 1},
+    checker_schedule: {"_TILE": 2, "_ROWS": 2},
+    places_schedule: {"_GATES_EACH": 3},
+    columns_schedule: {"_GATES_EACH": 3, "_LOG_LOW": 1, "_LEAST_LOG_FACTOR": 1},
+}
+
+
+@BOTH
 @pytest.mark.parametrize("seed", range(6))
-def test_more_circuits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in tiles, parts and chunks that are as small as can be."""
     if seed % 2:
-        for name, value in {"_TILE": 2, "_GATES_EACH": 3, "_LEAST_LOG_LOW": 1, "_ROWS": 2}.items():
-            monkeypatch.setattr(checker_schedule, name, value)
-        monkeypatch.setattr(plan, "_TABLE_ENTRIES_OF_PROCESSOR", 1 << seed)
+        for module, small in SMALL.items():
+            for name, value in small.items():
+                monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(places_plan, "_TABLE_ENTRIES_OF_PROCESSOR", 1 << seed)
     proven = Proven(
-        M31_4, 10 + seed, layers=1 + seed % 4, instances=1 + 2 * seed, randoms=seed % 3 == 0
-    )
+        M31_4, 10 + seed, layers=1 + seed % 4, instances=1 + 2 * seed, randoms=seed % 3 == 0,
+        reduction=reduction,
+    )  # fmt: skip
     wrong = itertools.islice(mutated(M31_4, proven.proof, seed), 12)
     proofs = [proven.proof, *wrong]
     found = proven.verifier(batch=5).errors([proven.public] * 13, proofs)
@@ -133,8 +159,9 @@ def test_more_circuits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(map(same, found, map(proven.expected, proofs)))
 
 
-def test_layers_of_several_tiles() -> None:
-    proven = Proven(M31_4, 4, log_inputs=12, gates=1500, layers=2)
+@BOTH
+def test_layers_of_several_tiles(reduction: Reduction) -> None:
+    proven = Proven(M31_4, 4, log_inputs=12, gates=1500, layers=2, reduction=reduction)
     verifier = proven.verifier()
     verifier.verify(proven.public, proven.proof)
     for place in (8, len(proven.proof) // 2, len(proven.proof) - 8):
@@ -144,9 +171,12 @@ def test_layers_of_several_tiles() -> None:
             verifier.verify(proven.public, bytes(wrong))
 
 
-@pytest.mark.parametrize("randoms", [False, True])
-def test_ten_thousand_mutated_proofs_are_refused(randoms: bool) -> None:
-    proven = Proven(M31_4, 5, layers=2, gates=5, randoms=randoms)
+@pytest.mark.parametrize(
+    ("reduction", "randoms"),
+    [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+)
+def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: bool) -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5, randoms=randoms, reduction=reduction)
     verifier, batch = proven.verifier(batch=500), 500
     changed = mutated(M31_4, proven.proof, 7)
     for _ in range(10):
@@ -158,9 +188,9 @@ def test_ten_thousand_mutated_proofs_are_refused(randoms: bool) -> None:
     verifier.verify(proven.public, proven.proof)
 
 
-def test_lengths_and_other_integers(
-) -> None:  # fmt: skip
-    proven = Proven(M31_4, 5, layers=2, gates=5, instances=2)
+@BOTH
+def test_lengths_and_other_integers(reduction: Reduction) -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5, instances=2, reduction=reduction)
     proof, p = proven.proof, proven.circuit.field.value
     proofs = [proof[:stop] for stop in range(0, len(proof), 7)]
     proofs += [proof + b"\0", proof + proof, b""]
@@ -176,9 +206,10 @@ def test_lengths_and_other_integers(
     )
 
 
+@BOTH
 @pytest.mark.parametrize("instances", [1, 2])
-def test_other_statements_are_refused(instances: int) -> None:
-    proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances)
+def test_other_statements_are_refused(instances: int, reduction: Reduction) -> None:
+    proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances, reduction=reduction)
     verifier = proven.verifier(batch=3)
     publics = []
     for place in range(proven.circuit.public):
@@ -208,10 +239,13 @@ def test_the_first_proof_that_is_refused_is_named() -> None:
     assert error.value.offset == len(proof) - 16
 
 
-def test_outputs_that_are_not_zero_are_refused() -> None:
+@BOTH
+def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
     """What the model proves of them, on a toy field: as often as by the plain verifier."""
     toy = Modulus("toy.127", 127)
-    proven = Proven(toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0)
+    proven = Proven(
+        toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0, reduction=reduction
+    )
     generator, publics, proofs = random.Random(1), [], []
     for _ in range(150):
         public = [
@@ -224,19 +258,60 @@ def test_outputs_that_are_not_zero_are_refused() -> None:
     assert all(map(same, found, map(proven.expected, proofs, publics)))
 
 
-@pytest.mark.parametrize("instances", [1, 2])
-def test_other_commitments_are_checked_by_their_own_verifier(instances: int) -> None:
-    scheme = Ligero(column_bits=10)
+@BOTH
+@pytest.mark.parametrize(
+    ("scheme", "field", "instances"),
+    [
+        (Ligero(column_bits=10), M31_4, 1), (Ligero(column_bits=10), M31_4, 2),
+        (Hyrax(), FIELDS["bn254.fr"], 2),
+    ],
+)  # fmt: skip
+def test_other_commitments_are_checked_by_their_own_verifier(
+    scheme: Scheme, field: FieldSpec, instances: int, reduction: Reduction
+) -> None:
     proven = Proven(
-        M31_4, 5, layers=2, gates=5, instances=instances, commitment=scheme, allow_bits=0
-    )
+        field, 5, layers=2, gates=5, instances=instances, commitment=scheme, allow_bits=0,
+        reduction=reduction,
+    )  # fmt: skip
     proof = proven.proof
-    wrong = list(itertools.islice(mutated(M31_4, proof, 3), 20))
+    wrong = list(itertools.islice(mutated(field, proof, 3), 20 if field is M31_4 else 5))
     proofs = [proof, proof + b"\0", proof[:-1], *wrong]
     found = proven.verifier(batch=4).errors([proven.public] * len(proofs), proofs)
     assert found[0] is None
     assert None not in found[1:]
     assert all(map(same, found, map(proven.expected, proofs)))
+
+
+class OtherInputs(reference.ModelByColumns):
+    """Proves what is true of its inputs, and commits to others."""
+
+    place = 0
+
+    def _layer(self, number: int, below: reference.Level) -> None:
+        is_by_columns = self.statement.key.reduction is Reduction.COLUMNS
+        by = reference.ModelByColumns if is_by_columns else reference.ModelProver
+        by._layer(self, number, below)
+
+    def _committed(self, table: list[Plain]) -> list[Plain]:
+        (value,) = table[self.place]
+        changed = ((value + 1) % self.circuit.field.value,)
+        return [*table[: self.place], changed, *table[self.place + 1 :]]
+
+
+@BOTH
+@pytest.mark.parametrize("instances", [1, 3])
+def test_other_inputs_than_those_of_the_commitment_are_refused(
+    instances: int, reduction: Reduction
+) -> None:
+    """All layers agree; a single input does not."""
+    proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances, reduction=reduction)
+    verifier = proven.verifier()
+    statement = Statement(proven.key, proven.circuit, proven.public, instances)
+    for OtherInputs.place in range(0, len(proven.inputs[0]) * instances, 3):
+        proof = OtherInputs(statement, proven.inputs).prove()
+        with pytest.raises(VerificationError, match="the committed table has another value"):
+            verifier.verify(proven.public, proof)
+        assert isinstance(proven.expected(proof), VerificationError)
 
 
 # --- faulty devices
@@ -249,27 +324,24 @@ def test_a_device_that_does_nothing_is_noticed() -> None:
         proven.verifier(device).verify(proven.public, proven.proof)
 
 
-def test_no_kernel_that_is_left_out_makes_a_proof_pass() -> None:
-    """Neither on fresh memory nor after another proof has passed."""
-    proven = Proven(M31_4, 5, layers=2, gates=5)
+@BOTH
+def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> None:
+    """Nor does a proof fail by it: the device does."""
+    proven = Proven(M31_4, 5, layers=2, gates=5, reduction=reduction)
     publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
     device = Leaving()
     names: list[str] = []
     device.leaves = lambda name: names.append(name) or 0  # type: ignore[func-returns-value]
     verifier = proven.verifier(device)
     verifier.verify(publics, proven.proof)
-    assert len(set(names)) == 7
+    assert len(set(names)) == (9 if reduction is Reduction.COLUMNS else 7)
     for name in set(names):
         for count in (1, 1 << 20):
             device.leaves = lambda own, left=name, many=count: many if own == left else 0
-            tables = name in ("expand_factors", "expand_tables")
-            if not tables:
+            # On memory that has a proof that passed, and on that of a new one.
+            for own in (verifier, proven.verifier(device)):
                 with pytest.raises(DeviceError, match="has not computed the check"):
-                    verifier.verify(proven.public, proven.proof)
-            # The memory of a new one has nothing of a proof.
-            fresh = proven.verifier(device)
-            with pytest.raises((DeviceError, VerificationError)):
-                fresh.verify(proven.public, proven.proof)
+                    own.verify(proven.public, proven.proof)
     device.leaves = lambda _: 0
     verifier.verify(proven.public, proven.proof)
 
@@ -313,9 +385,9 @@ def test_wrong_arguments_are_refused() -> None:
 def test_nothing_is_shared_with_provers() -> None:
     """Nor with the plain verifier: but for what a statement, a key and its commitment are."""
     found = set()
-    for path in Path(checker_schedule.__file__).parent.glob("*.py"):
+    for path in Path(checker_schedule.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 package, _, name = node.module.partition("quod.gkr.")
                 found |= {name.split(".")[0]} if not package and name else set()
-    assert found == {"key", "statement", "checker"}
+    assert found == {"key", "reduction", "statement", "checker"}

@@ -36,6 +36,7 @@ from quod.field.moduli import Modulus
 from quod.formats import write_circuit6, write_circuit6_witness
 from quod.gkr import (
     Prover,
+    Reduction,
     VerifyingKey,
     read_inputs,
     read_proof,
@@ -51,8 +52,11 @@ from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
 from quod.gkr.files.key import parse_verifying_key
 from quod.gkr.files.proof import parse_proof
 from quod.gkr.security import usual_challenges
+from quod.gkr.size import layer_bytes
 from tests.formats import expander
 from tests.formats.tiny import piped, refused, replaced, split
+from tests.gkr.circuits import satisfied
+from tests.reference import gkr as reference
 
 M31 = NAMED["m31"]
 
@@ -75,7 +79,7 @@ def document(**changes: Any) -> bytes:
     found = {
         "format": "quod gkr verifying key 1", "circuit": CIRCUIT.digest.hex(), "field": "m31.4",
         "commitment": {"scheme": "raw"}, "chain": 64, "bits": 100, "public": 1, "zeros": 1,
-        "hash": "sha3-256",
+        "hash": "sha3-256", "reduction": "places",
     }  # fmt: skip
     return json.dumps({k: v for k, v in (found | changes).items() if v is not None}).encode()
 
@@ -116,6 +120,9 @@ def test_a_key_and_back(tmp_path: Path) -> None:
         ({"hash": None}, '"hash" is missing'),
         ({"hash": "sha3-512"}, "section hash: the hash must be sha3-256 or sha-256"),
         ({"hash": ["sha-256"]}, "section hash: the hash must be sha3-256 or sha-256"),
+        ({"reduction": None}, '"reduction" is missing'),
+        ({"reduction": "rows"}, "section reduction: the reduction must be places or columns"),
+        ({"reduction": 1}, "section reduction: the reduction must be places or columns"),
         ({"bits": "100"}, "section bits"),
         ({"public": -1}, "section public"),
         ({"zeros": 0}, "section zeros"),
@@ -126,6 +133,28 @@ def test_what_is_no_key_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as error:
         parse_verifying_key(document(**changes), "key.json")
     refused(error, "key.json", said)
+
+
+def test_a_key_by_columns_and_back(tmp_path: Path) -> None:
+    key = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS)
+    write_verifying_key(tmp_path / "key.json", key, CIRCUIT)
+    data = (tmp_path / "key.json").read_bytes()
+    assert json.loads(data) == json.loads(document(reduction="columns"))
+    assert read_verifying_key(tmp_path / "key.json", CIRCUIT) == key != KEY
+    found = describe_file(memoryview(data), "key.json")
+    assert found is not None
+    assert found["reduction"] == "columns"
+
+
+@pytest.mark.parametrize("reduction", Reduction)
+@pytest.mark.parametrize("instances", [1, 3])
+def test_the_length_of_proofs_is_known_before(reduction: Reduction, instances: int) -> None:
+    """And has the inputs themselves besides."""
+    circuit, rows, public = satisfied(M31, 3, instances=instances)
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=reduction)
+    inputs = 4 * len(rows[0]) * (1 << (instances - 1).bit_length())
+    proof = reference.prove(key, circuit, rows, public)
+    assert len(proof) == inputs + layer_bytes(circuit, key.field, instances, reduction)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff", document() * 2])

@@ -18,7 +18,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
-from quod.gkr import Prover, VerifyingKey, error_terms, security_bits, verify
+from quod.gkr import Prover, Reduction, VerifyingKey, error_terms, security_bits, verify
 from quod.gkr.statement import Statement
 from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
@@ -163,19 +163,29 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
-    names = ("circuit", "field", "commitment", "chain", "bits", "hash", "recursive")
+    names = ("circuit", "field", "commitment", "chain", "bits", "hash", "recursive", "reduction")
     return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})
+
+
+def other_reduction(key: VerifyingKey) -> Reduction:
+    (other,) = set(Reduction) - {key.reduction}
+    return other
 
 
 Proven = tuple[VerifyingKey, LayeredCircuit, Rows, Rows, bytes]
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+# Of one instance a proof by columns has no rounds: the values of all layers, whatever is drawn.
+PROVEN = [(1, Reduction.PLACES), (2, Reduction.PLACES), (2, Reduction.COLUMNS)]
+
+
+@pytest.fixture(scope="module", params=PROVEN, ids=str)
 def proven(request: pytest.FixtureRequest) -> Proven:
+    instances, reduction = request.param
     circuit, inputs, public = satisfied(
-        NAMED["m31"], 5, layers=2, gates=5, instances=request.param, randoms=True
+        NAMED["m31"], 5, layers=2, gates=5, instances=instances, randoms=True
     )
-    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=reduction)
     return key, circuit, inputs, public, reference.prove(key, circuit, inputs, public)
 
 
@@ -216,6 +226,7 @@ def test_other_statements_are_refused(proven: Proven) -> None:
         with_other(key, field=EXTENSIONS["m31.3"], bits=0),
         with_other(key, chain=key.chain + 1),
         with_other(key, hash=Hash.SHA_256),
+        with_other(key, reduction=other_reduction(key)),
     ):
         with pytest.raises((VerificationError, InputError)):
             verify(wrong, circuit, public, proof, instances=count)
@@ -246,11 +257,12 @@ def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven)
         (key, public), (key, changed), (other, public), (key, [*public, public[0]]),
         (with_other(key, chain=key.chain + 1), public),
         (with_other(key, commitment=Other()), public), (with_other(key, hash=Hash.SHA_256), public),
+        (with_other(key, reduction=other_reduction(key)), public),
     ):  # fmt: skip
         transcript = own.transcript()
         Statement(own, circuit, rows, len(rows)).begin(transcript)
         states.add(transcript.state)
-    assert len(states) == 7
+    assert len(states) == 8
     digests = {circuit.digest}
     for field, value in (("zeros", circuit.zeros - 1), ("public", circuit.public + 1)):
         again = LayeredCircuit(
@@ -329,6 +341,24 @@ def test_few_bits_are_refused() -> None:
     assert security_bits(toy, toy.field) == 0
     VerifyingKey.of(toy, toy.field, allow_bits=0)
     assert all(term > 0 for term in error_terms(circuit, EXTENSIONS["m31.4"]).values())
+
+
+def test_terms_by_columns() -> None:
+    """Rounds over the instances alone, and a coordinate for each that values are combined at."""
+    field = EXTENSIONS["m31.4"]
+    builder = CircuitBuilder(field.modulus, 3)
+    layer = builder.layer(2)
+    layer.multiply(0, 0, 1)
+    layer.power(1, 2, 5)
+    builder.layer(4).add(0, 1)
+    circuit = builder.finished()
+    terms = error_terms(circuit, field, instances=9, reduction=Reduction.COLUMNS)
+    likely = terms["the outputs' point"] / (4 + 4)
+    assert terms["rounds of sumchecks"] == 5 * 4 * likely
+    assert terms["claims combined"] == (3 + 2) * likely
+    alone = error_terms(circuit, field, reduction=Reduction.COLUMNS)
+    assert "rounds of sumchecks" not in alone
+    assert alone["claims combined"] == terms["claims combined"]
 
 
 @pytest.mark.parametrize("scheme", [Ligero(), Hyrax()])
@@ -438,7 +468,7 @@ def test_keys_that_are_none_are_refused() -> None:
         "circuit": (None, circuit.digest.hex(), bytearray(circuit.digest), b""),
         "field": (None, "m31.4"), "commitment": (None, "raw", Raw),
         "chain": (None, "64", 64.5, True, 0, -1, 1 << 40),
-        "bits": (None, "100", 1.5, float("nan"), -1),
+        "bits": (None, "100", 1.5, float("nan"), -1), "reduction": (None, "columns", 1, Reduction),
     }.items():  # fmt: skip
         for wrong in given:
             with pytest.raises(InputError):

@@ -8,7 +8,7 @@ import pytest
 
 from quod.circuit import CircuitBuilder, Public, Random
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
-from quod.gkr import Prover, VerifyingKey, verify
+from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
 from tests.reference import gkr as reference
 
 Made = tuple[CircuitBuilder, list[int], list[int]]
@@ -82,9 +82,34 @@ def public_factor_of_zero(field: Modulus) -> Made:
     return builder, [3, 4], [0]
 
 
+def sums_alone(field: Modulus) -> Made:
+    """Of layers of which nobody takes most, and one that nobody takes at all."""
+    builder = CircuitBuilder(field, 3)
+    builder.layer(3).add(5, 7)
+    middle = builder.layer(2)
+    middle.add(3, 5, 2)
+    middle.add(3, 5, -2)
+    builder.layer(2).constant(1, 0)
+    builder.layer(1).add(1, 3)
+    return builder, list(range(8)), []
+
+
+def gates_in_no_claim(field: Modulus) -> Made:
+    """Outputs that nobody takes, with gates of all kinds."""
+    builder = CircuitBuilder(field, 1, public=1)
+    layer = builder.layer(3)
+    for place in range(1, 8):
+        layer.power(place, place % 2, 1 + place % 5)
+        layer.multiply(place, 0, 1)
+        layer.constant(place, Public(0))
+    layer.multiply(0, 0, 1)
+    builder.layer(1).add(0, 0)
+    return builder, [0, 4], [9]
+
+
 CIRCUITS: list[Callable[[Modulus], Made]] = [
     no_gates, constants_alone, random_constants, gates_that_cancel, unused_coefficients,
-    narrow_and_wide, public_factor_of_zero,
+    narrow_and_wide, public_factor_of_zero, sums_alone, gates_in_no_claim,
 ]  # fmt: skip
 
 FIELDS: list[FieldSpec] = [
@@ -93,26 +118,43 @@ FIELDS: list[FieldSpec] = [
 ]  # fmt: skip
 
 
-def check(field: FieldSpec, made: Made) -> None:
-    """Three proofs, two at a time, of three instances each."""
+def check(field: FieldSpec, made: Made, reduction: Reduction, instances: int = 3) -> None:
+    """Three proofs, two at a time, of so many instances each, by both verifiers."""
     builder, inputs, public = made
     circuit = builder.finished()
-    key = VerifyingKey.of(circuit, field, allow_bits=0)
+    key = VerifyingKey.of(circuit, field, allow_bits=0, reduction=reduction)
     # Inputs that are 0 do for all of them.
     zeros = [0] * len(inputs)
-    statements = [[inputs] * 3, [inputs, inputs, zeros], [inputs] * 3]
-    known = [[public] * 3] * 3
-    proofs = Prover("cpu", key, circuit, instances=3, batch=2).prove_many(statements, known)
+    most = [*[inputs] * (instances - 1), zeros]
+    statements = [[inputs] * instances, most, [inputs] * instances]
+    known = [[public] * instances] * 3
+    forms: dict[str, int] = {"instances": instances, "batch": 2}
+    proofs = Prover("cpu", key, circuit, **forms).prove_many(statements, known, check=False)
     for rows, proof in zip(statements, proofs, strict=True):
         assert proof == reference.prove(key, circuit, rows, known[0])
-        verify(key, circuit, known[0], proof, instances=3)
+        verify(key, circuit, known[0], proof, instances=instances)
+    Verifier("cpu", key, circuit, **forms).verify_many(known, proofs)
 
 
+@pytest.mark.parametrize("reduction", Reduction)
 @pytest.mark.parametrize("make", CIRCUITS)
-def test_odd_circuits_agree_with_the_model(make: Callable[[Modulus], Made]) -> None:
-    check(EXTENSIONS["m31.4"], make(NAMED["m31"]))
+def test_odd_circuits_agree_with_the_model(
+    make: Callable[[Modulus], Made], reduction: Reduction
+) -> None:
+    check(EXTENSIONS["m31.4"], make(NAMED["m31"]), reduction)
+
+
+@pytest.mark.parametrize("make", [sums_alone, gates_in_no_claim])
+def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus], Made]) -> None:
+    """There are no rounds."""
+    check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.COLUMNS, 1)
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
-    check(field, gates_that_cancel(field.modulus))
+    check(field, gates_that_cancel(field.modulus), Reduction.PLACES)
+
+
+@pytest.mark.parametrize("field", [FIELDS[1], FIELDS[-1]], ids=lambda field: field.name)
+def test_other_fields_by_columns_agree_with_the_model(field: FieldSpec) -> None:
+    check(field, gates_that_cancel(field.modulus), Reduction.COLUMNS)

@@ -14,7 +14,7 @@ import pytest
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
 from quod.errors import VerificationError
 from quod.field import Modulus
-from quod.gkr import VerifyingKey, error_terms, verify
+from quod.gkr import Reduction, VerifyingKey, error_terms, verify
 from tests.gkr.cheating import Place, accepted
 from tests.reference import gkr as reference
 
@@ -48,14 +48,17 @@ def linear_circuit(p: int) -> LayeredCircuit:
 
 def rate(
     circuit: LayeredCircuit, lies: Callable[[Place], bool], trials: int, *, instances: int = 1,
-    both: bool = False,
+    both: bool = False, reduction: Reduction = Reduction.PLACES,
 ) -> float:  # fmt: skip
     """How many of so many false statements are accepted, of all."""
     p, found = circuit.field.value, 0
-    key = VerifyingKey.of(circuit, circuit.field, allow_bits=0)
+    key = VerifyingKey.of(circuit, circuit.field, allow_bits=0, reduction=reduction)
     generator = random.Random(f"{circuit.digest.hex()} {instances}")
     for _ in range(trials):
-        inputs = [[generator.randrange(p) for _ in range(2)] for _ in range(instances)]
+        inputs = [
+            [generator.randrange(p) for _ in range(1 << circuit.log_inputs)]
+            for _ in range(instances)
+        ]
         public = [[generator.randrange(p)] for _ in range(instances)]
         while not any(map(any, (circuit.evaluate(*row)[-1] for row in zip(inputs, public)))):
             public = [[generator.randrange(p)] for _ in range(instances)]
@@ -126,6 +129,62 @@ def test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them() -> None:
     assert round(terms["claims combined"] * 17) == 1
     most = of_all([1 / 17, float(terms["the outputs' point"])])
     assert agrees(rate(circuit, lambda _: False, trials, both=True), 0.9 / 17, most, trials)
+
+
+def wide_circuit(p: int) -> LayeredCircuit:
+    """Four inputs, all of which are taken: a product of two and the sum of the others."""
+    builder = CircuitBuilder(Modulus(f"toy.{p}", p), log_inputs=2, public=1)
+    layer = builder.layer(1)
+    for place in range(2):
+        layer.multiply(place, 0, 1 + place)
+        layer.add(place, 3, 2 + place)
+        layer.constant(place, Public(0))
+    return builder.finished()
+
+
+COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
+    "products": (circuit_of(17, products=2), 4, 2),
+    "powers": (circuit_of(17, powers=True), 3, 3),
+    "four values": (wide_circuit(31), 2, 2),
+    "sums": (linear_circuit(17), 2, 0),
+}
+"""A circuit, instances and the degree of its rounds, 0 where there are none."""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
+    """Those in values alone, and those in all rounds, too."""
+    circuit, instances, degree = COLUMNS[name]
+    p, trials, reduction = circuit.field.value, 400, Reduction.COLUMNS
+    terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
+    combined = sum(circuit.log_below(number) for number in range(len(circuit.layers)))
+    assert round(terms["claims combined"] * p) == combined
+    rounds = len(circuit.layers) * degree * (instances - 1).bit_length()
+    assert round(terms.get("rounds of sumchecks", 0) * p) == rounds
+    found: dict[str, float] = {}
+    for what, lies in {"values": False, "all": True}.items():
+        found[what] = rate(
+            circuit, lambda _, lies=lies: lies, trials, instances=instances, both=True,
+            reduction=reduction,
+        )  # fmt: skip
+    point = float(terms["the outputs' point"])
+    values = of_all([1 / p] * combined)
+    assert agrees(found["values"], 0.8 * values, of_all([values, point]), trials)
+    every = of_all([values, *[degree / p] * (rounds // max(1, degree))])
+    assert agrees(found["all"], 0.8 * every, of_all([every, point]), trials)
+
+
+@pytest.mark.parametrize("name", [name for name in COLUMNS if COLUMNS[name][2]])
+def test_a_lie_in_one_round_by_columns_passes_as_often_as_its_degree_says(name: str) -> None:
+    circuit, instances, degree = COLUMNS[name]
+    p, trials, reduction = circuit.field.value, 400, Reduction.COLUMNS
+    terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
+    last = (len(circuit.layers) - 1, "s", 0)
+    measured = rate(
+        circuit, lambda place: place == last, trials, instances=instances, reduction=reduction
+    )
+    most = of_all([degree / p, float(terms["the outputs' point"])])
+    assert agrees(measured, 0.9 * degree / p, most, trials)
 
 
 @pytest.mark.parametrize("instances", [1, 2])

@@ -9,6 +9,7 @@ from quod.circuit.layered import POWERS, LayeredCircuit, Public, Random
 from quod.field.plain_extension import power, product
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
+from quod.gkr.reduction import Reduction, degree_by_columns, taken_places
 from quod.gkr.statement import Statement
 from quod.transcript import Label, ProofWriter
 from quod.transcript.elements import encode
@@ -25,7 +26,8 @@ def prove(
 ) -> bytes:  # fmt: skip
     """The proof that Quod's prover makes, with raw inputs."""
     public = [[] for _ in inputs] if public is None else public
-    return ModelProver(Statement(key, circuit, public, len(inputs)), inputs).prove()
+    by = ModelByColumns if key.reduction is Reduction.COLUMNS else ModelProver
+    return by(Statement(key, circuit, public, len(inputs)), inputs).prove()
 
 
 class ModelProver:
@@ -47,8 +49,8 @@ class ModelProver:
         circuit, field, writer = self.circuit, self.field, self.writer
         self.statement.begin(writer.transcript)
         level = [[embed(field, row[x]) for row in self.inputs] for x in range(len(self.inputs[0]))]
-        table = [(value[0],) for values in level for value in values]
-        data = encode(circuit.field, table)
+        table: list[Plain] = [(value[0],) for values in level for value in values]
+        data = encode(circuit.field, self._committed(table))
         writer.digested(Label.COMMITMENT, circuit.field, data)
         for _ in range(self.statement.key.chain):
             writer.transcript.absorb(Label.CHAIN, b"")
@@ -62,6 +64,10 @@ class ModelProver:
         for number in reversed(range(len(circuit.layers))):
             self._layer(number, levels[number])
         return writer.getvalue()
+
+    def _committed(self, table: list[Plain]) -> list[Plain]:
+        """The table of inputs that is sent."""
+        return table
 
     def _coefficient(self, place: int, instance: int) -> Plain:
         coefficient = self.circuit.coefficients[place]
@@ -174,6 +180,50 @@ class ModelProver:
 
         _, found, values = sumcheck.prove(self.field, terms, tables, point, challenge)
         return found, values
+
+
+class ModelByColumns(ModelProver):
+    """The reduction by columns: a term of the sumcheck for each gate."""
+
+    def _layer(self, number: int, below: Level) -> None:
+        field, circuit = self.field, self.circuit
+        ((point, _),) = self.claims
+        top = number == len(circuit.layers) - 1
+        claimed = range(circuit.zeros) if top else taken_places(circuit, number + 1).tolist()
+        tables, terms = self._terms(number, below, {z: _corner(field, point, z) for z in claimed})
+        if degree_by_columns(circuit.kinds[number]) > 1 and self.across:
+            self.across, _ = self._sumcheck((number, "s"), terms, tables, self.across)
+        taken = taken_places(circuit, number).tolist()
+        sent = self._sent_values([self._collapsed(below[x]) for x in taken])
+        self.writer.many_elements(Label.VALUES, field, sent)
+        point = self.writer.transcript.challenges(field, circuit.log_below(number))
+        value = embed(field, 0)
+        for x, own in zip(taken, sent, strict=True):
+            value = add(field, value, product(field, _corner(field, point, x), own))
+        self.claims = [(point, value)]
+
+    def _terms(
+        self, number: int, below: Level, weights: dict[int, Plain]
+    ) -> tuple[Level, sumcheck.Terms]:
+        """Tables and terms of the sum over instances; the weight of a gate is in its first one."""
+        field = self.field
+        tables: Level = []
+        terms: list[tuple[int, tuple[int, ...]]] = []
+        for kind in self.circuit.layers[number].gates:
+            for z, place, *taken in self._gates(number, kind):
+                if kind == "constant":
+                    continue
+                weight = weights.get(z, embed(field, 0))
+                weight = product(field, weight, self._coefficient(place, 0))
+                factors = [below[x] for x in taken for _ in range(POWERS.get(kind, 1))]
+                factors[0] = [product(field, weight, value) for value in factors[0]]
+                terms.append((1, tuple(range(len(tables), len(tables) + len(factors)))))
+                tables += factors
+        return tables, terms
+
+    def _sent_values(self, values: list[Plain]) -> list[Plain]:
+        """What is sent of the values below a layer."""
+        return values
 
 
 def _corner(field: FieldSpec, point: list[Plain], place: int) -> Plain:

@@ -1,0 +1,118 @@
+"""The prover by columns on every device, against a model on plain integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quod.commitment import Ligero
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.gkr import Prover, VerifyingKey, verify
+from quod.gkr.reduction import Reduction
+from quod.transcript import Hash
+from tests.gkr.circuits import satisfied
+from tests.reference import gkr as reference
+
+FIELDS: dict[str, FieldSpec] = {
+    "bn254.fr": NAMED["bn254.fr"],
+    **{name: EXTENSIONS[name] for name in ("m31.4", "goldilocks.2")},
+}
+
+
+def check(
+    device: AnyDevice | str, field: FieldSpec, seed: int, hash: Hash = Hash.SHA3_256, **form: Any
+) -> None:
+    circuit, inputs, public = satisfied(field.modulus, seed, **form)
+    key = VerifyingKey.of(circuit, field, hash=hash, reduction=Reduction.COLUMNS)
+    prover = Prover(device, key, circuit, instances=len(inputs))
+    proof = prover.prove(inputs, public)
+    assert proof == reference.prove(key, circuit, inputs, public)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("instances", [1, 5])
+def test_agrees_with_the_model(device: AnyDevice, name: str, instances: int) -> None:
+    check(device, FIELDS[name], 1, instances=instances, log_inputs=2, layers=2)
+    check(
+        device, FIELDS[name], 2, instances=instances, log_inputs=2, layers=2, powers=False,
+        randoms=True,
+    )  # fmt: skip
+
+
+def test_sha_256_agrees_with_the_model(device: AnyDevice) -> None:
+    check(device, FIELDS["m31.4"], 2, Hash.SHA_256, layers=2, instances=2, log_inputs=2)
+
+
+def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+    check(gpu_device, EXTENSIONS["m31.4"], 3, powers=False, layers=2, instances=2, log_inputs=2)
+
+
+@pytest.mark.parametrize("instances", [2, 3, 16, 31, 33, 100])
+def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
+    """Shorter and longer than a vector, and so long that rows lie apart."""
+    field = EXTENSIONS["m31.3" if instances > 32 else "m31.4"]
+    circuit, inputs, public = satisfied(
+        field.modulus, instances, instances=instances, layers=2, log_inputs=2, gates=6
+    )
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS, allow_bits=0)
+    proof = Prover("cpu", key, circuit, instances=instances).prove(inputs, public)
+    assert proof == reference.prove(key, circuit, inputs, public)
+
+
+def test_rounds_after_a_pass_for_two() -> None:
+    """Columns of a circuit of products alone are folded in turns."""
+    field = EXTENSIONS["m31.4"]
+    for instances in (16, 40):
+        check("cpu", field, 5, layers=2, gates=30, log_inputs=4, instances=instances, powers=False)
+
+
+def test_more_values_than_a_message_has_digests_of() -> None:
+    """Seven runs of values are three messages."""
+    check(open_device("cpu"), EXTENSIONS["goldilocks.2"], 4, log_inputs=8, gates=300, layers=2)
+
+
+@pytest.mark.parametrize("randoms", [False, True])
+def test_several_proofs_side_by_side(device: AnyDevice, randoms: bool) -> None:
+    """A batch gives what its proofs give one by one."""
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(
+        field.modulus, 7, instances=6, log_inputs=2, layers=2, randoms=randoms
+    )
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    pairs = [slice(at, at + 2) for at in (0, 2, 4)]
+    proofs = Prover(device, key, circuit, instances=2, batch=2).prove_many(
+        [inputs[own] for own in pairs], [public[own] for own in pairs]
+    )
+    for proof, own in zip(proofs, pairs, strict=True):
+        assert proof == reference.prove(key, circuit, inputs[own], public[own])
+
+
+def test_a_commitment_opens_one_claim() -> None:
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(field.modulus, 3, instances=12, log_inputs=3)
+    key = VerifyingKey.of(circuit, field, commitment=Ligero(), reduction=Reduction.COLUMNS)
+    proof = Prover("cpu", key, circuit, instances=12).prove(inputs, public)
+    verify(key, circuit, public, proof, instances=12)
+
+
+def test_wrong_outputs_are_told() -> None:
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(field.modulus, 5, instances=3)
+    public[1][2] = (public[1][2] + 7) % field.modulus.value
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    with pytest.raises(InputError, match="output 0 of the circuit of instance 1 is 7"):
+        Prover("cpu", key, circuit, instances=3).prove(inputs, public)
+
+
+def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
+    """Runs of values and their digests are absorbed as elements."""
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(field.modulus, 4, instances=3, log_inputs=2, layers=2)
+    key = VerifyingKey.of(circuit, field, recursive=True, reduction=Reduction.COLUMNS)
+    proof = Prover(device, key, circuit, instances=3).prove(inputs, public)
+    assert proof == reference.prove(key, circuit, inputs, public)
+    verify(key, circuit, public, proof, instances=3)
