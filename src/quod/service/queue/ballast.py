@@ -8,6 +8,8 @@ import os
 import threading
 from pathlib import Path
 
+_PIECE = 1 << 20
+
 _log = logging.getLogger(__name__)
 
 
@@ -48,8 +50,10 @@ class Ballast:
         try:
             descriptor = os.open(self._path, flags, 0o600)
             try:
-                os.posix_fallocate(descriptor, 0, self._size)
-                os.ftruncate(descriptor, self._size)
+                os.ftruncate(descriptor, 0)
+                left = self._size
+                while left:
+                    left -= os.write(descriptor, bytes(min(left, _PIECE)))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
