@@ -47,9 +47,11 @@ _COMBINING_ON_PROCESSOR = 1 << 10
 
 
 class _Opening:
-    """Recorded work of openings of so many claims; points are told before it runs."""
+    """Recorded work of openings of claims, each at one of the points, which are told before."""
 
-    def __init__(self, recording: Recording, points: Buffer, rounds: RecordedRounds | None) -> None:
+    def __init__(
+        self, recording: Recording, points: Sequence[Buffer], rounds: RecordedRounds | None
+    ) -> None:
         self.recording, self.points, self.rounds = recording, points, rounds
 
 
@@ -160,12 +162,9 @@ class LigeroCommitter:
         if opening is None:
             opening = self._record_opening(self._committing.table, *key)
             self._committing.openings[key] = opening
-        elements = [
-            element
-            for claim, factor in zip(checked, factors, strict=True)
-            for element in (*claim.point, factor)
-        ]
-        self._device.upload(elements_to_words(shape.field, elements), into=opening.points)
+        for claim, factor, target in zip(checked, factors, opening.points, strict=True):
+            words = elements_to_words(shape.field, [*claim.point, factor])
+            self._device.upload(words, into=target)
         if opening.rounds is not None:
             opening.rounds.begin(total, writer.transcript.state)
         self._run("opening", opening.recording, timeline)
@@ -190,12 +189,11 @@ class LigeroCommitter:
         """
         shape, field = self._shape, self._shape.field
         each = 4 * field.words * (shape.log2_size + 1)
-        points = self._device.allocate(claims * each)
+        points = [self._device.allocate(each) for _ in range(claims)]
         recording = self._device.stream("opening").record()
-        rounds, r = None, points
+        rounds, r = None, points[0]
         if shape.log_rows:
-            own = [points.slice(each * number, each * (number + 1)) for number in range(claims)]
-            rounds = self._record_sumcheck(recording, table, own, hash)
+            rounds = self._record_sumcheck(recording, table, points, hash)
             r = rounds.challenges
         self._record_combination(recording, table, r)
         return _Opening(recording.finish().recording, points, rounds)
