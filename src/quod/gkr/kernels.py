@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from quod.field.named_extensions import EXTENSIONS
-from quod.gkr.checker import kernels as checker
-from quod.gkr.checker import verdicts
+from quod.gkr.checker import equality, inputs, reading
+from quod.gkr.checker.columns import kernels as checked_columns
+from quod.gkr.checker.columns import verdicts as column_verdicts
+from quod.gkr.checker.gates import SumForm
+from quod.gkr.checker.places import kernels as checked_places
+from quod.gkr.checker.places import verdicts as place_verdicts
 from quod.gkr.prover import kernels as prover
 from quod.gkr.prover import steps
+from quod.gkr.prover.columns import kernels as columns
+from quod.gkr.prover.columns import steps as column_steps
 from quod.kernel.registry import register
 from quod.transcript.hashes import Hash
 
@@ -38,14 +44,40 @@ register(
 )  # fmt: skip
 
 register(
-    f"gkr.read_messages[{_FIELD.name}]", checker.read_messages, field=_FIELD, hash=Hash.SHA3_256,
+    f"gkr.columns.column_values[{_FIELD.name}]", columns.column_values, form=_FORM, narrow=False
+)  # fmt: skip
+register(f"gkr.columns.term_weights[{_FIELD.name}]", columns.term_weights, form=_FORM)
+register(
+    f"gkr.columns.evaluate_columns[{_FIELD.name}]", columns.evaluate_columns,
+    form=columns.TermForm(_FIELD, ("add", "multiply"), 2, "base", 2, narrow=False),
+)  # fmt: skip
+register(
+    f"gkr.columns.fold_columns[{_FIELD.name}]", columns.fold_columns, field=_FIELD, source="base",
+    by="round", folds=2, narrow=False,
+)  # fmt: skip
+register(f"gkr.columns.combine_values[{_FIELD.name}]", column_steps.combine_values, field=_FIELD)
+for _definition in (column_steps.digest_values, column_steps.end_layer):
+    register(
+        f"gkr.columns.{_definition.name}[{_FIELD.name}]", _definition, field=_FIELD,
+        hash=Hash.SHA3_256,
+    )  # fmt: skip
+
+register(
+    f"gkr.read_messages[{_FIELD.name}]", reading.read_messages, field=_FIELD, hash=Hash.SHA3_256,
     most_words=12, alone=False,
 )  # fmt: skip
-for _definition in (
-    checker.expand_factors, checker.expand_tables, verdicts.check_claims, verdicts.check_layers,
-):  # fmt: skip
-    register(f"gkr.{_definition.name}[{_FIELD.name}]", _definition, field=_FIELD)
-register(f"gkr.add_gates[{_FIELD.name}]", checker.add_gates, form=checker.SumForm(_FIELD, 2))
 register(
-    f"gkr.evaluate_tables[{_FIELD.name}]", checker.evaluate_tables, field=_FIELD, claims=2
+    f"gkr.hash_runs[{_FIELD.name}]", reading.hash_runs, field=_FIELD, hash=Hash.SHA3_256
 )  # fmt: skip
+for _definition in (equality.expand_factors, equality.expand_tables, inputs.check_claims):
+    register(f"gkr.{_definition.name}[{_FIELD.name}]", _definition, field=_FIELD)
+register(f"gkr.evaluate_tables[{_FIELD.name}]", inputs.evaluate_tables, field=_FIELD, claims=2)
+register(
+    f"gkr.places.add_gates[{_FIELD.name}]", checked_places.add_gates, form=SumForm(_FIELD, 2)
+)  # fmt: skip
+register(f"gkr.places.check_layers[{_FIELD.name}]", place_verdicts.check_layers, field=_FIELD)
+register(f"gkr.columns.add_values[{_FIELD.name}]", checked_columns.add_values, field=_FIELD)
+register(
+    f"gkr.columns.add_gates[{_FIELD.name}]", checked_columns.add_gates, form=SumForm(_FIELD, 2)
+)  # fmt: skip
+register(f"gkr.columns.check_layers[{_FIELD.name}]", column_verdicts.check_layers, field=_FIELD)
