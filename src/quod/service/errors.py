@@ -27,6 +27,18 @@ class DeadlinePassedError(ServiceError):
     status = "DEADLINE_EXCEEDED"
 
 
+class QueueFullError(TryAgainError):
+    """A quota of the client, or a limit of the queue, leaves no place for the job."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
+class StorageFullError(TryAgainError):
+    """The disk is nearly full: no new jobs are taken, and those that were are finished."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
 class KeySuspendedError(ServiceError):
     """Proofs with this key have ended workers, so that it takes no jobs until it is resumed."""
 
@@ -43,18 +55,6 @@ class StoreInUseError(ServiceError):
     """Another process has this queue open."""
 
     status = "FAILED_PRECONDITION"
-
-
-class QueueFullError(TryAgainError):
-    """A quota of the client, or a limit of the queue, leaves no place for the job."""
-
-    status = "RESOURCE_EXHAUSTED"
-
-
-class StorageFullError(TryAgainError):
-    """The disk is nearly full: no new jobs are taken, and those that were are finished."""
-
-    status = "RESOURCE_EXHAUSTED"
 
 
 class UnavailableError(TryAgainError):
