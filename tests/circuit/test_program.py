@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -294,3 +295,20 @@ def test_wrong_advice_is_refused(given: object) -> None:
     program.assert_zero(pair[0] - pair[1], "equal")
     with pytest.raises(InputError, match="the advice in part is"):
         program.finished().inputs({"x": 1})
+
+
+def test_long_sums_of_many_instances_do_not_wrap_around() -> None:
+    """Of the largest values and coefficients of either sign, as of one instance."""
+    p, program = M31.value, Program(M31)
+    values = program.inputs("values", 12)
+    weights = [*[p // 2] * 8, p // 2 + 1, -1, 3, p - 2]
+    total = program.sum([*values, values[0] ** 5, values[1] * values[2]], [*weights, p // 2, -5])
+    (held,) = program.committed([total])
+    program.assert_equal(held, total, "sum")
+    layout = program.finished()
+    rows = [[p - 1] * 12, [0] * 12, list(range(p - 12, p)), [p // 2 + 1] * 12]
+    table = layout.inputs({"values": rows}, instances=4)
+    for number, row in enumerate(rows):
+        own = sum(map(mul, row, weights)) + p // 2 * row[0] ** 5 - 5 * row[1] * row[2]
+        assert to_integers(M31, table[number])[12] == own % p
+        assert layout.inputs({"values": row})[12] == own % p

@@ -15,13 +15,15 @@ import numpy as np
 from quod.circuit.layered import Public
 from quod.circuit.nodes import Advice, Assertion, Given, Known, Lookup, Node
 from quod.circuit.row_index import RowIndex, number_type
-from quod.circuit.wire import Terms
+from quod.circuit.wire import Product, Terms
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.validation import shown, shown_kind
 
 # Beyond this many values in memory, instances are computed in parts.
 MOST_VALUES = 1 << 24
+# Of arrays of int64 a sum of two such is none that wraps around.
+_MOST_PART = 1 << 62
 
 
 class Evaluation:
@@ -34,6 +36,7 @@ class Evaluation:
         self._field, self._p, self._nodes = field, field.value, nodes
         self.inputs, self._public = inputs, public
         self._values: dict[int, Any] = {}
+        self._powers: dict[Product, Any] = {}
         self._tables: dict[int, RowIndex] = {}
 
     def run(self, roots: set[int]) -> None:
@@ -63,13 +66,31 @@ class Evaluation:
 
     def value(self, terms: Terms) -> Any:
         """A sum of products."""
-        total: Any = 0
+        p, total, most = self._p, 0, 0
         for product, coefficient in terms.items():
-            part: Any = coefficient
-            for number in product:
-                part = part * self._values[number] % self._p
-            total = total + part
-        return total % self._p
+            part = self._multiplied(product)
+            # A number near 0 or p is small; reduced is only what would not fit.
+            factor = coefficient if 2 * coefficient < p else coefficient - p
+            if abs(factor) * p >= _MOST_PART:
+                part, factor = part * factor % p, 1
+            most += abs(factor) * p
+            if most >= 2 * _MOST_PART:
+                total, most = total % p, (1 + abs(factor)) * p
+            total = total + (part if factor == 1 else part * factor)
+        return total % p
+
+    def _multiplied(self, product: Product) -> Any:
+        """A product of values."""
+        if len(product) < 2:
+            return self._values[product[0]] if product else 1
+        if len(product) == 2:
+            return self._values[product[0]] * self._values[product[1]] % self._p
+        if product not in self._powers:
+            # Of a hash's layer each sum takes the power of each value.
+            half = len(product) // 2
+            halves = self._multiplied(product[:half]), self._multiplied(product[half:])
+            self._powers[product] = halves[0] * halves[1] % self._p
+        return self._powers[product]
 
     def check(self, assertions: list[Assertion | Lookup], first: int) -> None:
         """MismatchError for the first assertion that does not hold, with what it compares."""
