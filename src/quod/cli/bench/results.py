@@ -104,7 +104,8 @@ def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
     if not path.is_file():
         raise OutputError(f"{path}: could not be written (is no regular file); name a file")
     stored = load_results(path)
-    for part in ("processor", "gpu"):
+    # A GPU is one and the same beside any processor.
+    for part in ("gpu",) if "gpu" in here else ("processor", "gpu"):
         if stored["machine"].get(part) != here.get(part):
             raise InputError(
                 f"holds the results of {stored['machine'].get(part) or 'no GPU'}; record "
