@@ -88,8 +88,8 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     columns = [
         [
             (
-                fours[x - 1][z] * fours[(x + 1) % 5][(z - 1) % LANE],
-                at(x - 1, 4, z) * at(x + 1, 4, z - 1),
+                (fours[x - 1][z] * fours[(x + 1) % 5][(z - 1) % LANE]).held(),
+                (at(x - 1, 4, z) * at(x + 1, 4, z - 1)).held(),
             )
             for z in range(LANE)
         ]
