@@ -68,7 +68,7 @@ def map_file(path: Path) -> memoryview:
 
 def map_identified(path: Path) -> tuple[memoryview, FileIdentity]:
     """As `map_file`, with what tells whether the file has changed since."""
-    with _regular(path) as (file, status):
+    with opened_file(path) as (file, status):
         data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
         return memoryview(data), FileIdentity.of(os.fspath(path), status)
 
@@ -78,7 +78,7 @@ def read_file(path: Path) -> memoryview:
 
     Whatever happens to the file afterwards, they stay. Raises `InputError`.
     """
-    with _regular(path) as (file, status):
+    with opened_file(path) as (file, status):
         content = np.empty(status.st_size, dtype=np.uint8).data
         done = 0
         while done < len(content):
@@ -125,7 +125,9 @@ def is_pipe(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _regular(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def opened_file(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """A regular file that is not empty, unbuffered, with its status. Raises `InputError`, also for
+    what goes wrong while it is read within the block."""
     with _opened(path, pipes=False) as (file, status):
         if status.st_size == 0:
             raise InputError(

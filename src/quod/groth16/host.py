@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.curve.array import Point
 from quod.curve.group import Group
@@ -55,6 +56,18 @@ class HostKey:
             self._msms = {bases.name: MsmBases(device, bases.group, bases.finite) for bases in own}
         with timeline.stage("transforms"):
             self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family="snarkjs")
+
+    @property
+    def nbytes(self) -> int:
+        matrix, zkey = self._matrix, self._zkey
+        rows = matrix.target.nbytes + matrix.start.nbytes + matrix.stop.nbytes
+        total = rows + _own_bytes(matrix.entries, zkey.coefficients)
+        file = {"A": zkey.a, "B1": zkey.b_g1, "B2": zkey.b_g2, "C": zkey.c, "H": zkey.h}
+        for name, bases in self._bases.items():
+            indices = 0 if bases.indices is None else bases.indices.nbytes
+            # A byte a base says whether it is infinity.
+            total += _own_bytes(bases.finite, file[name]) + indices + len(bases.finite)
+        return total
 
     @property
     def peak_bytes(self) -> int:
@@ -144,3 +157,8 @@ class HostSums:
             ):  # fmt: skip
                 coset_quotient(key._domain, evaluations, a)
         return a
+
+
+def _own_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
+    """The bytes of an array, if it is not in the memory of another."""
+    return 0 if np.may_share_memory(array, source) else array.nbytes

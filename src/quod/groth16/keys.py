@@ -26,7 +26,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag, instance
+from quod.validation import flag, instance, whole_number_or_none
 
 
 class ProvingKey:
@@ -44,12 +44,18 @@ class ProvingKey:
         timeline: Timeline | None = None,
         *,
         allow_insecure: bool = False,
+        memory_budget: int | None = None,
     ) -> None:
-        """Of a zkey whose points are below the modulus; see `from_zkey`."""
+        """Of a zkey whose points are below the modulus; see `from_zkey`.
+
+        Of a device's own memory it takes `memory_budget` bytes at most, all of the device's budget
+        unless it is given.
+        """
         timeline = or_null(timeline)
         instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
         self.zkey = zkey
         self._allow_insecure = flag("allow_insecure", allow_insecure)
+        whole_number_or_none("memory_budget", memory_budget, 1)
         self.device = resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -89,7 +95,7 @@ class ProvingKey:
 
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
-            self.resident = GpuKey(zkey, self.device, g1, g2, timeline)
+            self.resident = GpuKey(zkey, self.device, g1, g2, timeline, memory_budget)
 
     @classmethod
     def from_zkey(

@@ -38,9 +38,12 @@ class PendingSums(Protocol):
 class ResidentKey(Protocol):
     """The matrices and bases of a key where a device computes with them.
 
-    `peak_bytes` is a bound on the memory that a proof takes beside them.
+    `nbytes` are those of the device's memory that it keeps, beside the zkey; `peak_bytes` is a
+    bound on the memory that a proof takes beside them.
     """
 
+    @property
+    def nbytes(self) -> int: ...
     @property
     def peak_bytes(self) -> int: ...
 

@@ -45,22 +45,26 @@ _PROOFS = 2
 class GpuKey:
     """See `ResidentKey`.
 
-    All memory is taken when the key is opened. DeviceError if there is too little.
+    All memory is taken when the key is opened, at most `memory_budget` bytes of the device's.
+    DeviceError if there is too little.
     """
 
     peak_bytes = 0
 
     def __init__(
-        self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline
-    ) -> None:
+        self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline,
+        memory_budget: int | None = None,
+    ) -> None:  # fmt: skip
         self._zkey, self._device = zkey, device
+        budget = min(device.memory_budget, memory_budget or device.memory_budget)
         calibrate(device, timeline)
         with timeline.stage("matrices"):
             self._quotient = Quotient(device, zkey)
         with timeline.stage("bases"):
             bases = bases_of(zkey, g1, g2)
             taken = self._quotient.nbytes + _PROOFS * zkey.variables * zkey.fr.bytes
-            memory = MsmMemory.fitting(device, bases, device.memory_budget - taken)
+            memory = MsmMemory.fitting(device, bases, budget - taken)
+            self.nbytes = taken + memory.nbytes(device)
             self._msms = KeyMsms(device, bases, memory)
         with timeline.stage("transforms"):
             self._copiers = Copiers()

@@ -1,0 +1,86 @@
+"""What a key will take in memory, from the counts of its header: bounds, before it is opened."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.formats.zkey import coefficient_dtype
+from quod.frozen import frozen
+from quod.groth16.resident import KeyBases
+
+# Bytes of an entry of the matrices beside the entry, and of a row, while they are put in order.
+_ENTRY, _ROW = 40, 32
+# Of a base: an index, and whether it is infinity.
+_BASE = 5
+# Vectors of the domain on a device: three, and tables of transforms that are at most two more.
+_VECTORS = 5
+# Witnesses on a device: one is copied while another is proved.
+_WITNESSES = 2
+_ANY_BYTES = 1 << 62
+
+
+@frozen
+class KeyCounts:
+    """Counts of a key: `domain` is the size of its domain, `entries` are those of its matrices."""
+
+    curve: str
+    variables: int
+    public: int
+    domain: int
+    entries: int
+
+    def bases(self) -> list[KeyBases]:
+        """Bases of as many points, none at infinity, in no memory."""
+        found = []
+        for name, degree, count in (
+            ("B2", 2, self.variables), ("A", 1, self.variables), ("B1", 1, self.variables),
+            ("C", 1, self.variables - self.public - 1), ("H", 1, self.domain),
+        ):  # fmt: skip
+            group = GROUPS[f"{self.curve}.g{degree}"]
+            points = np.broadcast_to(np.zeros((1, *group.shape), np.uint32), (count, *group.shape))
+            found.append(KeyBases(name, group, points, 0, points, None))
+        return found
+
+
+def host_parts(key: KeyCounts) -> dict[str, int]:
+    """What a key takes of host memory beside its file, where proofs are made there."""
+    bases = sum(one.points.nbytes + _BASE * len(one.points) for one in key.bases())
+    return {"matrices": _matrices(key), "bases": bases}
+
+
+def device_parts(key: KeyCounts, device: AnyDevice, most: int, budget: int) -> dict[str, int]:
+    """What a key is to be given of a device's own memory (`memory_budget` of `ProvingKey`).
+
+    As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
+    for that, within `budget`. If that is not enough either, what it takes without their multiples.
+    """
+    # Nothing of this is for devices that compute in host memory.
+    from quod.groth16.gpu.bases import MsmMemory
+
+    element = CURVES[key.curve].fr.bytes
+    parts = {
+        "matrices": _matrices(key),
+        "transforms": _VECTORS * key.domain * element,
+        "witnesses": _WITNESSES * key.variables * element,
+    }
+    fixed, bases = sum(parts.values()), key.bases()
+    memory = None
+    for limit in (most, budget):
+        with suppress(DeviceError):
+            memory = MsmMemory.fitting(device, bases, limit - fixed)
+            if not memory.streamed:
+                break
+    if memory is None:
+        memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
+    return parts | {"bases and sums": memory.nbytes(device)}
+
+
+def _matrices(key: KeyCounts) -> int:
+    entry = coefficient_dtype(CURVES[key.curve].fr.words).itemsize
+    return (entry + _ENTRY) * key.entries + _ROW * 2 * key.domain
