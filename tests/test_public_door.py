@@ -36,6 +36,7 @@ from quod.device import Event, open_device
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field import NAMED, from_integers, integers_to_words
+from quod.service import keys as service_keys
 from quod.service import queue as service_queue
 from tests.circuit import doors
 from tests.device import kernels
@@ -327,6 +328,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         )  # fmt: skip
     yield from rows_of_files(made, known)
     yield from rows_of_the_queue()
+    yield from rows_of_the_keys()
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -484,8 +486,9 @@ def rows() -> Iterator[tuple[str, Row]]:
     flags = {"allow_insecure": ("true",), "owned": ("true",), "self_check": ("true",)}
     yield "ProvingKey", Row(
         groth16.ProvingKey,
-        {"zkey": key.zkey, "device": DEVICE, "timeline": None, "allow_insecure": True},
-        {**flags, "timeline": OPTIONAL},
+        {"zkey": key.zkey, "device": DEVICE, "timeline": None, "allow_insecure": True,
+         "memory_budget": None},
+        {**flags, "timeline": OPTIONAL, "memory_budget": ("None", "huge")},
     )  # fmt: skip
     yield "ProvingKey.from_zkey", Row(
         groth16.ProvingKey.from_zkey,
@@ -644,6 +647,45 @@ def rows_of_the_queue() -> Iterator[tuple[str, Row]]:
     yield "queue resume", Row(queue.resume, {"key": "k"}, {"key": ("text",)})
 
 
+def rows_of_the_keys() -> Iterator[tuple[str, Row]]:
+    """A repository of keys in the same folder, and those that are loaded."""
+    folder = f"{QUEUE.name}/keys"
+    repository = service_keys.KeyRepository(folder, create=True)
+    zkey = EXAMPLE / "circuit.zkey"
+    repository.add(zkey, names=["known"])
+    keys = service_keys.ResidentKeys(repository, DEVICE)
+    known, switch = {"key": "known"}, ("true",)
+    yield "KeyRepository", Row(
+        service_keys.KeyRepository, {"folder": folder, "create": True},
+        {"folder": ("text",), "create": switch},
+    )  # fmt: skip
+    yield "repository add", Row(
+        repository.add,
+        {"zkey": zkey, "verification_key": EXAMPLE / "verification_key.json",
+         "wasm": None, "names": [], "move": False, "allow_insecure": False},
+        {"wasm": OPTIONAL, "verification_key": OPTIONAL, "move": switch, "allow_insecure": switch},
+    )  # fmt: skip
+    yield "repository point", Row(
+        repository.point, {"name": "other", **known, "move": True}, {"move": switch}
+    )  # fmt: skip
+    for call in (repository.resolve, repository.record, repository.remove):
+        yield f"repository {call.__name__}", Row(call, known)
+    yield "repository check", Row(repository.check, {**known, "deep": False}, {"deep": switch})
+    yield "repository read", Row(repository.read, {**known, "name": "circuit.wasm"})
+    yield "repository read_zkey", Row(repository.read_zkey, known)
+    yield "ResidentKeys", Row(
+        service_keys.ResidentKeys,
+        {"repository": repository, "device": DEVICE, "host_bytes": None, "device_bytes": None},
+        {"host_bytes": ("None", "huge"), "device_bytes": ("None", "huge")},
+    )  # fmt: skip
+    for call in (keys.lease, keys.preload):
+        yield f"keys {call.__name__}", Row(
+            call, {**known, "timeout": 60}, {"timeout": ("None", "a float")}
+        )  # fmt: skip
+    yield "keys evict", Row(keys.evict, known)
+    yield "keys warm", Row(keys.warm, {"keys": ["known"]})
+
+
 TABLE = dict(rows())
 
 
@@ -679,13 +721,16 @@ NOT_IN_IT = {
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
     "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
     "JobQueue",
+    # Records of keys, what a loader is, and what a cache is given, which tests/service/keys has.
+    "KeyRecord", "FileRecord", "ListedKey", "Removed", "CacheStatus", "KeyUse", "KeyCache",
+    "Loader", "Needs", "Tier",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue"],
+    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

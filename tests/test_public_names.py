@@ -9,8 +9,8 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "kernel", "lookup", "msm", "ntt", "service.queue", "sumcheck",
-    "transcript",
+    "groth16", "kernel", "lookup", "msm", "ntt", "service.keys", "service.queue",
+    "sumcheck", "transcript",
 ))]  # fmt: skip
 
 

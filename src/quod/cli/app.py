@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quod import __version__
-from quod.cli import bench, devices, export_web, gkr, groth16, inspect, kernel, zkey
+from quod.cli import bench, devices, export_web, gkr, groth16, inspect, kernel, keys, zkey
 from quod.cli.options import typer_command
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
 _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
+app.add_typer(keys.app, name="keys")
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)
 app.command("devices")(devices.devices)

@@ -1,1 +1,1 @@
-"""The proving service. So far its queue, `quod.service.queue`: accepted jobs are never lost."""
+"""The proving service: its queue (`quod.service.queue`) and its keys (`quod.service.keys`)."""

@@ -6,6 +6,8 @@ the name of the file that has it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from quod.errors import ServiceError, TryAgainError
 
 
@@ -64,3 +66,36 @@ class UnavailableError(TryAgainError):
     """
 
     status = "UNAVAILABLE"
+
+
+class KeyChangedError(ServiceError):
+    """A file of a key is not what was registered: another, written to, or gone; `path` names it."""
+
+    status = "FAILED_PRECONDITION"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {message}")
+
+
+class KeyTooLargeError(ServiceError):
+    """A key does not fit a budget if it is alone: `parts` has the bytes of each, `budget` its."""
+
+    status = "FAILED_PRECONDITION"
+
+    def __init__(self, message: str, *, parts: Mapping[str, int], budget: int) -> None:
+        self.parts = dict(parts)
+        self.budget = budget
+        super().__init__(message)
+
+
+class KeyInUseError(ServiceError):
+    """A key that is leased or being loaded cannot be given up now."""
+
+    status = "FAILED_PRECONDITION"
+
+
+class KeysBusyError(TryAgainError):
+    """There was no room for a key in time, as others are in use."""
+
+    status = "RESOURCE_EXHAUSTED"

@@ -1,0 +1,168 @@
+"""quod keys: the key repository of the proving service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.options import AsJson, InsecureTestKey, Quiet
+from quod.cli.terminal import note, show, show_json, show_table, warn
+
+if TYPE_CHECKING:
+    from quod.service.keys import KeyRecord
+
+app = typer.Typer(help="The keys of the proving service.", no_args_is_help=True)
+
+_FOLDER = typer.Argument(metavar="FOLDER", help="Repository of keys.")
+_KEY = typer.Argument(metavar="KEY", help="Name, NAME:TAG, or identity.")
+Folder = Annotated[Path, _FOLDER]
+Key = Annotated[str, _KEY]
+
+
+@app.callback()
+def _group() -> None:
+    """The keys of the proving service."""
+
+
+@app.command()
+def add(
+    folder: Folder,
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:TAG]", help="A name; may be repeated.")
+    ] = None,
+    wasm: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Witness calculator of circom.")
+    ] = None,
+    verification_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Must be the verifying key of ZKEY.")
+    ] = None,
+    move: Annotated[bool, typer.Option("--move", help="Take names from other keys.")] = False,
+    insecure_test_key: InsecureTestKey = False,
+    quiet: Quiet = False,
+) -> None:
+    """Register a key: copy its files, take its SHA-256, point names to it; makes the folder."""
+    from quod.service.keys import KeyRepository
+
+    repository = KeyRepository(folder, create=True)
+    record = repository.add(
+        zkey, verification_key=verification_key, wasm=wasm, names=name or [], move=move,
+        allow_insecure=insecure_test_key,
+    )  # fmt: skip
+    if record.insecure:
+        warn(f"{zkey}: anyone can forge proofs for this key: {record.insecure}")
+    show(record.identity)
+    note(f"Registered {zkey} in {folder}.", quiet=quiet)
+
+
+@app.command("list")
+def list_keys(folder: Folder, as_json: AsJson = False) -> None:
+    """List the keys, each with what is wrong with it."""
+    from quod.service.keys import KeyRepository
+
+    found = KeyRepository(folder).listing()
+    if as_json:
+        show_json(
+            [
+                {"identity": key.identity, "names": list(key.names), "problem": key.problem}
+                | ({} if key.record is None else _described(key.record))
+                for key in found
+            ]
+        )
+        return
+    rows = []
+    for key in found:
+        record = key.record
+        if record is None:
+            warn(key.problem)
+            cells = ("", "", "", "not sound")
+        else:
+            size = sum(file.bytes for file in record.files.values())
+            cells = (record.curve, f"{record.constraints:,}", f"{size:,}", "sound")
+        rows.append((key.identity, ", ".join(key.names), *cells))
+    columns = ("identity", "names", "curve", "constraints", "bytes", "state")
+    show_table(columns, rows, right=("constraints", "bytes"))
+
+
+@app.command("show")
+def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
+    """Say what a key is."""
+    from quod.cli.inspect import show_found
+    from quod.service.keys import KeyRepository
+
+    repository = KeyRepository(folder)
+    record = repository.record(key)
+    names = [name for name, target in repository.names().items() if target == record.identity]
+    found: dict[str, object] = {"identity": record.identity, "names": names, **_described(record)}
+    if as_json:
+        show_json(found)
+    else:
+        show_found(found)
+
+
+@app.command()
+def check(
+    folder: Folder,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="All keys unless one is named.")
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Take the SHA-256 of all files again.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look whether keys are what was registered. The exit code is 0 only if all is well."""
+    from quod.errors import QuodError
+    from quod.service.errors import KeyChangedError
+    from quod.service.keys import KeyRepository
+
+    repository = KeyRepository(folder)
+    wanted = [one.identity for one in repository.listing()] if key is None else [key]
+    problems = repository.problems() if key is None else []
+    failed = 0
+    for one in wanted:
+        try:
+            repository.check(one, deep=deep)
+            note(f"{one}: sound", quiet=quiet)
+        except QuodError as error:
+            if key is not None:
+                raise
+            warn(str(error))
+            failed += 1
+    for problem in problems:
+        warn(problem)
+    if failed or problems:
+        raise KeyChangedError(
+            f"{failed} of {len(wanted)} keys are not what was registered, and "
+            f"{len(problems)} other things are wrong; see the warnings",
+            path=str(folder),
+        )
+
+
+@app.command()
+def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
+    """Remove a name, with its key if it has no other; by identity a key with all its names."""
+    from quod.service.keys import KeyRepository
+
+    gone = KeyRepository(folder).remove(key)
+    names = ", ".join(gone.names)
+    if gone.key:
+        note(f"Removed the key {gone.identity}{f' ({names})' if names else ''}.", quiet=quiet)
+    else:
+        note(f"Removed the name {names}; the key {gone.identity} has others.", quiet=quiet)
+
+
+def _described(record: KeyRecord) -> dict[str, object]:
+    return {
+        "protocol": record.protocol,
+        "curve": record.curve,
+        "constraints": record.constraints,
+        "variables": record.variables,
+        "public": record.public,
+        "domain": record.domain,
+        "insecure": record.insecure or False,
+        "registered": record.registered,
+        "files": {name: file.bytes for name, file in record.files.items()},
+    }

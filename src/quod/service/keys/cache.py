@@ -1,0 +1,451 @@
+"""Keys in memory within budgets: leased, loaded once for all who wait, the oldest out first.
+
+All state is behind one lock; one thread loads, in the order in which keys were asked for. It alone
+takes room, so that no two loads wait for what the other has.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Generic
+
+from quod.device.cancellation import Cancellation, current
+from quod.errors import InputError
+from quod.service.errors import KeyInUseError, KeysBusyError, UnavailableError
+from quod.service.keys.leases import CacheStatus, Held, KeyUse, Lease, Loader, Ready
+from quod.service.keys.needs import Needs, Tier, check_fits
+from quod.validation import shown, whole_number
+
+_BUDGETED = (Tier.HOST, Tier.DEVICE)
+_RETRY_SECONDS = 1.0
+# Of keys that are only on disk, whose counts are kept.
+_MOST_KNOWN = 4096
+
+
+class _Entry(Generic[Held, Ready]):
+    """What is known of a key. `held` and `ready` are None where it is not loaded so far."""
+
+    def __init__(self) -> None:
+        self.needs: Needs | None = None
+        self.held: Held | None = None
+        self.ready: Ready | None = None
+        self.leases = self.used = 0
+        self.loading = False
+        self.hits = self.misses = self.loads = self.failures = self.evictions = 0
+        self.load_seconds = 0.0
+
+    def bytes(self, tier: Tier) -> int:
+        if self.needs is None or self.held is None:
+            return 0
+        return self.needs.bytes(tier, ready=self.ready is not None)
+
+    @property
+    def idle(self) -> bool:
+        return self.held is not None and not self.leases and not self.loading
+
+
+class _Load:
+    """A load that is waited for, or under way. It is over when it is `done`."""
+
+    def __init__(self, key: str, needs: Needs) -> None:
+        self.key, self.needs = key, needs
+        self.waiters = 0
+        self.done = self.stopped = False
+        self.error: BaseException | None = None
+
+
+class _StoppedError(Exception):
+    """Everybody who waited for a load has gone."""
+
+
+class _Waiter:
+    """One who waits, for the `Cancellation` that he is inside of."""
+
+    def __init__(self, changed: threading.Condition) -> None:
+        self._changed = changed
+
+    def cancel(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class KeyCache(Generic[Held, Ready]):
+    """Keys by identity, in host and device memory within budgets in bytes.
+
+    A key is loaded when it is leased, by one thread, for all who wait for it. What is leased stays;
+    of the rest the least recently used goes where there must be room, from the device to the host
+    first, then to disk. An error of a load is told to all who wait and is not kept: whoever comes
+    then tries again. Take no second lease while holding one, or both may wait for each other.
+    """
+
+    def __init__(self, loader: Loader[Held, Ready], budgets: Mapping[Tier, int]) -> None:
+        for tier in _BUDGETED:
+            whole_number(f"the budget of {tier.value} memory", budgets.get(tier), 0)
+        self._loader = loader
+        self._budgets = {tier: int(budgets[tier]) for tier in _BUDGETED}
+        self._used = dict.fromkeys(_BUDGETED, 0)
+        self._changed = threading.Condition(threading.Lock())
+        self._entries: dict[str, _Entry[Held, Ready]] = {}
+        self._loads: dict[str, _Load] = {}
+        self._queue: deque[_Load] = deque()
+        self._tick = 0
+        self._warm = self._closed = False
+        self._thread: threading.Thread | None = None
+
+    # --- leases
+
+    def lease(self, key: str, *, timeout: float | None = None) -> Lease[Ready]:
+        """A key that is ready; waits for it, `timeout` seconds at most.
+
+        Raises `KeyTooLargeError` for one that could not fit if it were alone, `KeysBusyError` after
+        the time, `UnavailableError` when the cache is closed, DeviceError if the `Cancellation`
+        that the caller is inside of is cancelled, and what its load raises.
+        """
+        end = None if timeout is None else time.monotonic() + _seconds(timeout)
+        with self._changed:
+            found = self._grant(key)
+        if found is not None:
+            return found
+        # Asked without the lock, as it may read a file.
+        needs = self._loader.needs(key)
+        for tier in _BUDGETED:
+            check_fits(f"the key {key}", tier, needs.parts(tier), self._budgets[tier])
+        cancellation, waiter = current(), _Waiter(self._changed)
+        if cancellation is not None:
+            cancellation.begin(waiter)
+        try:
+            with self._changed:
+                return self._grant(key) or self._await(self._begin(key, needs), end, cancellation)
+        finally:
+            if cancellation is not None:
+                cancellation.end(waiter)
+
+    def preload(self, key: str, *, timeout: float | None = None) -> None:
+        """Loads a key, as if it had been leased and released."""
+        self.lease(key, timeout=timeout).release()
+
+    def warm(self, keys: Iterable[str]) -> None:
+        """Loads keys at the start, after which the cache is `ready`; raises what a load raises.
+
+        `KeyTooLargeError` if they do not fit all at once.
+        """
+        wanted = {key: self._loader.needs(key) for key in dict.fromkeys(keys)}
+        for tier in _BUDGETED:
+            parts = {key: needs.bytes(tier) for key, needs in wanted.items()}
+            check_fits("what is loaded at the start", tier, parts, self._budgets[tier])
+        for key in wanted:
+            self.preload(key)
+        with self._changed:
+            self._warm = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether the keys of the start have been loaded, and the cache is open."""
+        with self._changed:
+            return self._warm and not self._closed
+
+    def evict(self, key: str) -> bool:
+        """Gives up a key's memory; whether it had any. `KeyInUseError` while it is leased."""
+        with self._changed:
+            entry = self._entries.get(key)
+            if entry is None or (entry.held is None and not entry.loading):
+                return False
+            if not entry.idle:
+                state = "loaded" if entry.loading else "proved with"
+                raise KeyInUseError(f"the key {key} is being {state}; evict it afterwards")
+            # Its bytes count until they are free.
+            gone, freed = self._detach(entry, to_host=False)
+        self._close([gone])
+        del gone
+        with self._changed:
+            self._take_back(freed)
+        return True
+
+    def status(self) -> CacheStatus:
+        """What is loaded and how it is used: for metrics, and for whoever lists keys."""
+        with self._changed:
+            keys = tuple(self._use(key, entry) for key, entry in self._entries.items())
+            used, ready = dict(self._used), self._warm and not self._closed
+            return CacheStatus(ready, dict(self._budgets), used, len(self._queue), keys)
+
+    def close(self) -> None:
+        """Gives no more keys out, and gives up those that are not leased; others when released."""
+        with self._changed:
+            self._closed = True
+            for load in self._loads.values():
+                load.stopped = True
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
+        with self._changed:
+            idle = [entry for entry in self._entries.values() if entry.idle]
+            detached = [self._detach(entry, to_host=False) for entry in idle]
+        self._close([gone for gone, _ in detached])
+        with self._changed:
+            for _, freed in detached:
+                self._take_back(freed)
+
+    def __enter__(self) -> KeyCache[Held, Ready]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- with the lock held
+
+    def _grant(self, key: str) -> Lease[Ready] | None:
+        """A lease of what is ready, which counts as a hit."""
+        self._check_open()
+        entry = self._entries.get(key)
+        if entry is None or entry.ready is None:
+            return None
+        entry.hits += 1
+        entry.leases += 1
+        return self._leased(key, entry)
+
+    def _leased(self, key: str, entry: _Entry[Held, Ready]) -> Lease[Ready]:
+        assert entry.ready is not None
+        self._touch(entry)
+        return Lease(key, entry.ready, lambda: self._release(key))
+
+    def _begin(self, key: str, needs: Needs) -> _Load:
+        """The load of a key, which the caller waits for: one that there is, or another."""
+        self._entry(key).misses += 1
+        load = self._loads.get(key)
+        if load is None or load.stopped:
+            load = self._loads[key] = _Load(key, needs)
+            self._queue.append(load)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="quod-keys", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        load.waiters += 1
+        return load
+
+    def _await(
+        self, load: _Load, end: float | None, cancellation: Cancellation | None
+    ) -> Lease[Ready]:
+        """Waits for a load, and takes the lease that it was given."""
+        try:
+            while not load.done:
+                self._check_open()
+                if cancellation is not None:
+                    cancellation.check(f"waiting for the key {load.key}")
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    raise KeysBusyError(
+                        f"the key {load.key} could not be loaded in time: other keys are in use or "
+                        "come before it",
+                        retry_seconds=_RETRY_SECONDS,
+                    )
+                self._changed.wait(left)
+        except BaseException:
+            if load.done and load.error is None:
+                # Ctrl-C came after the lease was given.
+                self._entries[load.key].leases -= 1
+            elif not load.done:
+                self._leave(load)
+            self._changed.notify_all()
+            raise
+        if load.error is not None:
+            raise load.error
+        return self._leased(load.key, self._entries[load.key])
+
+    def _leave(self, load: _Load) -> None:
+        """One who waited has gone; the last one stops the load."""
+        load.waiters -= 1
+        if not load.waiters:
+            load.stopped = True
+            if load in self._queue:
+                self._queue.remove(load)
+                self._over(load)
+
+    def _over(self, load: _Load, error: BaseException | None = None) -> None:
+        load.done, load.error = True, error
+        if self._loads.get(load.key) is load:
+            del self._loads[load.key]
+        self._changed.notify_all()
+
+    def _entry(self, key: str) -> _Entry[Held, Ready]:
+        found = self._entries.get(key)
+        if found is None:
+            if len(self._entries) >= _MOST_KNOWN:
+                known = [
+                    name for name, one in self._entries.items() if not self._is_used(name, one)
+                ]
+                for name in known:
+                    del self._entries[name]
+            found = self._entries[key] = _Entry()
+        return found
+
+    def _is_used(self, key: str, entry: _Entry[Held, Ready]) -> bool:
+        return entry.held is not None or entry.loading or key in self._loads
+
+    def _touch(self, entry: _Entry[Held, Ready]) -> None:
+        self._tick += 1
+        entry.used = self._tick
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+
+    def _use(self, key: str, entry: _Entry[Held, Ready]) -> KeyUse:
+        tier = Tier.DISK
+        if entry.held is not None:
+            tier = entry.needs.tier if entry.ready is not None and entry.needs else Tier.HOST
+        return KeyUse(
+            key, tier, entry.ready is not None, entry.loading, entry.bytes(Tier.HOST),
+            entry.bytes(Tier.DEVICE), entry.leases, entry.hits, entry.misses, entry.loads,
+            entry.failures, entry.evictions, entry.load_seconds,
+        )  # fmt: skip
+
+    def _detach(
+        self, entry: _Entry[Held, Ready], *, to_host: bool
+    ) -> tuple[tuple[Held | None, Ready | None], dict[Tier, int]]:
+        """Takes a key out of the device, or out of memory: what is to be closed, and its bytes."""
+        before = {tier: entry.bytes(tier) for tier in _BUDGETED}
+        gone = (None if to_host else entry.held, entry.ready)
+        entry.evictions += 1
+        entry.ready = None
+        if not to_host:
+            entry.held = None
+        return gone, {tier: before[tier] - entry.bytes(tier) for tier in _BUDGETED}
+
+    def _take_back(self, freed: Mapping[Tier, int]) -> None:
+        for tier in _BUDGETED:
+            self._used[tier] -= freed[tier]
+        self._changed.notify_all()
+
+    def _release(self, key: str) -> None:
+        with self._changed:
+            entry = self._entries[key]
+            entry.leases -= 1
+            self._touch(entry)
+            last = self._closed and not entry.leases
+            self._changed.notify_all()
+        if last:
+            self._evict_last(key)
+
+    def _evict_last(self, key: str) -> None:
+        with self._changed:
+            entry = self._entries[key]
+            if not entry.idle:
+                return
+            gone, freed = self._detach(entry, to_host=False)
+        self._close([gone])
+        with self._changed:
+            self._take_back(freed)
+
+    # --- the thread that loads
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and not (self._queue and self._has_room(self._queue[0])):
+                    self._changed.wait()
+                if self._closed:
+                    for load in self._queue:
+                        self._over(load, _closed())
+                    self._queue.clear()
+                    return
+                load = self._queue.popleft()
+                entry = self._entry(load.key)
+                entry.loading = True
+                gone = self._make_room(load)
+            self._load(load, entry, gone)
+
+    def _more(self, load: _Load) -> dict[Tier, int]:
+        """What a load takes beside what there is of the key."""
+        entry = self._entry(load.key)
+        return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
+
+    def _lacking(self, load: _Load) -> dict[Tier, int]:
+        more = self._more(load)
+        return {tier: self._used[tier] + more[tier] - self._budgets[tier] for tier in _BUDGETED}
+
+    def _has_room(self, load: _Load) -> bool:
+        """Whether there is room for a load once all keys that are not leased have gone."""
+        idle = [entry for key, entry in self._entries.items() if entry.idle and key != load.key]
+        lacking = self._lacking(load)
+        return all(lacking[tier] <= sum(entry.bytes(tier) for entry in idle) for tier in _BUDGETED)
+
+    def _make_room(self, load: _Load) -> list[tuple[Held | None, Ready | None]]:
+        """Takes out as few keys as must go, the least recently used first; reserves the room."""
+        idle = sorted(
+            (entry for entry in self._entries.values() if entry.idle), key=lambda one: one.used
+        )
+        gone = []
+        for tier in _BUDGETED:
+            for entry in idle:
+                if self._lacking(load)[tier] <= 0:
+                    break
+                if entry.bytes(tier):
+                    found, freed = self._detach(entry, to_host=tier is Tier.DEVICE)
+                    gone.append(found)
+                    self._take_back(freed)
+        for tier, more in self._more(load).items():
+            self._used[tier] += more
+        return gone
+
+    def _load(
+        self, load: _Load, entry: _Entry[Held, Ready],
+        gone: list[tuple[Held | None, Ready | None]],
+    ) -> None:  # fmt: skip
+        """Loads a key into the room of those that are `gone`, and tells who waits."""
+
+        def stop() -> None:
+            if load.stopped:
+                raise _StoppedError
+
+        begin = time.monotonic()
+        held, ready, needs = entry.held, None, load.needs
+        failure: BaseException | None = None
+        try:
+            self._close(gone)
+            gone.clear()
+            stop()
+            if held is None:
+                held = self._loader.read(load.key, stop)
+            stop()
+            ready, needs = self._loader.prepare(load.key, held, needs, stop)
+        except BaseException as error:
+            # What is told to others holds no memory of the key.
+            failure = error.with_traceback(None)
+            held = None
+        with self._changed:
+            entry.loading = False
+            for tier in _BUDGETED:
+                self._used[tier] -= load.needs.bytes(tier)
+            entry.held = entry.ready = entry.needs = None
+            if failure is None:
+                entry.held, entry.ready, entry.needs = held, ready, needs
+                entry.loads += 1
+                entry.load_seconds = time.monotonic() - begin
+                entry.leases += load.waiters
+                self._touch(entry)
+                for tier in _BUDGETED:
+                    self._used[tier] += needs.bytes(tier)
+            elif not isinstance(failure, _StoppedError):
+                entry.failures += 1
+            self._over(load, _closed() if isinstance(failure, _StoppedError) else failure)
+
+    def _close(self, gone: Iterable[tuple[Held | None, Ready | None]]) -> None:
+        for _, ready in gone:
+            if ready is not None:
+                self._loader.close(ready)
+
+
+def _closed() -> UnavailableError:
+    return UnavailableError(
+        "the keys are closed: the service is ending", retry_seconds=_RETRY_SECONDS
+    )
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout < 1e9:
+        return float(timeout)
+    raise InputError(f"timeout must be None or seconds from 0, not {shown(timeout)}")

@@ -1,0 +1,68 @@
+"""Groth16 keys from a repository to where a device proves with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.formats import Zkey
+from quod.formats.iden3 import Iden3File
+from quod.formats.zkey import KIND, VERSION
+from quod.groth16 import ProvingKey
+from quod.groth16.reckoning import KeyCounts, device_parts, host_parts
+from quod.service.keys.needs import Needs, Tier
+from quod.service.keys.record import ZKEY
+from quod.service.keys.repository import KeyRepository
+
+# Of the budget, what a key may take beyond what it must: others are to have room beside it.
+_SHARE = 2
+
+
+class Groth16Loader:
+    """See `Loader`. What is held is the file in memory of its own; ready is a `ProvingKey`."""
+
+    def __init__(self, repository: KeyRepository, device: AnyDevice, device_bytes: int) -> None:
+        self._repository = repository
+        self._device = device
+        self._device_bytes = device_bytes
+
+    def needs(self, key: str) -> Needs:
+        """Bounds from the record of a key."""
+        record = self._repository.record(key)
+        held = {"file": record.files[ZKEY].bytes}
+        counts = KeyCounts(
+            record.curve, record.variables, record.public, record.domain, record.entries
+        )
+        if in_host_memory(self._device):
+            return Needs(held, host_parts(counts), Tier.HOST)
+        budget = self._device_bytes
+        ready = device_parts(counts, self._device, budget // _SHARE, budget)
+        return Needs(held, ready, Tier.DEVICE)
+
+    def read(self, key: str, stop: Callable[[], None]) -> Zkey:
+        """The file, read and checked."""
+        data = self._repository.read_zkey(key, stop)
+        stop()
+        zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
+        zkey.check_points_below_modulus()
+        return zkey
+
+    def prepare(
+        self, key: str, held: Zkey, needs: Needs, stop: Callable[[], None]
+    ) -> tuple[ProvingKey, Needs]:
+        """The key on the device, where it takes no more than what was reserved."""
+        budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
+        # Whether it may be used was decided when it was registered.
+        ready = ProvingKey(held, self._device, allow_insecure=True, memory_budget=budget)
+        try:
+            stop()
+            # Else the first proof would wait for it.
+            ready.self_check_key.prepare()
+        except BaseException:
+            ready.close()
+            raise
+        return ready, Needs(needs.held, {"key": ready.resident.nbytes}, needs.tier)
+
+    def close(self, ready: ProvingKey) -> None:
+        """Ends the threads of a key."""
+        ready.close()

@@ -1,0 +1,50 @@
+"""What keys are called: by identity, or by a name with a tag that points to one."""
+
+from __future__ import annotations
+
+import re
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import shown
+
+LATEST = "latest"
+_IDENTITY = re.compile(r"[0-9a-f]{64}")
+_WORD = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
+_MOST_CHARACTERS = 64
+_RULE = (
+    f"small letters, digits and single . _ - between them, at most {_MOST_CHARACTERS} characters"
+)
+
+
+@frozen
+class KeyName:
+    """A name and its tag, shown and written as ``name:tag``."""
+
+    name: str
+    tag: str
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.tag}"
+
+
+def is_identity(value: object) -> bool:
+    """Whether a value is an identity: the SHA-256 of a zkey in 64 hexadecimal digits."""
+    return isinstance(value, str) and _IDENTITY.fullmatch(value) is not None
+
+
+def parse_name(value: object) -> KeyName:
+    """``name`` or ``name:tag``, where the tag is `latest` if it is left out; else InputError."""
+    if isinstance(value, KeyName):
+        value = str(value)
+    if not isinstance(value, str):
+        raise InputError(f"the name of a key must be text, not {shown(value)}")
+    name, colon, tag = value.partition(":")
+    tag = tag if colon else LATEST
+    if not (_is_word(name) and _is_word(tag)) or is_identity(name):
+        raise InputError(f"a key is called NAME or NAME:TAG, of {_RULE} each, not {shown(value)}")
+    return KeyName(name, tag)
+
+
+def _is_word(text: str) -> bool:
+    return len(text) <= _MOST_CHARACTERS and _WORD.fullmatch(text) is not None

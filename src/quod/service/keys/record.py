@@ -1,0 +1,129 @@
+"""key.toml: what a key is, and what its files were when it was registered."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.service.keys.names import is_identity
+
+FORMAT = 1
+MOST_BYTES = 1 << 16
+
+ZKEY = "circuit.zkey"
+VERIFICATION_KEY = "verification_key.json"
+WASM = "circuit.wasm"
+RECORD = "key.toml"
+FILES = (ZKEY, VERIFICATION_KEY, WASM)
+"""The files of a key; all but the last must be there."""
+
+_COUNTS = ("variables", "public", "constraints", "domain", "entries")
+_NUMBERS_OF_A_FILE = ("bytes", "modified", "inode")
+
+
+@frozen
+class FileRecord:
+    """A file when it was registered: SHA-256, bytes, time (ns since 1970) and inode."""
+
+    sha256: str
+    bytes: int
+    modified: int
+    inode: int
+
+    def differs(self, status: os.stat_result) -> str | None:
+        """How the file of a status is not this one; None if it looks the same."""
+        if status.st_size != self.bytes:
+            return f"it has {status.st_size:,} bytes and had {self.bytes:,}"
+        if status.st_ino != self.inode:
+            return "another file took its place"
+        return "it was written to" if status.st_mtime_ns != self.modified else None
+
+    @classmethod
+    def of(cls, sha256: str, status: os.stat_result) -> FileRecord:
+        return cls(sha256, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+@frozen
+class KeyRecord:
+    """A registered key.
+
+    `registered` is the time in UTC (ISO 8601), `domain` the size of the domain, `entries` the
+    non-zero entries of the matrices; `insecure` says why anyone can forge proofs for the key, or is
+    empty. `files` has a record of each file by name.
+    """
+
+    identity: str
+    protocol: str
+    registered: str
+    curve: str
+    variables: int
+    public: int
+    constraints: int
+    domain: int
+    entries: int
+    insecure: str
+    files: Mapping[str, FileRecord]
+
+    def to_toml(self) -> str:
+        """The text of key.toml."""
+        lines = [
+            "# What this key was when it was registered. Written by quod keys add.",
+            f"format = {FORMAT}",
+            f"protocol = {json.dumps(self.protocol)}",
+            f"registered = {json.dumps(self.registered)}",
+            f"curve = {json.dumps(self.curve)}",
+            *(f"{name} = {getattr(self, name)}" for name in _COUNTS),
+            f"insecure = {json.dumps(self.insecure)}",
+        ]
+        for name, file in self.files.items():
+            lines += ["", f"[files.{json.dumps(name)}]", f"sha256 = {json.dumps(file.sha256)}"]
+            lines += [f"{number} = {getattr(file, number)}" for number in _NUMBERS_OF_A_FILE]
+        return "\n".join(lines) + "\n"
+
+
+def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
+    """The record that key.toml of a folder named `identity` is; InputError for anything else."""
+
+    def refuse(message: str) -> NoReturn:
+        raise InputError(f"{message}; register the key again (quod keys add)", path=path)
+
+    try:
+        document: dict[str, Any] = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        refuse(f"is no record of a key ({type(error).__name__})")
+    if document.get("format") != FORMAT:
+        refuse(f"is not of format {FORMAT}, which this Quod reads")
+    files = document.pop("files", None)
+    known = {"format", "protocol", "registered", "curve", "insecure", *_COUNTS}
+    if set(document) != known or not isinstance(files, dict):
+        refuse("does not have the fields of a record")
+    if not {ZKEY, VERIFICATION_KEY} <= set(files) <= set(FILES):
+        refuse("does not name the files of a key")
+    texts = {name: document[name] for name in ("protocol", "registered", "curve", "insecure")}
+    counts = {name: document[name] for name in _COUNTS}
+    if not all(isinstance(text, str) and text.isprintable() for text in texts.values()):
+        refuse("has a field that is no line of text")
+    if texts["protocol"] != "groth16":
+        refuse("is of a protocol that is not groth16")
+    if not all(_is_count(count) for count in counts.values()):
+        refuse("has a field that is no count")
+    found: dict[str, FileRecord] = {}
+    for name, fields in files.items():
+        if not isinstance(fields, dict) or set(fields) != {"sha256", *_NUMBERS_OF_A_FILE}:
+            refuse(f"does not have the fields of a file for {name}")
+        numbers = [fields[number] for number in _NUMBERS_OF_A_FILE]
+        if not is_identity(fields["sha256"]) or not all(map(_is_count, numbers)):
+            refuse(f"has no digest, size, time and inode of {name}")
+        found[name] = FileRecord(fields["sha256"], *numbers)
+    if found[ZKEY].sha256 != identity:
+        refuse("is the record of another key than its folder is named after")
+    return KeyRecord(identity=identity, files=found, **texts, **counts)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 64

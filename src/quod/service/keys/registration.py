@@ -1,0 +1,104 @@
+"""The files of a key, copied, checked and put on disk in a folder that nobody looks at yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+from quod.errors import InputError, MismatchError
+from quod.formats import Zkey
+from quod.formats.iden3 import Iden3File
+from quod.formats.snarkjs_json import read_verification_key
+from quod.formats.source import Path, map_file, opened_file, read_small
+from quod.formats.zkey import KIND, VERSION
+from quod.groth16 import VerifyingKey
+from quod.groth16.soundness import weakness_of
+from quod.service.keys.folder import Folder, pieces, write_all
+from quod.service.keys.record import RECORD, VERIFICATION_KEY, WASM, ZKEY, FileRecord, KeyRecord
+from quod.validation import file_path
+
+MOST_WASM_BYTES = 256 << 20
+_WASM = b"\0asm\1\0\0\0"
+
+
+def fill(
+    folder: Folder,
+    zkey: Path,
+    verification_key: Path | None,
+    wasm: Path | None,
+    allow_insecure: bool,
+) -> KeyRecord:
+    """Copies the files of a key into a new folder and writes its record; all is on disk then.
+
+    The verifying key is written from the zkey; one that is given must be the same. Raises
+    `InputError` and `InsecureKeyError` as `VerifyingKey.from_zkey` does, and `MismatchError`.
+    """
+    files = {ZKEY: _copy(folder, zkey)}
+    # Our copy, which does not change, by the name that the caller knows.
+    data = map_file(folder.file_path(ZKEY))
+    key = Zkey.of(Iden3File.parse(data, file_path(zkey), KIND, VERSION))
+    key.check_points_below_modulus()
+    verifying = VerifyingKey.from_zkey(key, allow_insecure=allow_insecure)
+    if verification_key is not None:
+        _check_same(verifying, verification_key, zkey)
+    files[VERIFICATION_KEY] = _write(folder, VERIFICATION_KEY, verifying.to_json().encode())
+    if wasm is not None:
+        code = read_small(wasm, limit=MOST_WASM_BYTES, what="a witness calculator")
+        if not code.startswith(_WASM):
+            raise InputError("is no WebAssembly; give the .wasm that circom wrote", path=wasm)
+        files[WASM] = _write(folder, WASM, code)
+    weak = weakness_of(key)
+    record = KeyRecord(
+        identity=files[ZKEY].sha256,
+        protocol="groth16",
+        registered=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        curve=key.curve,
+        variables=key.variables,
+        public=key.public,
+        constraints=key.constraints,
+        domain=key.domain_size,
+        entries=len(key.coefficients),
+        insecure="" if weak is None else weak.reason,
+        files=files,
+    )
+    folder.write(RECORD, record.to_toml().encode())
+    folder.sync()
+    return record
+
+
+def digest_of(descriptor: int) -> str:
+    """The SHA-256 of the rest of a file."""
+    digest = hashlib.sha256()
+    for piece in pieces(descriptor):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _copy(folder: Folder, source: Path) -> FileRecord:
+    digest = hashlib.sha256()
+    with opened_file(source) as (file, before), folder.new_file(ZKEY) as target:
+        for piece in pieces(file.fileno()):
+            digest.update(piece)
+            write_all(target, piece)
+        after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise InputError("was written to while it was copied; add it again", path=source)
+        os.fsync(target)
+        return FileRecord.of(digest.hexdigest(), os.fstat(target))
+
+
+def _write(folder: Folder, name: str, content: bytes) -> FileRecord:
+    return FileRecord.of(hashlib.sha256(content).hexdigest(), folder.write(name, content))
+
+
+def _check_same(key: VerifyingKey, path: Path, zkey: Path) -> None:
+    given = read_verification_key(path)
+    names = ("curve", "alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
+    if any(getattr(given, name) != getattr(key, name) for name in names) or (
+        tuple(given.ic) != key.ic
+    ):
+        raise MismatchError(
+            f"is not the verifying key of {file_path(zkey)}; leave it out, and it is written",
+            path=path,
+        )

@@ -1,0 +1,477 @@
+"""A folder of keys: registered whole or not at all, named, and told from what they have become.
+
+    keys/SHA256/        circuit.zkey, verification_key.json, circuit.wasm if there is one, key.toml
+    names/NAME:TAG      the identity that a name points to
+    incoming/           what is being registered or removed; each folder is locked by who does
+
+Changes to the first two take the lock of the whole folder (flock) for a moment; copying does not.
+Readers take none: a key is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from quod.errors import InputError, QuodError
+from quod.formats.source import Path
+from quod.frozen import frozen, replace
+from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundError
+from quod.service.keys.folder import Folder, pieces, told
+from quod.service.keys.names import KeyName, is_identity, parse_name
+from quod.service.keys.record import (
+    MOST_BYTES,
+    RECORD,
+    VERIFICATION_KEY,
+    WASM,
+    ZKEY,
+    FileRecord,
+    KeyRecord,
+    parse_record,
+)
+from quod.service.queue.checks import checked_list
+from quod.validation import file_path, flag, shown
+
+_KEYS, _NAMES, _INCOMING = "keys", "names", "incoming"
+_MOST_SMALL = 256 << 20
+
+
+@frozen
+class ListedKey:
+    """A key of a repository: its record is None, and `problem` says why, where it is not sound."""
+
+    identity: str
+    names: tuple[str, ...]
+    record: KeyRecord | None
+    problem: str
+
+
+@frozen
+class Removed:
+    """What was removed: names, and whether the key is gone as well."""
+
+    identity: str
+    names: tuple[str, ...]
+    key: bool
+
+
+class KeyRepository:
+    """A folder of Groth16 keys, for threads and processes at the same time.
+
+    A key is meant by its identity, the SHA-256 of its zkey in 64 hexadecimal digits, or by a name,
+    ``membership`` or ``membership:v2``. Raises `InputError` if there is no such folder, unless
+    `create` makes it. Folders and files in it that are links, and folders that everybody may write
+    to, are refused.
+    """
+
+    def __init__(self, folder: Path, *, create: bool = False) -> None:
+        own = file_path(folder)
+        if "\0" in own or not own.isprintable():
+            raise InputError(f"the folder of a repository cannot be {shown(own)}")
+        self.path = os.path.abspath(own)
+        if flag("create", create):
+            with told(own):
+                os.makedirs(self.path, 0o755, exist_ok=True)
+                with Folder.at(self.path) as root:
+                    for name in (_KEYS, _NAMES, _INCOMING):
+                        with suppress(FileExistsError):
+                            root.make(name)
+        for name in (_KEYS, _NAMES):
+            with self._inner(name):
+                pass
+
+    # --- looking
+
+    def resolve(self, key: object) -> str:
+        """The identity of a key; `NotFoundError` if there is none."""
+        if not isinstance(key, str) or not is_identity(key):
+            return self._pointed_to(parse_name(key))
+        with self._inner(_KEYS) as keys:
+            try:
+                os.stat(key, dir_fd=keys.descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                raise _not_found(key) from None
+        return key
+
+    def record(self, key: str) -> KeyRecord:
+        """What a key was when it was registered; `InputError` for a damaged record."""
+        identity = self.resolve(key)
+        with self._key(identity) as folder:
+            return _record(folder, identity)
+
+    def names(self) -> dict[str, str]:
+        """The identity of each name; names that are damaged are left out."""
+        found: dict[str, str] = {}
+        with self._inner(_NAMES) as folder:
+            for name in folder.names():
+                with suppress(QuodError):
+                    found[name] = self._pointed_to(parse_name(name))
+        return found
+
+    def listing(self) -> list[ListedKey]:
+        """All keys by identity, each looked at as `check` does."""
+        with self._inner(_KEYS) as keys:
+            identities = [name for name in keys.names() if is_identity(name)]
+        names = self.names()
+        found = []
+        for identity in identities:
+            own = tuple(name for name, target in names.items() if target == identity)
+            record, problem = None, ""
+            try:
+                record = self.check(identity)
+            except NotFoundError:
+                continue
+            except QuodError as error:
+                problem = str(error)
+            found.append(ListedKey(identity, own, record, problem))
+        return found
+
+    def check(self, key: str, *, deep: bool = False) -> KeyRecord:
+        """Looks whether a key's files are those that were registered; its record.
+
+        Compares size, time and inode of each, and the verifying key's SHA-256. With `deep` the
+        SHA-256 of all of them is taken; if these are right, times and inodes are recorded as they
+        are now, as after a restored backup. `KeyChangedError` names the file that is another.
+        """
+        deep = flag("deep", deep)
+        identity = self.resolve(key)
+        with self._key(identity) as folder:
+            record = _record(folder, identity)
+            now = {name: _checked(folder, name, file, deep) for name, file in record.files.items()}
+            if now == record.files:
+                return record
+            record = replace(record, files=now)
+            with told(self.path), self._locked():
+                folder.replace(RECORD, record.to_toml().encode(), f".{RECORD}")
+            return record
+
+    def problems(self) -> list[str]:
+        """What else is wrong with the folder, a line for each thing."""
+        found = [
+            f"{name}: left by a registration that was cut off; the next `quod keys add` deletes it"
+            for name in self._cut_off(delete=False)
+        ]
+        with self._inner(_KEYS) as keys, self._inner(_NAMES) as names:
+            there = set(keys.names())
+            found += [
+                f"{shown(name)} in {_KEYS}: is no key; take it away"
+                for name in sorted(there)
+                if not is_identity(name)
+            ]
+            for name in names.names():
+                try:
+                    if self._pointed_to(parse_name(name)) not in there:
+                        found.append(f"{name}: points to a key that is not there; remove it")
+                except QuodError as error:
+                    found.append(f"{shown(name)} in {_NAMES}: {error}")
+        return found
+
+    # --- changing
+
+    def add(
+        self,
+        zkey: Path,
+        *,
+        verification_key: Path | None = None,
+        wasm: Path | None = None,
+        names: Sequence[str] = (),
+        move: bool = False,
+        allow_insecure: bool = False,
+    ) -> KeyRecord:
+        """Registers a key by copying its files, and points names to it; its record.
+
+        Once it returns the key is on disk; before, nobody sees any of it. A key that is there stays
+        as it is, or is put in place of one whose files have changed. A name that points to another
+        key is `AlreadyExistsError` unless `move`; and so is a key that is there with another wasm.
+        Raises what `registration.fill` does, and `OutputError` where the disk refuses.
+        """
+        flag("move", move), flag("allow_insecure", allow_insecure)
+        wanted = [parse_name(name) for name in checked_list("the names of a key", names)]
+        from quod.service.keys.registration import fill
+
+        with self._incoming() as folder:
+            record = fill(folder, zkey, verification_key, wasm, allow_insecure)
+            with told(self.path), self._locked(), self._inner(_KEYS) as keys:
+                for name in wanted:
+                    self._check_free(name, record.identity, move)
+                known = self._sound(record.identity)
+                if known is None:
+                    self._put(folder, keys, record.identity)
+                elif not _has_wasm_of(known, record):
+                    raise AlreadyExistsError(
+                        f"the key {record.identity} is there with another witness calculator, or "
+                        "without one; remove it first"
+                    )
+                for name in wanted:
+                    self._point(name, record.identity)
+        return known or record
+
+    def point(self, name: str, key: str, *, move: bool = False) -> None:
+        """Points a name to a key; `AlreadyExistsError` if it is another's, unless `move`."""
+        wanted, move = parse_name(name), flag("move", move)
+        with told(self.path), self._locked():
+            identity = self.resolve(key)
+            self._check_free(wanted, identity, move)
+            self._point(wanted, identity)
+
+    def remove(self, key: str) -> Removed:
+        """Removes a name, with its key if that has no other; or by identity a key and its names.
+
+        What was loaded from its files stays as it is.
+        """
+        with told(self.path), self._locked(), self._inner(_KEYS) as keys:
+            identity = self.resolve(key) if is_identity(key) else self._pointed_to(parse_name(key))
+            own = [name for name, target in self.names().items() if target == identity]
+            names = own if is_identity(key) else [str(parse_name(key))]
+            with self._inner(_NAMES) as folder:
+                for name in names:
+                    folder.delete(name)
+                folder.sync()
+            gone = names == own
+            if gone:
+                self._take_away(keys, identity)
+        return Removed(identity, tuple(names), gone)
+
+    def clean(self) -> list[str]:
+        """Deletes what registrations have left that were cut off; the names of the folders."""
+        return self._cut_off(delete=True)
+
+    # --- reading
+
+    def read_zkey(self, key: str, stop: Callable[[], None] = lambda: None) -> memoryview:
+        """The bytes of a zkey in memory of their own, of which no later change of the file is seen.
+
+        `stop` is called now and then, and may raise. `KeyChangedError` if the file is not the one
+        that was registered, or is written to meanwhile.
+        """
+        identity = self.resolve(key)
+        with self._key(identity) as folder:
+            expected = _record(folder, identity).files[ZKEY]
+            with _registered(folder, ZKEY, expected) as descriptor:
+                content = np.empty(expected.bytes, dtype=np.uint8).data
+                done = 0
+                for piece in pieces(descriptor, expected.bytes, stop):
+                    content[done : done + len(piece)] = piece
+                    done += len(piece)
+                _check_status(folder, ZKEY, expected, os.fstat(descriptor))
+                return content.toreadonly()
+
+    def read(self, key: str, name: str) -> bytes:
+        """The verifying key or the wasm of a key, with its SHA-256 checked.
+
+        `NotFoundError` if the key has no such file.
+        """
+        identity = self.resolve(key)
+        with self._key(identity) as folder:
+            files = _record(folder, identity).files
+            expected = files.get(str(name))
+            if expected is None:
+                raise NotFoundError(f"the key {identity} has no {shown(name)}")
+            with _registered(folder, name, expected) as descriptor:
+                content = b"".join(pieces(descriptor, _MOST_SMALL))
+            _check_digest(folder, name, expected, hashlib.sha256(content).hexdigest())
+            return content
+
+    # --- within
+
+    @contextmanager
+    def _root(self) -> Iterator[Folder]:
+        try:
+            root = Folder.at(self.path)
+        except OSError as error:
+            raise InputError(
+                f"is no repository of keys ({os.strerror(error.errno or 0)}); quod keys add makes "
+                "one",
+                path=self.path,
+            ) from None
+        with root:
+            yield root
+
+    @contextmanager
+    def _inner(self, name: str) -> Iterator[Folder]:
+        with self._root() as root:
+            try:
+                folder = root.inner(name)
+            except FileNotFoundError:
+                raise InputError(
+                    f"is no repository of keys (it has no folder {name}); quod keys add makes one",
+                    path=self.path,
+                ) from None
+            with folder:
+                yield folder
+
+    @contextmanager
+    def _key(self, identity: str) -> Iterator[Folder]:
+        with self._inner(_KEYS) as keys:
+            try:
+                folder = keys.inner(identity)
+            except FileNotFoundError:
+                raise _not_found(identity) from None
+            with folder:
+                yield folder
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone with all that changes keys and names."""
+        with self._root() as root:
+            root.lock(wait=True)
+            yield
+
+    @contextmanager
+    def _incoming(self) -> Iterator[Folder]:
+        """A new folder for a key, locked while it is filled; deleted unless it was moved."""
+        name = secrets.token_hex(16)
+        with told(self.path):
+            self.clean()
+            with self._inner(_INCOMING) as incoming:
+                with self._locked():
+                    incoming.make(name)
+                    folder = incoming.inner(name)
+                    folder.lock(wait=False)
+                try:
+                    yield folder
+                finally:
+                    with suppress(FileNotFoundError):
+                        incoming.delete(name)
+                    folder.close()
+
+    def _cut_off(self, *, delete: bool) -> list[str]:
+        """The folders in incoming that nobody has locked."""
+        found = []
+        try:
+            opened = self._inner(_INCOMING)
+            with self._locked(), opened as incoming:
+                for name in incoming.names():
+                    with incoming.inner(name) as each:
+                        if not each.lock(wait=False):
+                            continue
+                    found.append(name)
+                    if delete:
+                        with told(self.path):
+                            incoming.delete(name)
+        except FileNotFoundError:
+            return []
+        return found
+
+    def _sound(self, identity: str) -> KeyRecord | None:
+        """The record of a key that is there unchanged."""
+        try:
+            with self._key(identity) as folder:
+                record = _record(folder, identity)
+                for name, file in record.files.items():
+                    _checked(folder, name, file, False)
+                return record
+        except (InputError, KeyChangedError, NotFoundError):
+            return None
+
+    def _put(self, folder: Folder, keys: Folder, identity: str) -> None:
+        self._take_away(keys, identity)
+        with self._inner(_INCOMING) as incoming:
+            incoming.move(os.path.basename(folder.path), keys, identity)
+
+    def _take_away(self, keys: Folder, identity: str) -> None:
+        """A key that is there is moved away in one step, and then deleted."""
+        name = secrets.token_hex(16)
+        with self._inner(_INCOMING) as incoming, suppress(FileNotFoundError):
+            keys.move(identity, incoming, name)
+            incoming.delete(name)
+
+    def _pointed_to(self, name: KeyName) -> str:
+        with self._inner(_NAMES) as folder:
+            try:
+                content = folder.read(str(name), MOST_BYTES).decode(errors="replace").strip()
+            except FileNotFoundError:
+                raise _not_found(str(name)) from None
+        if not is_identity(content):
+            raise InputError(
+                "points to no identity; remove the file", path=os.path.join(_NAMES, str(name))
+            )
+        return content
+
+    def _check_free(self, name: KeyName, identity: str, move: bool) -> None:
+        with suppress(NotFoundError):
+            found = self._pointed_to(name)
+            if found != identity and not move:
+                raise AlreadyExistsError(
+                    f"{name} is the name of the key {found}; choose another, or move it (--move)"
+                )
+
+    def _point(self, name: KeyName, identity: str) -> None:
+        with self._inner(_NAMES) as folder:
+            folder.replace(str(name), f"{identity}\n".encode(), f".{name}")
+
+
+def _has_wasm_of(known: KeyRecord, other: KeyRecord) -> bool:
+    there, wanted = known.files.get(WASM), other.files.get(WASM)
+    return wanted is None or (there is not None and there.sha256 == wanted.sha256)
+
+
+def _not_found(key: str) -> NotFoundError:
+    return NotFoundError(f"there is no key {key}; `quod keys list` shows those that there are")
+
+
+def _record(folder: Folder, identity: str) -> KeyRecord:
+    path = folder.file_path(RECORD)
+    try:
+        return parse_record(folder.read(RECORD, MOST_BYTES), path, identity)
+    except FileNotFoundError:
+        raise KeyChangedError(
+            "is gone; register the key again (quod keys add)", path=path
+        ) from None
+
+
+@contextmanager
+def _registered(folder: Folder, name: str, expected: FileRecord) -> Iterator[int]:
+    """A file that is as it was registered, open."""
+    with _opened(folder, name) as descriptor:
+        _check_status(folder, name, expected, os.fstat(descriptor))
+        yield descriptor
+
+
+@contextmanager
+def _opened(folder: Folder, name: str) -> Iterator[int]:
+    try:
+        with folder.file(name) as descriptor:
+            yield descriptor
+    except FileNotFoundError:
+        path = folder.file_path(name)
+        raise KeyChangedError(
+            "is gone; register the key again (quod keys add)", path=path
+        ) from None
+
+
+def _checked(folder: Folder, name: str, expected: FileRecord, deep: bool) -> FileRecord:
+    """The record of a file as it is now, `expected` unless a deep look shows the same content."""
+    from quod.service.keys.registration import digest_of
+
+    with _opened(folder, name) as descriptor:
+        status = os.fstat(descriptor)
+        if not deep:
+            _check_status(folder, name, expected, status)
+        if deep or name == VERIFICATION_KEY:
+            _check_digest(folder, name, expected, digest_of(descriptor))
+        return FileRecord.of(expected.sha256, status)
+
+
+def _check_status(folder: Folder, name: str, expected: FileRecord, status: os.stat_result) -> None:
+    difference = expected.differs(status)
+    if difference is not None:
+        raise KeyChangedError(
+            f"is not the file that was registered ({difference}); if that is meant, register the "
+            "key again (quod keys add), and after a restored backup run `quod keys check --deep`",
+            path=folder.file_path(name),
+        )
+
+
+def _check_digest(folder: Folder, name: str, expected: FileRecord, found: str) -> None:
+    if found != expected.sha256:
+        raise KeyChangedError(
+            f"has the SHA-256 {found}, and {expected.sha256} was registered; register the key "
+            "again (quod keys add)",
+            path=folder.file_path(name),
+        )

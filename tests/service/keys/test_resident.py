@@ -1,0 +1,125 @@
+"""Real keys: proved with while their files change, within what was reckoned for them."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from quod.device.emulated.device import EmulatedDevice
+from quod.errors import DeviceError, InputError
+from quod.formats import Zkey
+from quod.groth16 import ProvingKey, VerifyingKey
+from quod.service.errors import KeyChangedError, KeyTooLargeError, NotFoundError
+from quod.service.keys import KeyRepository, ResidentKeys, Tier
+from quod.service.keys.loader import Groth16Loader
+from quod.service.keys.record import ZKEY
+from tests.groth16.gpu.test_memory import Idle as IdleInABrowser
+from tests.service.keys.conftest import BLS, BN254, folder_of
+
+MEMBERSHIP = Path(__file__).parents[3] / "examples" / "membership"
+
+
+class Idle(IdleInABrowser):
+    """Runs no kernels; those of this target are traced sooner."""
+
+    def __init__(self) -> None:
+        EmulatedDevice.__init__(self, executor="ptx", resident_lanes=1 << 12, memory_budget=1 << 34)
+        self.largest_allocation = 0
+
+
+def test_a_proof_goes_on_while_its_file_is_replaced(repository: KeyRepository) -> None:
+    identity, path = repository.resolve("small"), folder_of(repository) / ZKEY
+    verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
+    with ResidentKeys(repository) as keys:
+        keys.warm(["small"])
+        assert keys.ready
+        with keys.lease("small") as lease:
+            # In place, and then by another: a mapped file would end the process, or change.
+            os.truncate(path, 0)
+            path.unlink()
+            path.write_bytes((BLS / "circuit.zkey").read_bytes())
+            for _ in range(2):
+                proof, public = lease.value.prove(BN254 / "witness.wtns")
+                assert verifying.verify(public, proof)
+            assert lease.key == identity
+        # It is still there for others; only a new load looks at the file.
+        keys.lease(identity).release()
+        assert keys.evict("small")
+        with pytest.raises(KeyChangedError, match=ZKEY):
+            keys.lease("small")
+        repository.add(BN254 / "circuit.zkey")
+        keys.preload("small")
+        repository.remove("small")
+        with pytest.raises(NotFoundError):
+            keys.lease("small")
+        assert keys.evict(identity)
+        [use] = keys.status().keys
+        assert (use.loads, use.failures, use.hits, use.tier) == (2, 1, 2, Tier.DISK)
+        assert set(keys.status().used.values()) == {0}
+
+
+def test_what_was_reckoned_is_enough(tmp_path: Path) -> None:
+    repository = KeyRepository(tmp_path / "keys", create=True)
+    record = repository.add(MEMBERSHIP / "circuit.zkey", names=["membership"])
+    with ResidentKeys(repository) as keys:
+        reckoned = Groth16Loader(repository, keys.device, 0).needs(record.identity)
+        keys.preload("membership")
+        keys.evict("membership")
+        tracemalloc.start()
+        keys.preload("membership")
+        kept, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        told = keys.status().used[Tier.HOST]
+    assert peak <= reckoned.bytes(Tier.HOST)
+    # Beside the arrays there are some objects.
+    assert abs(kept - told) < 0.05 * told
+    with (
+        ResidentKeys(repository, host_bytes=record.files[ZKEY].bytes) as keys,
+        pytest.raises(KeyTooLargeError) as caught,
+    ):
+        keys.lease("membership")
+    assert set(caught.value.parts) == {"file", "matrices", "bases"}
+
+
+def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
+    record = repository.add(MEMBERSHIP / "circuit.zkey", names=["membership"])
+    device, share = Idle(), 14 << 20
+    more = Groth16Loader(repository, device, 1 << 30).needs(record.identity)
+    needs = Groth16Loader(repository, device, share).needs(record.identity)
+    assert needs.parts(Tier.HOST) == {"file": record.files[ZKEY].bytes}
+    assert set(needs.ready) == {"matrices", "transforms", "witnesses", "bases and sums"}
+    assert needs.bytes(Tier.DEVICE) <= share < more.bytes(Tier.DEVICE) <= 1 << 29
+    with ResidentKeys(repository, device, device_bytes=share) as keys:
+        with keys.lease("membership") as lease:
+            assert lease.value.device is device
+            [use] = keys.status().keys
+            assert use.tier is Tier.DEVICE
+            assert 0 < device.memory.in_use <= use.device_bytes
+            assert max(device.memory.peak, use.device_bytes) <= needs.bytes(Tier.DEVICE)
+        assert keys.evict("membership")
+    with ResidentKeys(repository, device, device_bytes=100) as keys:
+        with pytest.raises(KeyTooLargeError, match="on the device") as caught:
+            keys.lease("small")
+        assert list(caught.value.parts) == list(needs.ready)
+        assert keys.status().budgets[Tier.DEVICE] == 100
+    # The key takes no more of the device than it is told.
+    zkey = Zkey.open(BN254 / "circuit.zkey")
+    with pytest.raises(DeviceError, match="left for them"):
+        ProvingKey(zkey, device, memory_budget=1000)
+
+
+def test_wrong_arguments(repository: KeyRepository) -> None:
+    with pytest.raises(InputError, match="KeyRepository"):
+        ResidentKeys(repository.path)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="host_bytes"):
+        ResidentKeys(repository, host_bytes=-1)
+    with ResidentKeys(repository) as keys:
+        for bad in ("small", 7):
+            with pytest.raises(InputError, match="list"):
+                keys.warm(bad)  # type: ignore[arg-type]
+        with pytest.raises(NotFoundError):
+            keys.warm(["small", "other"])
+        assert not keys.ready
