@@ -16,6 +16,7 @@ import pytest
 from quod.errors import InputError, MismatchError, QuodError
 from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundError
 from quod.service.keys import KeyRepository
+from quod.service.keys.folder import Folder
 from quod.service.keys.record import VERIFICATION_KEY, WASM, ZKEY
 from tests.service.keys.conftest import BLS, BN254, folder_of
 from tests.service.keys.conftest import WASM as CODE
@@ -204,6 +205,35 @@ def test_two_register_at_once(tmp_path: Path) -> None:
     assert repository.problems() == []
 
 
+def test_a_key_that_is_removed_while_it_is_looked_at(repository: KeyRepository) -> None:
+    with pytest.raises(NotFoundError), repository._key(IDENTITY):
+        repository.remove("small")
+        raise KeyChangedError("is gone", path=ZKEY)
+    repository.add(BN254 / "circuit.zkey", names=["small"])
+    with pytest.raises(NotFoundError), repository._key(IDENTITY):
+        repository.remove("small")
+        repository.add(BN254 / "circuit.zkey")
+        raise KeyChangedError("is gone", path=ZKEY)
+    with pytest.raises(KeyChangedError), repository._key(IDENTITY):
+        raise KeyChangedError("is gone", path=ZKEY)
+
+
+def test_a_folder_that_goes_while_it_is_cleaned(
+    repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path(repository.path) / "incoming" / "left"
+    place.mkdir()
+    lock = Folder.lock
+
+    def lock_and_lose(self: Folder, *, wait: bool) -> bool:
+        if not wait:
+            place.rmdir()
+        return lock(self, wait=wait)
+
+    monkeypatch.setattr(Folder, "lock", lock_and_lose)
+    assert repository.clean() == []
+
+
 def test_what_a_crash_leaves_is_told_and_cleaned(repository: KeyRepository) -> None:
     script = textwrap.dedent(
         """
@@ -216,11 +246,15 @@ def test_what_a_crash_leaves_is_told_and_cleaned(repository: KeyRepository) -> N
     words = [sys.executable, "-c", script, repository.path, str(BLS / "circuit.zkey")]
     assert subprocess.run(words, check=False).returncode == 9
     [left] = os.listdir(Path(repository.path) / "incoming")
-    assert [left in line for line in repository.problems()] == [True]
+    half = Path(repository.path) / "names" / ".half:latest"
+    half.write_text("0")
+    told = "\n".join(repository.problems())
+    assert (told.count("\n"), left in told, half.name in told) == (1, True, True)
     assert len(repository.listing()) == 1
-    # One that is under way is left alone.
+    # One that is under way is left alone, and the others have gone when it begins.
     with repository._incoming() as folder:
         assert os.listdir(Path(repository.path) / "incoming") == [os.path.basename(folder.path)]
+        assert not half.exists()
         assert repository.clean() == repository.problems() == []
     repository.add(BLS / "circuit.zkey", names=["crashed"])
     assert os.listdir(Path(repository.path) / "incoming") == []

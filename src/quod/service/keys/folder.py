@@ -55,6 +55,14 @@ class Folder:
         """What is in it, sorted."""
         return sorted(os.listdir(self.descriptor))
 
+    def has(self, name: str, folder: Folder) -> bool:
+        """Whether a folder is the one of that name in this one."""
+        try:
+            found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(folder.descriptor))
+
     def make(self, name: str) -> None:
         """A new folder in this one, which only its owner may write to."""
         os.mkdir(name, 0o755, dir_fd=self.descriptor)

@@ -164,6 +164,8 @@ class KeyRepository:
                 if not is_identity(name)
             ]
             for name in names.names():
+                if _is_unfinished(name):
+                    continue
                 try:
                     if self._pointed_to(parse_name(name)) not in there:
                         found.append(f"{name}: points to a key that is not there; remove it")
@@ -239,7 +241,8 @@ class KeyRepository:
 
     def clean(self) -> list[str]:
         """Deletes what registrations have left that were cut off; the names of the folders."""
-        return self._cut_off(delete=True)
+        with told(self.path):
+            return self._cut_off(delete=True)
 
     # --- reading
 
@@ -313,7 +316,13 @@ class KeyRepository:
             except FileNotFoundError:
                 raise _not_found(identity) from None
             with folder:
-                yield folder
+                try:
+                    yield folder
+                except KeyChangedError:
+                    # Files of a key that is being removed go one by one.
+                    if not keys.has(identity, folder):
+                        raise _not_found(identity) from None
+                    raise
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -341,19 +350,25 @@ class KeyRepository:
                     folder.close()
 
     def _cut_off(self, *, delete: bool) -> list[str]:
-        """The folders in incoming that nobody has locked."""
+        """The folders in incoming that nobody has locked, and names that were not written whole."""
         found = []
         try:
-            opened = self._inner(_INCOMING)
-            with self._locked(), opened as incoming:
+            with (
+                self._locked(), self._inner(_INCOMING) as incoming, self._inner(_NAMES) as names
+            ):  # fmt: skip
+                for name in filter(_is_unfinished, names.names()):
+                    found.append(name)
+                    if delete:
+                        names.delete(name)
                 for name in incoming.names():
                     with incoming.inner(name) as each:
                         if not each.lock(wait=False):
                             continue
-                    found.append(name)
-                    if delete:
-                        with told(self.path):
+                    # Whoever filled it may have deleted it before it let go of the lock.
+                    with suppress(FileNotFoundError):
+                        if delete:
                             incoming.delete(name)
+                        found.append(name)
         except FileNotFoundError:
             return []
         return found
@@ -409,6 +424,11 @@ class KeyRepository:
 def _has_wasm_of(known: KeyRecord, other: KeyRecord) -> bool:
     there, wanted = known.files.get(WASM), other.files.get(WASM)
     return wanted is None or (there is not None and there.sha256 == wanted.sha256)
+
+
+def _is_unfinished(name: str) -> bool:
+    """Whether a name is written under this one before it is renamed."""
+    return name.startswith(".")
 
 
 def _not_found(key: str) -> NotFoundError:
