@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,11 @@ from quod.errors import DeviceError, InputError
 
 class Three(IntEnum):
     THREE = 3
+
+
+class Ordering(Enum):
+    NN = "nn"
+    NR = "nr"
 
 
 class Odd:
@@ -74,6 +79,10 @@ def test_words_kinds_and_arrays() -> None:
     for value in ("", "nn", None, ["NN"], np.array(["NN", "NR"]), Odd()):
         with pytest.raises(InputError, match=r"^an ordering must be NN or NR, not "):
             validation.choice("an ordering", value, ("NN", "NR"))
+    assert validation.member("an ordering", "nr", Ordering) is Ordering.NR
+    for value in ("", "NN", None, ["nn"], Ordering.NN, Odd()):
+        with pytest.raises(InputError, match=r"^an ordering must be nn or nr, not "):
+            validation.member("an ordering", value, Ordering)
     assert validation.instance("n", 5, int, "write one") == 5
     with pytest.raises(InputError, match=r"of the type int, not the class dict; write one$"):
         validation.instance("n", dict, int, "write one")

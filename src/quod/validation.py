@@ -10,6 +10,7 @@ import operator
 import os
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quod.errors import InputError, QuodError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 _SHOWN = 60
 _SHORT = (bool, int, float, str, bytes, type(None))
@@ -64,6 +66,15 @@ def choice(
     *others, last = choices
     listed = f"{', '.join(others)} or {last}" if others else last
     raise error(f"{name} must be {listed}, not {shown(value)}")
+
+
+def member(name: str, value: object, kind: type[E]) -> E:
+    """The member of an enumeration that a word is the value of; InputError with all of these for
+    anything else."""
+    known = {each.value: each for each in kind}
+    if isinstance(value, str) and value in known:
+        return known[value]
+    raise InputError(f"{name} must be {' or '.join(known)}, not {shown(value)}")
 
 
 def instance(

@@ -22,7 +22,6 @@ from quod.gkr.checker import factors as checker_factors
 from quod.gkr.checker import schedule as checker_schedule
 from quod.gkr.checker.columns import schedule as columns_schedule
 from quod.gkr.checker.places import plan as places_plan
-from quod.gkr.checker.places import schedule as places_schedule
 from quod.gkr.statement import Statement
 from quod.transcript import Hash
 from quod.transcript.elements import Plain
@@ -133,9 +132,8 @@ def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
 
 SMALL: dict[Any, dict[str, int]] = {
     checker_factors: {"_TILE": 2, "_LEAST_LOG_LOW": 1},
-    checker_schedule: {"_TILE": 2, "_ROWS": 2},
-    places_schedule: {"_GATES_EACH": 3},
-    columns_schedule: {"_GATES_EACH": 3, "_LOG_LOW": 1, "_LEAST_LOG_FACTOR": 1},
+    checker_schedule: {"_TILE": 2, "_ROWS": 2, "_GATES_EACH": 3},
+    columns_schedule: {"_VALUES_EACH": 3, "_LOG_LOW": 1, "_LEAST_LOG_FACTOR": 1},
 }
 
 

@@ -35,6 +35,11 @@ def test_every_registered_kernel_says_what_it_does_and_prints() -> None:
             assert to_text(parse(text)) == text
 
 
+def test_every_registered_kernel_has_its_static_parameters() -> None:
+    for row in registry.kernels():
+        registry.find(row.name).check_static()
+
+
 @pytest.mark.parametrize("package", ["sumcheck", "lookup", "commitment", "gkr"])
 def test_all_kernels_of_a_package_are_listed(package: str) -> None:
     found = {registry.find(row.name).definition for row in registry.kernels()}

@@ -69,8 +69,9 @@ register(
 register(
     f"gkr.hash_runs[{_FIELD.name}]", reading.hash_runs, field=_FIELD, hash=Hash.SHA3_256
 )  # fmt: skip
-for _definition in (equality.expand_factors, equality.expand_tables, inputs.check_claims):
+for _definition in (equality.expand_factors, equality.expand_tables):
     register(f"gkr.{_definition.name}[{_FIELD.name}]", _definition, field=_FIELD)
+register(f"gkr.check_claims[{_FIELD.name}]", inputs.check_claims, field=_FIELD, evaluates=True)
 register(f"gkr.evaluate_tables[{_FIELD.name}]", inputs.evaluate_tables, field=_FIELD, claims=2)
 register(
     f"gkr.places.add_gates[{_FIELD.name}]", checked_places.add_gates, form=SumForm(_FIELD, 2)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.circuit.layered import POWERS, LayeredCircuit
-from quod.errors import InputError
-from quod.validation import instance, shown
+from quod.validation import instance, member
 
 
 class Reduction(Enum):
@@ -31,10 +30,7 @@ def check_reduction(given: Reduction) -> Reduction:
 
 def reduction_named(name: object) -> Reduction:
     """A reduction by its name; InputError for another one."""
-    known = {each.value: each for each in Reduction}
-    if not isinstance(name, str) or name not in known:
-        raise InputError(f"the reduction must be {' or '.join(known)}, not {shown(name)}")
-    return known[name]
+    return member("the reduction", name, Reduction)
 
 
 def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:

@@ -11,7 +11,7 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.moduli import NAMED, Modulus
 from quod.field.spec import FieldSpec
-from quod.validation import flag, instance, shown, shown_kind
+from quod.validation import flag, instance, member, shown_kind
 
 if TYPE_CHECKING:
     from quod.transcript.algebraic import AlgebraicHash
@@ -127,7 +127,4 @@ def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
 
 def hash_named(name: object) -> Hash:
     """A hash by its name; InputError for another one."""
-    known = {each.value: each for each in Hash}
-    if not isinstance(name, str) or name not in known:
-        raise InputError(f"the hash must be {' or '.join(known)}, not {shown(name)}")
-    return known[name]
+    return member("the hash", name, Hash)

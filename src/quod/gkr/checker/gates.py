@@ -1,4 +1,4 @@
-"""Gates inside kernels: their coefficients."""
+"""Gates inside kernels: what they take, and their coefficients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.kernel import Builder
+from quod.kernel import Builder, u32
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
 
@@ -23,22 +23,50 @@ class SumForm:
     has_public: bool = False
 
 
-class Coefficients:
-    """The coefficients of gates, for one proof."""
+@frozen(eq=False)
+class Gate:
+    """A gate in an instance: numbers of its output and its inputs, and its coefficient's code."""
+
+    output: Value
+    inputs: list[Value]
+    code: Value
+    instance: Value
+
+
+class Gates:
+    """The gates of a sum, for one proof."""
 
     def __init__(
-        self, k: Builder, mixed: MixedField, form: SumForm,
+        self, k: Builder, mixed: MixedField, form: SumForm, columns: tuple[Value, Value],
         numbers: tuple[Value, Value, Value, Value], drawn: tuple[Value, Value, Value],
         proof: Value,
     ) -> None:  # fmt: skip
-        """`numbers` are where coefficients are, how many of the circuit there are before the public
+        """`columns` are where those of outputs, inputs and coefficients are, and how long each one
+        is; `numbers` where coefficients are, how many of the circuit there are before the public
         inputs, the number of these, and the logarithm of the instances; `drawn` where challenges
         are, how many there are of a proof, and the first random coefficient."""
-        self._k, self._mixed, self._form = k, mixed, form
+        self._k, self._mixed, self._form, self._columns = k, mixed, form, columns
         self._numbers, self._drawn, self._proof = numbers, drawn, proof
 
-    def at(self, code: Value, instance: Value) -> Any:
-        """That of a gate, by its code, in an instance."""
+    def at(self, item: Value) -> Gate:
+        """The gate of an item: `by_instance` there is one for each instance of a gate."""
+        k, form, (gates, total) = self._k, self._form, self._columns
+        log_instances = self._numbers[-1]
+        gate, instance = item, k.constant(0, u32)
+        if form.by_instance:
+            gate = item >> log_instances
+            instance = item - (gate << log_instances)
+        output, *inputs, code = [
+            k.load(gates, gate + total * column)[0] for column in range(form.inputs + 2)
+        ]
+        return Gate(output, inputs, code, instance)
+
+    def times_coefficient(self, weight: Any, gate: Gate) -> Any:
+        """The weight of a gate's output times its coefficient."""
+        f, mixed = self._mixed.extended, self._mixed
+        return f.carried(mixed.multiply(weight, self._coefficient(gate.code, gate.instance)))
+
+    def _coefficient(self, code: Value, instance: Value) -> Any:
         form, f, base = self._form, self._mixed.extended, self._mixed.base
         if form.is_random:
             challenges, messages, first = self._drawn

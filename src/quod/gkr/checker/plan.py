@@ -54,9 +54,9 @@ class CheckPlan(ABC):
         """Records of a proof."""
         self._allocate()
 
-    @abstractmethod
     def _sums(self) -> dict[str, Sum]:
-        """The sums over gates, by what the memory of each is called."""
+        """All sums, by what the memory of each is called."""
+        return {str(form): whole for form, whole in self._schedule.sums.items()}
 
     @abstractmethod
     def _record_sums(self, recording: RecordingStream) -> None:
@@ -69,8 +69,8 @@ class CheckPlan(ABC):
     def _allocate(self) -> None:
         device, schedule, batch, messages = self.device, self._schedule, self.batch, self.messages
         modulus, element = self.circuit.field, 4 * self.field.words
-        numbers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
-        self._numbers = from_integers(modulus, numbers)
+        integers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
+        numbers = from_integers(modulus, integers)
         public = self.circuit.public << messages.log_instances
         rows: dict[str, list[Row]] = {
             "messages": messages.rows, "layers": schedule.layer_rows, "run_rows": messages.runs,
@@ -96,7 +96,7 @@ class CheckPlan(ABC):
             "partial": batch * schedule.parts * (element + 4),
             "claimed": batch * len(schedule.claim_rows) * element,
             "records": 4 * batch * self.record_words,
-            "coefficients": self._numbers.nbytes + batch * public * modulus.bytes,
+            "coefficients": numbers.nbytes + batch * public * modulus.bytes,
             "inputs": batch * inputs,
         }
         if max(sizes.values()) > _MOST_BYTES:
@@ -106,10 +106,24 @@ class CheckPlan(ABC):
         device.check_budget("the check of these proofs", self.peak_bytes)
         self._memory = {name: device.allocate(max(4, size)) for name, size in sizes.items()}
         self._memory |= {name: device.upload(array) for name, array in constants.items()}
-        device.upload(self._numbers, into=self.coefficients.slice(0, self._numbers.nbytes))
+        self.begun = self._memory["begun"]
+        """The ticket, then the states."""
+        self.inputs = self._memory["inputs"]
+        """Tables of inputs, integers below p."""
+        # Numbers of the circuit, 0 in place of what is none.
+        coefficients = self._memory["coefficients"]
+        device.upload(numbers, into=coefficients.slice(0, numbers.nbytes))
+        self.public = coefficients.slice(numbers.nbytes, coefficients.nbytes)
+        """The public inputs of each proof, of each input those of all instances."""
         # Digests that fill up a message are 0, and nothing writes them.
         digests = self._memory["sent"].slice(4 * self._first_digest, self._memory["sent"].nbytes)
         device.upload(np.zeros(digests.nbytes // 4, np.uint32), into=digests)
+        self.records = self._memory["records"]
+        """`record_words` of each proof."""
+        self.challenges = self._memory["challenges"]
+        """An element for each message of each proof."""
+        self.claimed = self._memory["claimed"]
+        """What is claimed of the inputs: of each proof an element a claim."""
 
     @property
     def _log_inputs(self) -> int:
@@ -125,47 +139,10 @@ class CheckPlan(ABC):
         """Where the tickets of parts begin, in words."""
         return self.batch * self._schedule.parts * self.field.words
 
-    # --- what the host sets and finds
-
-    @property
-    def begun(self) -> Buffer:
-        """The ticket, then the states."""
-        return self._memory["begun"]
-
-    @property
-    def inputs(self) -> Buffer:
-        """Tables of inputs, integers below p."""
-        return self._memory["inputs"]
-
-    @property
-    def coefficients(self) -> Buffer:
-        """Those of the circuit, 0 in place of what is no number, then the public inputs."""
-        return self._memory["coefficients"]
-
-    @property
-    def public(self) -> Buffer:
-        """The public inputs of each proof, of each input those of all instances."""
-        return self.coefficients.slice(self._numbers.nbytes, self.coefficients.nbytes)
-
     def sent(self, proof: int) -> Buffer:
         """The elements of a proof."""
         size = 4 * self.messages.elements * self.field.words
         return self._memory["sent"].slice(proof * size, (proof + 1) * size)
-
-    @property
-    def records(self) -> Buffer:
-        """`record_words` of each proof."""
-        return self._memory["records"]
-
-    @property
-    def challenges(self) -> Buffer:
-        """An element for each message of each proof."""
-        return self._memory["challenges"]
-
-    @property
-    def claimed(self) -> Buffer:
-        """What is claimed of the inputs: of each proof an element a claim."""
-        return self._memory["claimed"]
 
     # --- launches
 

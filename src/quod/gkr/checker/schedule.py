@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from quod.circuit.layered import LayeredCircuit, Public, Random
 from quod.gkr.checker.factors import Factors, tiles
+from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import NONE, Messages, Point, Row
 
 Words = NDArray[np.uint32]
 
 _TILE = 1 << 10
 _ROWS = 1 << 12
+_GATES_EACH = 1 << 10
 
 
 class Sum:
@@ -49,12 +51,14 @@ class Schedule:
         self.circuit: LayeredCircuit = messages.circuit
         self.evaluates_inputs = evaluates_inputs
         self._log_instances = messages.log_instances
-        self._claims = messages.claims
+        self._field, self._claims = messages.field, messages.claims
         self.factors = Factors()
         self.table_rows: list[Row] = []
         self.table_entries = 0
         """Entries of the tables of eq that are in memory at the same time."""
         self.layer_rows: list[Row] = []
+        self.sums: dict[SumForm, Sum] = {}
+        """Sums over gates."""
         self.parts = 0
         """Parts of all sums."""
         self.claim_rows: list[Row] = []
@@ -75,6 +79,21 @@ class Schedule:
     def has_public(self) -> bool:
         """Whether coefficients are public inputs."""
         return bool(self._is_public.any())
+
+    def _form(self, inputs: int, **kinds: bool) -> SumForm:
+        has_public = self.has_public and not kinds.get("is_random", False)
+        return SumForm(self._field, inputs, has_public=has_public, **kinds)
+
+    def _add_parts(self, form: SumForm, tables: Row, columns: Words) -> range:
+        """The rows of a sum over gates, given by outputs, inputs and coefficients: what is of all,
+        the first gate and how many of them, `by_instance` instances of gates, and the part."""
+        whole = self.sums.setdefault(form, Sum())
+        spread = self._log_instances if form.by_instance else 0
+        first, begin = whole.add(columns) << spread, len(whole.rows)
+        for start, stop in tiles(columns.shape[1] << spread, _GATES_EACH):
+            whole.rows.append((*tables, first + start, stop - start, self.parts))
+            self.parts += 1
+        return range(begin, len(whole.rows))
 
     def _write_table(
         self, first: int, points: Sequence[Point], entries: int, least_log_low: int | None = None

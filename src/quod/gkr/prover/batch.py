@@ -36,8 +36,9 @@ class BatchPlan(ABC):
     """
 
     def __init__(
-        self, resident: ResidentGates, *, chain: int, hash: Hash, log_instances: int, batch: int
-    ) -> None:
+        self, resident: ResidentGates[Any], *, chain: int, hash: Hash, log_instances: int,
+        batch: int,
+    ) -> None:  # fmt: skip
         self.gates, self._chain, self.hash = resident, chain, hash
         self.device: AnyDevice = resident.device
         self.circuit: LayeredCircuit = resident.circuit

@@ -46,13 +46,14 @@ class Coefficients:
     """
 
     def __init__(
-        self, k: Builder, form: GateForm, table: Value, randoms: Value,
-        sizes: tuple[Value, Value, Value, Value],
+        self, k: Builder, form: GateForm, table: Value, randoms: Value, first_public: Value,
+        public: Value, count: Value, log_rows: Value,
     ) -> None:  # fmt: skip
-        """`sizes` are first_public, public, the random coefficients and log_rows."""
+        """`randoms` has the random coefficients, `count` of each proof."""
         self.mixed = MixedField(k, form.field)
         self._form, self._table, self._randoms = form, table, randoms
-        self._first_public, self._public, self._count, self._log_rows = sizes
+        self._first_public, self._public = first_public, public
+        self._count, self._log_rows = count, log_rows
 
     def load(self, code: Value, proof: Value, instance: Value) -> Any:
         """The coefficient of a code, in the prime field unless the form has random ones."""
@@ -94,9 +95,8 @@ def layer_values(
     form: GateForm,
 ) -> None:
     """values[i] of n entries of a layer, from the values below it."""
-    counts = (first_public, public, randoms, log_rows)
-    table = Coefficients(k, form, coefficients, challenges, counts)
-    mixed = table.mixed
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed = known.mixed
     f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
     i = k.global_id()
     with k.if_(i < n):
@@ -109,7 +109,7 @@ def layer_values(
 
         def part(kind: str, *row: Value) -> Any:
             *inputs, code = row
-            own = table.load(code, proof, instance)
+            own = known.load(code, proof, instance)
             for x in inputs:
                 own = carried(
                     mixed, mixed.multiply(own, power(taken, value(x), POWERS.get(kind, 1)))
@@ -255,8 +255,7 @@ def first_phase(
 ) -> None:
     """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
     of the output, and times V[y] in products."""
-    sizes = (first_public, public, randoms, log_rows)
-    known = Coefficients(k, form, coefficients, challenges, sizes)
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
     mixed, f = known.mixed, known.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
@@ -302,8 +301,7 @@ def second_phase(
     output and eq of the other input."""
     i, size = k.global_id(), k.constant(1, u32) << log_below
     proof, place = i >> log_below, i & (size - 1)
-    sizes = (first_public, public, randoms, log_rows)
-    known = Coefficients(k, form, coefficients, challenges, sizes)
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
     mixed, f = known.mixed, known.mixed.extended
     with k.if_(i < n):
 

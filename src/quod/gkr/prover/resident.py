@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,8 @@ from quod.gkr.prover.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
 from quod.gkr.security import exponents_of
 
 Words = NDArray[np.uint32]
+
+L = TypeVar("L")
 
 
 @frozen(eq=False)
@@ -53,9 +57,9 @@ class ResidentLayer:
     constants: Constants
 
 
-class ResidentGates:
-    """The coefficients of a circuit on a device, for challenges of a field, and what uploads its
-    gates."""
+class ResidentGates(ABC, Generic[L]):
+    """A circuit on a device, for challenges of a field: its coefficients, and its layers as a
+    reduction wants them."""
 
     def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
         self.device, self.circuit, self.field = device, circuit, field
@@ -66,6 +70,11 @@ class ResidentGates:
         self._codes = self._codes.astype(np.uint32)
         self.values_are_base = [True]
         """Of the inputs and each layer: whether its values are of the prime field."""
+        self.layers = [self._layer(number) for number in range(len(circuit.layers))]
+
+    @abstractmethod
+    def _layer(self, number: int) -> L:
+        """The gates of a layer."""
 
     def _by_output(self, number: int) -> Runs:
         """All gates of a layer; layers come in order, as the field of one's values follows from
@@ -118,12 +127,8 @@ class ResidentGates:
         )
 
 
-class ResidentCircuit(ResidentGates):
+class ResidentCircuit(ResidentGates[ResidentLayer]):
     """A circuit whose gates are sorted for both phases of each layer."""
-
-    def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
-        super().__init__(device, circuit, field)
-        self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
     def _layer(self, number: int) -> ResidentLayer:
         kinds, below = self.circuit.kinds[number], 1 << self.circuit.log_below(number)

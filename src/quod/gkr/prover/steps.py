@@ -131,7 +131,7 @@ class _Constants:
         self._collapsed, self._public = collapsed, public
         zero = k.constant(0, public.type)
         numbers = GateForm(form.field, (), False, form.has_random, form.below_is_base)
-        self._numbers = Coefficients(k, numbers, table, randoms, (zero, zero, random, zero))
+        self._numbers = Coefficients(k, numbers, table, randoms, zero, zero, random, zero)
         self._zero, self._mixed = zero, self._numbers.mixed
 
     def times(self, weight: Any, code: Value) -> Any:

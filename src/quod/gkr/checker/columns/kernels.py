@@ -12,9 +12,9 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.checker.gates import Coefficients, SumForm
+from quod.gkr.checker.gates import Gates, SumForm
 from quod.gkr.checker.sent import of_integer
-from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
@@ -108,26 +108,18 @@ def add_gates(
     proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
     upper, lower, factors, instances, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
     own, values = proof * stride, proof * elements
-    known = Coefficients(
-        k, mixed, form, (coefficients, numbers, public, log_instances),
+    known = Gates(
+        k, mixed, form, (gates, gates_total), (coefficients, numbers, public, log_instances),
         (challenges, messages, first_random), proof,
     )  # fmt: skip
 
     def pair(number: Value) -> tuple[Any, Any]:
-        item = first + number
-        gate, instance = item, k.constant(0, u32)
+        gate = known.at(first + number)
+        weight = f.carried(f.load(tables, own + lower + gate.output))
+        weight = known.times_coefficient(weight, gate)
+        taken = [f.carried(f.load(sent, values + place)) for place in gate.inputs]
         if form.by_instance:
-            gate = item >> log_instances
-            instance = item - (gate << log_instances)
-        columns = [
-            k.load(gates, gate + gates_total * column)[0] for column in range(form.inputs + 2)
-        ]
-        output, *inputs, code = columns
-        weight = f.carried(f.load(tables, own + lower + output))
-        weight = f.carried(mixed.multiply(weight, known.at(code, instance)))
-        taken = [f.carried(f.load(sent, values + place)) for place in inputs]
-        if form.by_instance:
-            taken = [f.carried(f.load(tables, own + instances + instance))]
+            taken = [f.carried(f.load(tables, own + instances + gate.instance))]
         if form.inputs == 1:
             with k.range(1, factors, carry=weight) as power:
                 power.next(f.carried(power.carried * taken[0]))

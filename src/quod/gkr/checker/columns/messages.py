@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import POWERS
 from quod.frozen import frozen
 from quod.gkr.checker.messages import Check, InputClaims, Messages, Point, Row
+from quod.gkr.reduction import degree_by_columns, taken_places
 from quod.transcript.labels import Label
 
 Places = NDArray[np.uint32]
@@ -54,14 +54,12 @@ class ColumnsMessages(Messages):
 
     def _layer(self, number: int, above: Values, across: tuple[int, ...]) -> LayerMessages:
         circuit = self.circuit
-        gates = circuit.layers[number].gates
-        exponents = [exponent for kind, exponent in POWERS.items() if len(gates[kind])]
-        degree = max([1 + (len(gates["multiply"]) > 0), *exponents])
+        degree = degree_by_columns(circuit.kinds[number])
         rounds = len(across) if degree > 1 else 0
         element, step = self.elements, len(self.rows)
         for _ in range(rounds):
             self._message(Label.ROUND, degree)
-        places, first, run = self._taken(number), self.elements, len(self.runs)
+        places, first, run = taken_places(circuit, number), self.elements, len(self.runs)
         end = self._many(Label.VALUES, len(places))
         # Of values that are no elements a reader knows before it compares them.
         record = 2 * len(self.layers)
@@ -71,12 +69,3 @@ class ColumnsMessages(Messages):
         below = Values(places, first, Point(self._draw(circuit.log_below(number))))
         row = (rounds, degree, element, step, across[0] if across else 0, run, len(self.runs))
         return LayerMessages(number, above, below, across, row)
-
-    def _taken(self, number: int) -> Places:
-        """The places below a layer whose values are sent."""
-        if number == 0:
-            return np.arange(1 << self.circuit.log_inputs, dtype=np.uint32)
-        gates = self.circuit.layers[number].gates.values()
-        columns = [column for own in gates for column in own.inputs]
-        found = np.unique(np.concatenate(columns))
-        return found if len(found) else np.zeros(1, np.uint32)

@@ -29,10 +29,7 @@ class ColumnsPlan(CheckPlan):
         super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
 
     def _sums(self) -> dict[str, Sum]:
-        return {
-            _VALUES: self._own.values,
-            **{str(form): whole for form, whole in self._own.sums.items()},
-        }
+        return {_VALUES: self._own.values, **super()._sums()}
 
     def _record_sums(self, recording: RecordingStream) -> None:
         schedule, memory, elements = self._own, self._memory, self.messages.elements

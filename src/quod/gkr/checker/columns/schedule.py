@@ -13,17 +13,16 @@ from quod.gkr.checker.schedule import Schedule, Sum, Words
 
 _LOG_LOW = 9
 _LEAST_LOG_FACTOR = 4
-_GATES_EACH = 1 << 10
+_VALUES_EACH = 1 << 10
 
 
 class ColumnsSchedule(Schedule):
-    """`values` are the sums of values, `sums` those over gates by their form."""
+    """`values` are the sums of values."""
 
     def __init__(self, messages: ColumnsMessages, *, evaluates_inputs: bool) -> None:
         super().__init__(messages, evaluates_inputs=evaluates_inputs)
         self.messages = messages
         self.values = Sum()
-        self.sums: dict[SumForm, Sum] = {}
         self._instances: dict[tuple[int, ...], int] = {}
         for layer in messages.layers:
             self._layer(layer)
@@ -76,7 +75,7 @@ class ColumnsSchedule(Schedule):
         first = self.values.add(values.places[None] & np.uint32((1 << log_low) - 1))
         for upper, own in self._by_upper(values.places, weights):
             begin = int(own[0])
-            for start, stop in tiles(len(own), _GATES_EACH):
+            for start, stop in tiles(len(own), _VALUES_EACH):
                 at = begin + start
                 row = (upper, lower, values.first + at, 0, first + at, stop - start, self.parts)
                 self.values.rows.append(row)
@@ -100,8 +99,7 @@ class ColumnsSchedule(Schedule):
         ):  # fmt: skip
             own = columns[:, chosen & is_claimed]
             if own.shape[1]:
-                has_public = self.has_public and "is_random" not in more
-                form = SumForm(self.messages.field, inputs, has_public=has_public, **more)
+                form = self._form(inputs, **more)
                 instances = self._instance_table(layer.across) if more.get("by_instance") else 0
                 self._add_sum(form, own, weights, factors, instances)
 
@@ -109,17 +107,11 @@ class ColumnsSchedule(Schedule):
         self, form: SumForm, columns: Words, weights: tuple[int, int, int], factors: int,
         instances: int,
     ) -> None:  # fmt: skip
-        whole = self.sums.setdefault(form, Sum())
         log_low, _, lower = weights
-        spread = self._log_instances if form.by_instance else 0
         for upper, own in self._by_upper(columns[0], weights):
             gates = columns[:, own]
             gates[0] &= np.uint32((1 << log_low) - 1)
-            first = whole.add(gates) << spread
-            for start, stop in tiles(len(own) << spread, _GATES_EACH):
-                row = (upper, lower, factors, instances, first + start, stop - start, self.parts)
-                whole.rows.append(row)
-                self.parts += 1
+            self._add_parts(form, (upper, lower, factors, instances), gates)
 
     def _instance_table(self, across: tuple[int, ...]) -> int:
         """Where the table of eq of a point of the instances begins."""

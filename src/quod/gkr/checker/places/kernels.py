@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quod.gkr.checker.gates import Coefficients, SumForm
-from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.gkr.checker.gates import Gates, SumForm
+from quod.kernel import U32, Builder, Pointer, kernel
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -48,26 +48,18 @@ def add_gates(
     weights, first_input, second_input, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
     own = proof * stride
 
-    known = Coefficients(
-        k, mixed, form, (coefficients, numbers, public, log_instances),
+    known = Gates(
+        k, mixed, form, (gates, gates_total), (coefficients, numbers, public, log_instances),
         (challenges, messages, first_random), proof,
     )  # fmt: skip
 
     with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
-        item = first + loop.index
-        gate, instance = item, k.constant(0, u32)
+        gate = known.at(first + loop.index)
+        places = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
         if form.by_instance:
-            gate = item >> log_instances
-            instance = item - (gate << log_instances)
-        columns = [
-            k.load(gates, gate + gates_total * column)[0] for column in range(form.inputs + 2)
-        ]
-        output, *inputs, code = columns
-        places = [first_input + x if n == 0 else second_input + x for n, x in enumerate(inputs)]
-        if form.by_instance:
-            places = [first_input + instance]
-        part_sum = f.carried(f.load(tables, own + weights + output))
-        part_sum = f.carried(mixed.multiply(part_sum, known.at(code, instance)))
+            places = [first_input + gate.instance]
+        part_sum = f.carried(f.load(tables, own + weights + gate.output))
+        part_sum = known.times_coefficient(part_sum, gate)
         for place in places:
             part_sum = f.carried(part_sum * f.carried(f.load(tables, own + place)))
         loop.next(f.carried(loop.carried + part_sum))

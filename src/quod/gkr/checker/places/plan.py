@@ -12,7 +12,6 @@ from quod.gkr.checker.places.schedule import PlacesSchedule
 from quod.gkr.checker.places.verdicts import check_layers
 from quod.gkr.checker.plan import CheckPlan
 from quod.gkr.checker.records import FIRST_CHECK
-from quod.gkr.checker.schedule import Sum
 from quod.gkr.key import VerifyingKey
 
 _TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
@@ -31,9 +30,6 @@ class PlacesPlan(CheckPlan):
             messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
         )
         super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
-
-    def _sums(self) -> dict[str, Sum]:
-        return {str(form): whole for form, whole in self._own.sums.items()}
 
     def _record_sums(self, recording: RecordingStream) -> None:
         for number, chunk in enumerate(self._own.chunks):

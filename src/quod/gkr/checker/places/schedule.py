@@ -11,13 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from quod.circuit.layered import KINDS
-from quod.gkr.checker.factors import tiles
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import Point, Row
 from quod.gkr.checker.places.messages import LayerMessages, PlacesMessages
-from quod.gkr.checker.schedule import Schedule, Sum, Words
-
-_GATES_EACH = 1 << 10
+from quod.gkr.checker.schedule import Schedule, Words
 
 
 class Chunk:
@@ -38,7 +35,6 @@ class PlacesSchedule(Schedule):
     ) -> None:
         super().__init__(messages, evaluates_inputs=evaluates_inputs)
         self.messages, self._most_entries = messages, table_entries
-        self.sums: dict[SumForm, Sum] = {}
         self.chunks = [Chunk()]
         for layer in messages.layers:
             self._layer(layer)
@@ -88,21 +84,9 @@ class PlacesSchedule(Schedule):
         chunk.tables = range(chunk.tables.start, len(self.table_rows))
         return first
 
-    def _form(self, inputs: int, **kinds: bool) -> SumForm:
-        has_public = self.has_public and not kinds.get("is_random", False)
-        return SumForm(self.messages.field, inputs, has_public=has_public, **kinds)
-
     def _sum(self, chunk: Chunk, form: SumForm, tables: Row, columns: Words) -> None:
         """Parts of a sum over gates, given by outputs, inputs and coefficients."""
         if not columns.shape[1]:
             return
-        whole = self.sums.setdefault(form, Sum())
-        first, count = whole.add(columns), columns.shape[1]
-        if form.by_instance:
-            first, count = (number << self._log_instances for number in (first, count))
-        begin = len(whole.rows)
-        for start, stop in tiles(count, _GATES_EACH):
-            whole.rows.append((*tables, first + start, stop - start, self.parts))
-            self.parts += 1
-        known = chunk.sums.setdefault(form, range(begin, begin))
-        chunk.sums[form] = range(known.start, len(whole.rows))
+        rows = self._add_parts(form, tables, columns)
+        chunk.sums[form] = range(chunk.sums.get(form, rows).start, rows.stop)

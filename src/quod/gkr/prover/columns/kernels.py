@@ -70,8 +70,7 @@ def column_values(
     narrow: bool,
 ) -> None:
     """The values of a layer from those below it, a row of `stride` entries a place."""
-    counts = (first_public, public, randoms, log_rows)
-    known = Coefficients(k, form, coefficients, challenges, counts)
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
     mixed = known.mixed
     is_base = form.below_is_base and not form.has_random
     lanes = Lanes(k, log_instances, chunks, narrow=narrow)
@@ -119,8 +118,7 @@ def term_weights(
 ) -> None:
     """found[i] of n terms of all proofs: the sum over a term's gates of coefficient times weight of
     the output. Gates are rows of an output and a code, a run a term."""
-    sizes = (first_public, public, randoms, log_rows)
-    known = Coefficients(k, form, coefficients, challenges, sizes)
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
     mixed, f = known.mixed, known.mixed.extended
     i = k.global_id()
     with k.if_(i < n):

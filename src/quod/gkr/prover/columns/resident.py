@@ -6,10 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import KINDS, LayeredCircuit
+from quod.circuit.layered import KINDS
 from quod.device.buffer import Buffer
-from quod.device.protocol import AnyDevice
-from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.kernels import GateForm
 from quod.gkr.prover.resident import Constants, ResidentGates, Runs
@@ -52,12 +50,8 @@ class LayerColumns:
     positions: int
 
 
-class ResidentColumns(ResidentGates):
-    """A circuit on a device, for challenges of a field."""
-
-    def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
-        super().__init__(device, circuit, field)
-        self.layers = [self._layer(number) for number in range(len(circuit.layers))]
+class ResidentColumns(ResidentGates[LayerColumns]):
+    """A circuit whose gates are gathered by the terms of each layer."""
 
     def _layer(self, number: int) -> LayerColumns:
         circuit = self.circuit
