@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Raw:
         return {}
 
     def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> RawCommitter:
-        """A prover, which takes no memory."""
+        """A prover, which takes no memory of the device."""
         return RawCommitter(resolve_device(device), field, check_size(field, log2_size))
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> RawCommitment:
@@ -66,18 +67,24 @@ class RawCommitter:
     def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
         self._device, self._field, self._log2_size = device, field, log2_size
 
+    @cached_property
+    def _words(self) -> Words:
+        """Room for a table: fresh memory of such a size costs more than what is copied into it."""
+        return np.empty((1 << self._log2_size, self._field.modulus.words), np.uint32)
+
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Sends the table."""
         field = self._field.modulus
         check_table(self._field, self._log2_size, table)
         check_writer(writer)
-        words = np.full((1 << self._log2_size, field.words), UNWRITTEN, np.uint32)
+        words = self._words
+        words.fill(UNWRITTEN)
         self._device.download(table, words)
         if not canonical(field, words).all():
             raise not_written(self._device, "a table")
         if field.montgomery_radix != 1:
             words = from_montgomery(self._device, field, words)
-        data = words.astype("<u4").tobytes()
+        data = words.astype("<u4", copy=False).tobytes()
         writer.digested(Label.COMMITMENT, field, data)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from quod.circuit.layered import POWERS, LayeredCircuit
 from quod.commitment.raw import Raw
@@ -91,10 +92,7 @@ def error_terms(
     """The probabilities, by what goes wrong, if challenges were drawn by chance."""
     check_challenges(circuit, field)
     likely, more = most_likely(field), log_instances(instances)
-    if check_reduction(reduction) is Reduction.COLUMNS:
-        rounds, combined = _by_columns(circuit, more)
-    else:
-        rounds, combined = _by_places(circuit, more)
+    rounds, combined = _degrees(circuit, more, check_reduction(reduction))
     of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
     terms = {
         "random coefficients": circuit.degree_in_randoms * likely,
@@ -121,8 +119,22 @@ def security_bits(
     return max(0, _floor_log2(1 / total)) if total < 1 else 0
 
 
+_known: WeakKeyDictionary[LayeredCircuit, dict[tuple[int, Reduction], tuple[int, int]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _degrees(circuit: LayeredCircuit, more: int, reduction: Reduction) -> tuple[int, int]:
+    """The degrees of all rounds together, and of what combines claims; counted once a circuit, as
+    each of a thousand statements asks."""
+    known = _known.setdefault(circuit, {})
+    if (more, reduction) not in known:
+        count = _by_columns if reduction is Reduction.COLUMNS else _by_places
+        known[more, reduction] = count(circuit, more)
+    return known[more, reduction]
+
+
 def _by_places(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
-    """The degrees of all rounds together, and of what combines claims."""
     rounds = combined = 0
     for number in range(len(circuit.layers)):
         kinds, below = circuit.kinds[number], circuit.log_below(number)
@@ -135,7 +147,7 @@ def _by_places(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
 
 
 def _by_columns(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
-    """The same where all values of a layer are sent, and combined at a point that is drawn."""
+    """Where all values of a layer are sent, and combined at a point that is drawn."""
     degrees = [degree_by_columns(kinds) for kinds in circuit.kinds]
     rounds = sum(degree for degree in degrees if degree > 1) * more
     return rounds, sum(circuit.log_below(number) for number in range(len(circuit.layers)))

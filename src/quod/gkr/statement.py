@@ -33,10 +33,11 @@ class Statement:
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         given: object = public
         if isinstance(given, (list, tuple)) and not given and not circuit.public:
-            given = [()] * self.instances
+            self.public: list[tuple[int, ...]] = [()] * self.instances
+            """The public inputs of each instance."""
+            return
         rows = by_instance("public inputs", given, self.instances)
         self.public = [_checked_row(circuit, row) for row in rows]
-        """The public inputs of each instance."""
         for number in circuit.public_factors:
             if len({row[number] for row in self.public}) > 1:
                 raise InputError(

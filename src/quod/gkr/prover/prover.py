@@ -29,6 +29,9 @@ from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
 from quod.validation import flag, plain_array, whole_number
 
+# Instances whose rows a processor's cache holds while they become columns.
+_TRANSPOSED = 64
+
 
 class Prover:
     """A circuit on a device, for proofs of as many `instances` each, `batch` of them at a time."""
@@ -94,8 +97,9 @@ class Prover:
         rest of the batch is as the last one."""
         plan, writers = self._plan, []
         missing = plan.batch - len(tables)
-        filled = np.stack([*tables, *[tables[-1]] * missing])
-        self.device.upload(filled, into=plan.values[0])
+        for number, rows in enumerate([*tables, *[tables[-1]] * missing]):
+            _set_by_place(self._filled[number], rows)
+        self.device.upload(self._filled, into=plan.values[0])
         self._set_public([*statements, *[statements[-1]] * missing])
         size = plan.values[0].nbytes // plan.batch
         for number, statement in enumerate(statements):
@@ -127,9 +131,24 @@ class Prover:
             self.device, self.key, self.circuit, instances=self.instances, batch=self._plan.batch
         )
 
+    @cached_property
+    def _filled(self) -> Words:
+        """Room for the inputs of a batch, of each those of all instances: fresh memory of such a
+        size costs more than what is copied into it."""
+        plan, words = self._plan, self.circuit.field.words
+        shape = (plan.batch, 1 << self.circuit.log_inputs, 1 << plan.log_instances, words)
+        return np.empty(shape, np.uint32)
+
+    @cached_property
+    def _outputs(self) -> Words:
+        """Room for the outputs of a batch."""
+        plan, field = self._plan, self.circuit.field
+        words = field.words if plan.gates.values_are_base[-1] else self.key.field.words
+        shape = (plan.batch, 1 << self.circuit.log_outputs, 1 << plan.log_instances, words)
+        return np.empty(shape, np.uint32)
+
     def _table(self, inputs: object) -> Words:
-        """The inputs in the form of memory, of each those of all instances, the last one again and
-        again up to a power of two."""
+        """The inputs of each instance in the form of memory."""
         circuit, words = self.circuit, self.circuit.field.words
         size = 1 << circuit.log_inputs
         if isinstance(inputs, (list, tuple)):
@@ -145,11 +164,7 @@ class Prover:
                 )
             if not canonical(circuit.field, table.reshape(-1, words)).all():
                 raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
-        table = table.reshape(self.instances, size, words)
-        missing = (1 << self._plan.log_instances) - self.instances
-        if missing:
-            table = np.concatenate([table, np.repeat(table[-1:], missing, axis=0)])
-        return np.ascontiguousarray(table.transpose(1, 0, 2))
+        return table.reshape(self.instances, size, words)
 
     def _elements(self, row: object) -> Words:
         p, size = self.circuit.field.value, 1 << self.circuit.log_inputs
@@ -205,14 +220,13 @@ class Prover:
     def _check_outputs(self, proofs: int, first: int | None) -> None:
         """InputError where an output of an instance is not 0, in proofs from a number on."""
         plan, circuit = self._plan, self.circuit
-        shape = (plan.batch, 1 << circuit.log_outputs, 1 << plan.log_instances)
-        is_base = self._plan.gates.values_are_base[-1]
-        words = circuit.field.words if is_base else self.key.field.words
-        found = np.full((*shape, words), UNWRITTEN, np.uint32)
+        found, is_base = self._outputs, plan.gates.values_are_base[-1]
+        found.fill(UNWRITTEN)
         self.device.download(plan.values[-1], found)
-        wrong = np.argwhere(found[:proofs, : circuit.zeros, : self.instances].any(axis=3))
-        if not len(wrong):
+        zeros = found[:proofs, : circuit.zeros, : self.instances]
+        if not zeros.any():
             return
+        wrong = np.argwhere(zeros.any(axis=3))
         proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
         value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
         which = f" of instance {number}" if self.instances > 1 else ""
@@ -222,6 +236,14 @@ class Prover:
             f"output {output} of the circuit{which} {what} with these inputs, not 0 "
             f"({len(wrong)} outputs are not)"
         )
+
+
+def _set_by_place(target: Words, table: Words) -> None:
+    """Of each input those of all instances, the last one again and again up to a power of two."""
+    count = len(table)
+    for at in range(0, count, _TRANSPOSED):
+        target[:, at : min(at + _TRANSPOSED, count)] = table[at : at + _TRANSPOSED].swapaxes(0, 1)
+    target[:, count:] = table[-1][:, None]
 
 
 def _plan(
