@@ -689,6 +689,12 @@ def rows_of_the_keys() -> Iterator[tuple[str, Row]]:
 TABLE = dict(rows())
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is taken for a folder's makes none in the checkout."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_wrong_arguments_are_errors_of_ours(name: str) -> None:
     call, right, fine = TABLE[name]
