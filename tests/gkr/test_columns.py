@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from quod.circuit import CircuitBuilder, Random
 from quod.commitment import Ligero
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -16,6 +18,7 @@ from quod.gkr.reduction import Reduction
 from quod.transcript import Hash
 from tests.gkr.circuits import satisfied
 from tests.reference import gkr as reference
+from tests.reference import gkr_columns as from_the_text
 
 FIELDS: dict[str, FieldSpec] = {
     "bn254.fr": NAMED["bn254.fr"],
@@ -116,3 +119,43 @@ def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
     proof = Prover(device, key, circuit, instances=3).prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
     verify(key, circuit, public, proof, instances=3)
+
+
+@pytest.mark.parametrize("instances", [1, 5])
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_verifier_made_from_the_text_agrees(seed: int, instances: int) -> None:
+    """Of proofs, and of proofs with another bit."""
+    field = EXTENSIONS["m31.4"]
+    circuit, inputs, public = satisfied(field.modulus, seed, instances=instances)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    assert from_the_text.digest(circuit) == circuit.digest
+    proof = Prover("cpu", key, circuit, instances=instances).prove(inputs, public)
+    from_the_text.check(circuit, key.chain, public, proof)
+    generator = random.Random(seed)
+    for _ in range(10):
+        wrong = bytearray(proof)
+        wrong[generator.randrange(len(wrong))] ^= 1 << generator.randrange(8)
+        with pytest.raises(from_the_text.Invalid):
+            from_the_text.check(circuit, key.chain, public, bytes(wrong))
+    with pytest.raises(from_the_text.Invalid):
+        from_the_text.check(circuit, key.chain, public, proof + bytes(4))
+
+
+def test_the_text_has_challenges_and_gates_without_a_claim() -> None:
+    """Gates whose output nobody takes count for the degree, and for what is sent below."""
+    field = EXTENSIONS["m31.4"]
+    builder = CircuitBuilder(field.modulus, log_inputs=2)
+    first = builder.layer(2)
+    first.add(0, 0)
+    first.add(0, 1, -1)
+    second = builder.layer(2)
+    second.add(0, 0)
+    second.power(3, 2, 5)
+    last = builder.layer(1)
+    last.multiply(0, 0, 0, Random(1))
+    last.add(0, 0, Random(0))
+    circuit = builder.finished(zeros=1)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    inputs = [[a, a, 2, a + 5] for a in range(6)]
+    proof = Prover("cpu", key, circuit, instances=6).prove(inputs, [[]] * 6)
+    from_the_text.check(circuit, key.chain, [[]] * 6, proof)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from quod.field.extension import field_arithmetic
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.chain import Chain, challenge
-from quod.transcript.elements import challenge_of, decode, encode, most_likely
+from quod.transcript.elements import challenge_of, decode, describe, encode, most_likely
 from quod.transcript.words import message_words
 
 FIELDS: dict[str, FieldSpec] = {
@@ -26,6 +28,15 @@ FIELDS: dict[str, FieldSpec] = {
     "toy": Modulus("toy.17", 17),
     "toy.2": Extension("toy.17.2", Modulus("toy.17", 17), (-3, 0, 1)),
 }
+
+
+def test_the_fields_that_sumcheck_md_lists() -> None:
+    """FIELD of all extensions with a name, of which another program has nothing else."""
+    text = (Path(__file__).parents[2] / "docs" / "sumcheck.md").read_text()
+    listed = dict(
+        re.findall(r"^\| `([a-z_0-9.]+)` \| .* \| `([0-9,.\[\]]+)` \|$", text, re.MULTILINE)
+    )
+    assert listed == {name: describe(field).decode() for name, field in EXTENSIONS.items()}
 
 
 @kernel
