@@ -572,6 +572,10 @@ def rows_of_files(made: circuit.LayeredCircuit, key: gkr.VerifyingKey) -> Iterat
         "write_public_inputs",
         Row(gkr.write_public_inputs, {"path": os.devnull, "public": [[1]]}, into),
     )
+    yield "write_inputs", Row(
+        gkr.write_inputs,
+        {"path": os.devnull, "circuit": made, "inputs": [[1, 2]], "public": [[1]]}, into,
+    )  # fmt: skip
     yield "read_proof", Row(gkr.read_proof, {"path": EXAMPLE})
     yield "write_proof", Row(
         gkr.write_proof, {"path": os.devnull, "key": key, "instances": 1, "proof": b""},

@@ -43,6 +43,7 @@ from quod.gkr import (
     read_public_inputs,
     read_verifying_key,
     verify,
+    write_inputs,
     write_proof,
     write_public_inputs,
     write_verifying_key,
@@ -320,6 +321,51 @@ def test_public_inputs_and_back(tmp_path: Path) -> None:
     for wrong in (b"{}", b"7", b"[[1, 2]]", b"[]", b'[["x"]]'):
         with pytest.raises(InputError, match=r"^p"):
             parse_public_inputs(wrong, "p", CIRCUIT)
+
+
+@pytest.mark.parametrize("name", ["m31", "baby_bear", "bn254.fr"])
+def test_inputs_and_back(name: str, tmp_path: Path) -> None:
+    """In every form that a prover takes."""
+    field = NAMED[name]
+    circuit, path = squares(field), tmp_path / "inputs.json"
+    rows, public = [[3, 0], [field.value - 2, 1]], [[9], [4]]
+    array = from_integers(field, [value for row in rows for value in row])
+    for given in (rows, array.reshape(2, 2, field.words)):
+        write_inputs(path, circuit, given, public)
+        found = read_inputs(path, circuit)
+        assert (found.inputs, found.public) == (rows, public)
+    for single in (rows[1], array[2:]):
+        write_inputs(path, circuit, single, public[1])
+        found = read_inputs(path, circuit)
+        assert (found.inputs, found.public) == (rows[1:], public[1:])
+    builder = CircuitBuilder(field, 1)
+    builder.layer(1).add(0, 0)
+    write_inputs(path, builder.finished(), rows)
+    assert read_inputs(path, builder.finished()).public == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "public", "kind", "said"),
+    [
+        ([[3]], [[9]], MismatchError, "instance 0 has 1 inputs, and the circuit 2"),
+        ([[3, 0]], [], InputError, "has no instance"),
+        ([[3, 0]], [[9], [9]], InputError, "inputs of 1 instances, and public ones of 2"),
+        ([[3, -1]], [[9]], InputError, "inputs are int from 0 to the prime"),
+        ([[3, 10**200]], [[9]], InputError, "inputs are int from 0 to the prime"),
+        ([[3, 2**31 - 1]], [[9]], InputError, "value 1 of instance 0 must be an integer"),
+        ([[3, "4"]], [[9]], InputError, "inputs are, of each instance, a list of int"),
+        ([[3, 0], 7], [[9], [9]], InputError, "inputs are, of each instance, a list of int"),
+        (np.zeros((1, 3, 1), np.uint32), [[9]], InputError, r"not uint32 of \(1, 3, 1\)"),
+        (np.zeros((1, 2, 1), np.int64), [[9]], InputError, "not int64"),
+        (np.full((1, 2, 1), 2**31 - 1, np.uint32), [[9]], InputError, "below its prime"),
+    ],
+)
+def test_what_is_no_input_is_not_written(
+    inputs: Any, public: Any, kind: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind, match=said):
+        write_inputs(tmp_path / "inputs.json", CIRCUIT, inputs, public)
+    assert not (tmp_path / "inputs.json").exists()
 
 
 @pytest.mark.parametrize("name", ["m31", "baby_bear", "goldilocks", "bn254.fr"])

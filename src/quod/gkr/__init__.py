@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quod.gkr.checker.device_verifier import Verifier as Verifier
     from quod.gkr.files.inputs import read_inputs as read_inputs
     from quod.gkr.files.inputs import read_public_inputs as read_public_inputs
+    from quod.gkr.files.inputs import write_inputs as write_inputs
     from quod.gkr.files.inputs import write_public_inputs as write_public_inputs
     from quod.gkr.files.key import read_verifying_key as read_verifying_key
     from quod.gkr.files.key import write_verifying_key as write_verifying_key
@@ -36,6 +37,7 @@ __all__ = [
     "verify",
     "read_inputs",
     "read_public_inputs",
+    "write_inputs",
     "write_public_inputs",
     "read_verifying_key",
     "write_verifying_key",
@@ -53,6 +55,7 @@ _HOME = {
     "verify": "quod.gkr.verifier",
     "read_inputs": "quod.gkr.files.inputs",
     "read_public_inputs": "quod.gkr.files.inputs",
+    "write_inputs": "quod.gkr.files.inputs",
     "write_public_inputs": "quod.gkr.files.inputs",
     "read_verifying_key": "quod.gkr.files.key",
     "write_verifying_key": "quod.gkr.files.key",

@@ -13,17 +13,20 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quod.circuit.layered import LayeredCircuit
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
-from quod.field.array import Words, to_montgomery
+from quod.field.array import Words, canonical, to_integers, to_montgomery
 from quod.field.moduli import Modulus
 from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
 from quod.formats.output import write_atomically
 from quod.formats.source import Path, is_pipe, read_file, read_small
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
-from quod.validation import file_path, instance, whole_number
+from quod.validation import file_path, instance, plain_array, shown_kind, whole_number
 
 INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
 
@@ -122,6 +125,69 @@ def parse_public_inputs(data: bytes, name: str, circuit: LayeredCircuit) -> list
 def write_public_inputs(path: Path, public: Sequence[Sequence[int]]) -> None:
     """Write public inputs atomically, of each instance a list. Raises `OutputError`."""
     write_atomically(path, public_inputs_to_json(public))
+
+
+def write_inputs(
+    path: Path, circuit: LayeredCircuit, inputs: Sequence[object] | Words,
+    public: Sequence[object] = (),
+) -> None:  # fmt: skip
+    """Write the inputs of all instances atomically, in the forms that `Prover.prove` takes.
+
+    Raises as `inputs_to_json` does, and `OutputError` if writing fails.
+    """
+    write_atomically(path, inputs_to_json(circuit, inputs, public, file_path(path)))
+
+
+def inputs_to_json(
+    circuit: LayeredCircuit, inputs: Sequence[object] | Words, public: Sequence[object], name: str
+) -> bytes:
+    """The text of a file of inputs; `name` says in errors where it goes.
+
+    InputError for what is none, MismatchError for those of another circuit: all that is read back.
+    """
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    given: object = inputs
+    if isinstance(given, np.ndarray):
+        given = _integers(circuit, given)
+    document = {"inputs": _texts("inputs", given), "public": _texts("public inputs", public)}
+    if not circuit.public and not document["public"]:
+        del document["public"]
+    data = json.dumps(document).encode() + b"\n"
+    parse_inputs(data, name, circuit)
+    return data
+
+
+def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
+    """Rows of an array of elements, of shape (instances, inputs, words) or (inputs, words)."""
+    size, words = 1 << circuit.log_inputs, circuit.field.words
+    if table.dtype != np.uint32 or table.ndim not in (2, 3) or table.shape[-2:] != (size, words):
+        raise InputError(
+            f"inputs are uint32 of shape (instances, {size}, {words}), not {table.dtype} of "
+            f"{table.shape}"
+        )
+    flat = plain_array("the inputs", table).reshape(-1, words)
+    if not canonical(circuit.field, flat).all():
+        raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
+    numbers = to_integers(circuit.field, flat)
+    return [numbers[at : at + size] for at in range(0, len(numbers), size)]
+
+
+def _texts(what: str, given: object) -> list[Any]:
+    """Numbers as decimal strings, in a list or in one for each instance."""
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(given)}")
+    nested = bool(given) and isinstance(given[0], (list, tuple))
+    rows = given if nested else [given]
+    if any(
+        not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
+        for row in rows
+    ):
+        raise InputError(f"{what} are, of each instance, a list of int")
+    # No larger number is read, and Python would refuse to write some as text.
+    if any(not 0 <= value < 10**_MOST_DIGITS for row in rows for value in row):
+        raise InputError(f"{what} are int from 0 to the prime")
+    found = [[str(value) for value in row] for row in rows]
+    return found if nested else found[0]
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
