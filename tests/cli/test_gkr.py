@@ -255,7 +255,7 @@ def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert entry.run([*MADE, "--instances", "2"]) == 0
     assert json.loads(Path("public.json").read_text()) == [["6"], ["35"]]
     assert entry.run([*VERIFY, "--public", "public.json", "--instances", "2", "-q"]) == 0
-    assert entry.run([*VERIFY, "--public", "public.json", "--instances", "3", "-q"]) == 3
+    assert entry.run([*VERIFY, "--public", "public.json", "--instances", "3", "-q"]) == 4
     assert "public.json: has public inputs of 2 instances, not of 3" in said(capsys)
     assert entry.run([*MADE, "--instances", "4"]) == 3
     assert "there are inputs of 3 instances, not of 4" in said(capsys)
@@ -433,6 +433,7 @@ def test_inspect_knows_all_files(folder: Path, capsys: pytest.CaptureFixture[str
         "key.json": "verifying key of a layered circuit (JSON)",
         "p.qgkp": "proof of a layered circuit (qgkp)",
         "w.json": "inputs of a layered circuit (JSON)",
+        "public.json": "public inputs of a layered circuit (JSON)",
     }.items():  # fmt: skip
         for group in ([], ["gkr"]):
             assert entry.run([*group, "inspect", file, "--json"]) == 0

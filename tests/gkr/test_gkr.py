@@ -18,7 +18,15 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
-from quod.gkr import Prover, Reduction, VerifyingKey, error_terms, security_bits, verify
+from quod.gkr import (
+    Prover,
+    Reduction,
+    Verifier,
+    VerifyingKey,
+    error_terms,
+    security_bits,
+    verify,
+)
 from quod.gkr.statement import Statement
 from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
@@ -312,9 +320,20 @@ def test_the_proof_whose_outputs_are_wrong_is_told() -> None:
         *public[:2],
         [*public[2][:2], (public[2][2] + 7) % circuit.field.value, *public[2][3:]],
     ]
-    said = r"output 0 of the circuit of instance 2 of proof 2 is 7 .* \(1 outputs"
+    said = "output 0 of the circuit of instance 2 of proof 2 is 7 with these inputs, not 0$"
     with pytest.raises(InputError, match=said):
         prover.prove_many([inputs] * 3, [public, public, wrong])
+
+
+@pytest.mark.parametrize(("reduction", "most"), [("places", 2**20), ("columns", 2**22)])
+def test_more_instances_than_there_are_variables_for(reduction: str, most: int) -> None:
+    builder = CircuitBuilder(NAMED["m31"], log_inputs=10)
+    builder.layer(1).multiply(0, 0, 1)
+    circuit = builder.finished()
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=Reduction(reduction))
+    for made in (Prover, Verifier):
+        with pytest.raises(InputError, match=f"prove at most {most:,} at a time"):
+            made("cpu", key, circuit, instances=most + 1)
 
 
 def test_a_public_input_that_multiplies_is_the_same_everywhere() -> None:

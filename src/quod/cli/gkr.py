@@ -22,13 +22,14 @@ from quod.cli.parameters import (
     WrongUsage,
 )
 from quod.cli.terminal import note, show, show_json, show_timings, show_valid, warn
-from quod.errors import InputError, VerificationError
+from quod.errors import InputError, MismatchError, VerificationError
 
 if TYPE_CHECKING:
     from quod.circuit import LayeredCircuit
     from quod.commitment import Scheme
     from quod.field.spec import FieldSpec
     from quod.formats.output import Content
+    from quod.gkr.key import VerifyingKey
 
 NOT_ZERO_KNOWLEDGE = (
     "proofs of layered circuits are not zero knowledge: what they open is the inputs themselves, "
@@ -275,7 +276,7 @@ def verify(
     else:
         rows = [[] for _ in range(instances or 1)]
     if instances is not None and instances != len(rows):
-        raise InputError(
+        raise MismatchError(
             f"has public inputs of {len(rows)} instances, not of {instances}", path=public
         )
     file = read_proof(proof)
@@ -293,11 +294,12 @@ def verify(
                 checker.verify(rows, file.proof)
     except VerificationError as error:
         raise VerificationError(
-            f"{proof}: not valid for these public inputs and this key ({error}); do not accept it"
+            f"{proof}: not valid for these public inputs and this key ({error}); do not accept "
+            f"it; {_fails_so_too(verifying)}"
         ) from None
     except InputError as error:
         if error.path is None:
-            raise type(error)(str(error), path=proof) from None
+            raise type(error)(f"{error}; {_fails_so_too(verifying)}", path=proof) from None
         raise
     show_valid(quiet=quiet)
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
@@ -322,6 +324,14 @@ def _options_named() -> Iterator[None]:
         if text == str(error):
             raise
         raise InputError(text) from None
+
+
+def _fails_so_too(key: VerifyingKey) -> str:
+    """What a proof does not say of its key, so that nothing tells which of them is wrong."""
+    return (
+        f"one made with another key does not fit either: this key is of {key.field.name} by "
+        f"{key.reduction.value}, {key.commitment.name}, {key.hash.value}"
+    )
 
 
 def _check_ptau(commitment: str, ptau: Path | None) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.circuit.layered import LayeredCircuit
+from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import Reduction
-from quod.gkr.security import log_instances
+from quod.gkr.security import is_linear, log_instances
+from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import describe, encode
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
@@ -71,13 +73,31 @@ class Statement:
 def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> int:
     """The logarithm of the number of instances.
 
-    MismatchError for a key of another circuit, InputError for too few bits.
+    MismatchError for a key of another circuit, InputError for too few bits or too many instances.
     """
     instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
     key.check_circuit(circuit)
     found = log_instances(instances)
+    most = _most_log_instances(key, circuit)
+    if found > most:
+        raise InputError(
+            f"{int(instances):,} instances of this circuit are too many for one proof; prove at "
+            f"most {1 << most:,} at a time"
+        )
     key.check_bits(circuit, int(instances))
     return found
+
+
+def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
+    """What commitments and sumchecks have variables for; memory may end before."""
+    room = [MOST_LOG2_SIZE - circuit.log_inputs]
+    if key.reduction is Reduction.PLACES:
+        room += [
+            MOST_VARIABLES - circuit.log_below(number)
+            for number, kinds in enumerate(circuit.kinds)
+            if not is_linear(kinds)
+        ]
+    return max(0, min(room))
 
 
 def checked_lists(what: str, given: object, public: object) -> tuple[list[Any], list[Any]]:

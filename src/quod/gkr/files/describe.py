@@ -68,9 +68,12 @@ def _described(data: memoryview, name: str) -> dict[str, object] | None:
 
 
 def _json(data: memoryview, name: str) -> dict[str, object] | None:
-    if bytes(data[:_LEADING_SPACE]).lstrip()[:1] != b"{" or len(data) > INPUTS.most_bytes:
+    first = bytes(data[:_LEADING_SPACE]).lstrip()[:1]
+    if first not in (b"{", b"[") or len(data) > INPUTS.most_bytes:
         return None
     content = bytes(data)
+    if first == b"[":
+        return _public_inputs(content, name)
     if FORMAT.split(" verifying", maxsplit=1)[0].encode() in content[: 1 << 16]:
         file = parse_verifying_key(content, name)
         return {
@@ -100,6 +103,18 @@ def _json(data: memoryview, name: str) -> dict[str, object] | None:
             shapes["instances"] = len(rows) if nested else 1
         shapes[key] = len(rows[0] if nested else rows)
     return {"kind": "inputs of a layered circuit (JSON)", **shapes}
+
+
+def _public_inputs(content: bytes, name: str) -> dict[str, object] | None:
+    """A list of lists: those of Groth16 are numbers."""
+    rows: Any = parse_json(content, name, INPUTS)
+    if not rows or not all(isinstance(row, list) for row in rows):
+        return None
+    return {
+        "kind": "public inputs of a layered circuit (JSON)",
+        "instances": len(rows),
+        "public": len(rows[0]),
+    }
 
 
 def _circuit6(circuit: Circuit6) -> dict[str, object]:

@@ -130,7 +130,10 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
         raise InputError(message, path=name, section=key)
 
     if not isinstance(document, dict):
-        raise InputError(f"must be an object, not {kind_of(document)}", path=name)
+        raise InputError(
+            f"must be an object, not {kind_of(document)}; check that this is the verifying key",
+            path=name,
+        )
     if document.get("format") != FORMAT:
         fail("format", f"must be {shown(FORMAT)}; check that this is the right file")
     for key in (*_KEYS, *document):

@@ -231,11 +231,10 @@ class Prover:
         value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
         which = f" of instance {number}" if self.instances > 1 else ""
         which += f" of proof {first + proof}" if first is not None else ""
-        what = f"is {value}" if is_base else "is not 0"
-        raise InputError(
-            f"output {output} of the circuit{which} {what} with these inputs, not 0 "
-            f"({len(wrong)} outputs are not)"
-        )
+        # An element of the extension says nothing to anybody.
+        what = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
+        more = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
+        raise InputError(f"output {output} of the circuit{which} {what}{more}")
 
 
 def _set_by_place(target: Words, table: Words) -> None:
