@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from quod.errors import InputError
 from quod.service.queue.checks import checked_bytes, checked_name, checked_time
-from quod.validation import whole_number
+from quod.validation import shown_kind, whole_number
 
 MOST_PARTITIONS = 1024
 HIGHEST_PRIORITY = 9
@@ -72,6 +73,11 @@ class Submission:
         checked_name("the client", self.client)
         checked_name("the key", self.key)
         checked_name("the idempotency key", self.idempotency_key, empty=True)
+        payload: object = self.payload
+        if not isinstance(payload, str):
+            # It may be the witness itself, of which no error says anything.
+            kind = shown_kind(payload)
+            raise InputError(f"the payload must be what spool.write gives for it, not {kind}")
         checked_name("the payload", self.payload, empty=True)
         checked_bytes("the digest", self.digest, _DIGEST_BYTES)
         whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)

@@ -131,7 +131,10 @@ class Spool:
             raise NotFoundError("the payload is not in the spool any more; send it again")
         with self._lock:
             if name not in self._written or name in self._offered:
-                raise InputError("the payload is not one that this spool has written for this job")
+                raise InputError(
+                    "the payload is not one that this spool has written for this job; write it "
+                    "with spool.write, and once more for each submission"
+                )
             self._offered.add(name)
             return self._written[name]
 

@@ -55,7 +55,8 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     state = JobState(job.state)
     if state is not JobState.SUCCEEDED:
         why = f": {job.message}" if job.message else ""
-        raise ServiceError(f"the job has no result, it is {state.name}{why}")
+        remedy = "" if state.ended else "; wait for its end"
+        raise ServiceError(f"the job has no result, it is {state.name}{why}{remedy}")
     rows = tx.rows("SELECT result FROM part WHERE job = ? ORDER BY partition", (job.number,))
     return [bytes(result) for (result,) in rows]
 
