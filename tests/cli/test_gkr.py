@@ -239,8 +239,13 @@ def test_prove_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]
     assert NOT_ZERO_KNOWLEDGE in err
     for stage in ("read circuit", "read inputs", "prepare", "prove", "  check", "write"):
         assert stage in err
+    # Layers are put together in the table, and apart in the trace.
+    assert "layers: corner_weights" in err
+    assert "layer 0" not in err
     events = json.loads(Path("t.json").read_text())["traceEvents"]
-    assert {"read circuit", "prove", "check"} <= {event["name"] for event in events}
+    names = {event["name"] for event in events}
+    assert {"read circuit", "prove", "check"} <= names
+    assert {"layer 0: corner_weights", "layer 1: corner_weights"} <= names
     words = [*PROVE, "--inputs", "w.json", "-o", "q.qgkp", "--no-self-check", "--device"]
     assert entry.run([*words, "cpu:scalar"]) == 0
     assert "on cpu:scalar (not checked, " in capsys.readouterr().err

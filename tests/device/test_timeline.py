@@ -180,3 +180,13 @@ def test_without_a_timeline_nothing_is_kept() -> None:
         raise ZeroDivisionError
     timeline = Timeline()
     assert or_null(timeline) is timeline
+
+
+def test_table_puts_together_what_is_named_alike() -> None:
+    timeline = Timeline()
+    for name in ("a 0", "b", "a 1"):
+        with timeline.stage(name, bytes=1):
+            pass
+    rows = timeline.table(named=lambda name: name.split()[0])
+    assert [(row.name, row.count, row.bytes) for row in rows] == [("a", 2, 2), ("b", 1, 1)]
+    assert [row.name for row in timeline.table()] == ["a 0", "b", "a 1"]

@@ -124,8 +124,14 @@ def show_table(
     _console(stderr=stderr).print(table)
 
 
+_NUMBERED = re.compile(r"(layer|chunk) \d+: ")
+
+
 def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
-    """The stage table of a timeline; with `limits`, how near to them each stage came."""
+    """The stage table of a timeline; with `limits`, how near to them each stage came.
+
+    Layers and chunks are put together: a circuit may have thousands, each with a dozen stages.
+    """
     rows = [
         (
             "  " * row.depth + row.name + (f" ×{row.count}" if row.count > 1 else ""),
@@ -136,7 +142,7 @@ def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bo
             f"{row.modmuls_per_second / 1e9:.3f}" if row.modmuls else "",
             _of_limit(row, limits),
         )
-        for row in timeline.table()
+        for row in timeline.table(named=lambda name: _NUMBERED.sub(r"\1s: ", name))
     ]
     columns = ("stage", "ms", "share", "MB", "GB/s", "G products/s", "of the limit")
     used = [at for at in range(len(columns)) if at < 3 or any(row[at] for row in rows)]

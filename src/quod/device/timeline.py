@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter_ns
 from types import TracebackType
@@ -220,8 +220,12 @@ class Timeline:
         with self._lock:
             return sorted(self._stages, key=lambda stage: stage.begin_ns)
 
-    def table(self) -> list[Row]:
-        """The stages as a tree in print order, equal names under one parent put together."""
+    def table(self, *, named: Callable[[str], str] | None = None) -> list[Row]:
+        """The stages as a tree in print order, equal names under one parent put together.
+
+        `named` gives the name under which a stage is put together with others, of its own one.
+        """
+        named = named or str
         stages = self.rows()
         if not stages:
             return []
@@ -236,11 +240,11 @@ class Timeline:
         def add(siblings: Sequence[Stage], parent: int | None) -> None:
             by_name: dict[str, list[Stage]] = {}
             for stage in siblings:
-                by_name.setdefault(stage.name, []).append(stage)
+                by_name.setdefault(named(stage.name), []).append(stage)
             depth = 0 if parent is None else table[parent].depth + 1
-            for group in by_name.values():
+            for name, group in by_name.items():
                 number = len(table)
-                table.append(_row(group, depth, parent, whole, now))
+                table.append(_row(name, group, depth, parent, whole, now))
                 add([inner for stage in group for inner in children.get(id(stage), [])], number)
 
         add(children.get(None, []), None)
@@ -303,10 +307,12 @@ def _end(stage: Stage, now: int) -> int:
     return now if stage.end_ns is None else stage.end_ns
 
 
-def _row(group: Sequence[Stage], depth: int, parent: int | None, whole: int, now: int) -> Row:
+def _row(
+    name: str, group: Sequence[Stage], depth: int, parent: int | None, whole: int, now: int
+) -> Row:
     busy = _busy(group, now)
     return Row(
-        name=group[0].name,
+        name=name,
         depth=depth,
         count=len(group),
         seconds=sum(_end(stage, now) - stage.begin_ns for stage in group) / 1e9,
