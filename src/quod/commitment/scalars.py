@@ -33,7 +33,7 @@ def group_size(field: FieldSpec, log2_size: int) -> int:
     if field != GROUP.scalars:
         raise InputError(
             f"commitments in {GROUP.name} are to elements of {GROUP.scalars.name}, not of "
-            f"{field.name}; take a scheme of that field"
+            f"{field.name}; take the scheme raw, or over a small prime ligero"
         )
     if log2_size == 0:
         raise InputError("the polynomial has a variable at least")
