@@ -54,6 +54,25 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, powers=False, layers=2, instances=2, log_inputs=2)
 
 
+@pytest.mark.parametrize("instances", [1, 3])
+def test_circuits_without_rounds_read_no_memory_of_them(
+    gpu_device: AnyDevice, instances: int
+) -> None:
+    """One instance, and layers of sums alone: an interpreter tells of what is read beyond."""
+    builder = CircuitBuilder(NAMED["m31"], log_inputs=1)
+    layer = builder.layer(1)
+    layer.add(0, 1, 2)
+    layer.add(0, 0, -1)
+    if instances == 1:
+        layer.multiply(1, 0, 1)
+    circuit, inputs = builder.finished(zeros=1), [[2, 1]] * instances
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS)
+    prover = Prover(gpu_device, key, circuit, instances=instances, batch=2)
+    statements, public = [inputs, inputs], [[[]] * instances] * 2
+    proofs = prover.prove_many(statements, public, check=False)
+    assert proofs == [reference.prove(key, circuit, inputs)] * 2
+
+
 @pytest.mark.parametrize("instances", [2, 3, 16, 31, 33, 100])
 def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
     """Shorter and longer than a vector, and so long that rows lie apart."""

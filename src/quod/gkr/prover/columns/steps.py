@@ -101,10 +101,11 @@ def end_layer(
         k.store(sent, number * sent_words + first_word + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         own.store(own.across + loop.index, behind.challenge(loop.index))
-    stood, went = own.state(chain), behind.state(chain)
-    state = tuple(k.select(rounds != 0, b, a) for a, b in zip(stood, went, strict=True))
+    # Where no layer has rounds there is no memory of them to read.
+    with k.range(0, k.minimum(rounds, 1), carry=tuple(own.state(chain))) as went:
+        went.next(tuple(behind.state(chain)))
     each = DIGESTS_EACH * STATE_WORDS
-    with k.range(0, messages, carry=state) as absorbed:
+    with k.range(0, messages, carry=went.results) as absorbed:
         message = k.load(digests, (number * messages + absorbed.index) * each, each)
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:
