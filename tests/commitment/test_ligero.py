@@ -65,6 +65,13 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, statement(M31_4, 7, 2), Ligero(column_bits=20))
 
 
+@pytest.mark.parametrize("name", ["m31.3", "goldilocks", "toy.31.2"])
+def test_memory_begins_where_gpus_want_it(name: str) -> None:
+    """Elements of 4, 8 and 12 bytes, of which parts of a point are an odd number."""
+    for variables in (1, 2, 6):
+        check(open_device("emulated"), statement(FIELDS[name], variables, 2), Ligero(1, 4))
+
+
 def test_one_committer_proves_one_table_after_another() -> None:
     device, scheme = open_device("cpu"), Ligero(column_bits=10)
     committer = scheme.committer(device, M31_4, 5)

@@ -110,16 +110,21 @@ class SumcheckRun:
             recording, self._inputs, equality=self._equality, progress=kept, proof=sent,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
-        return RecordedRounds(device, plan, sent, kept)
+        # A part of memory may begin where no kernel takes it.
+        size = 4 * plan.field.words
+        challenges = device.allocate(size * plan.log2_size)
+        recording.copy(kept.slice(size, size * (1 + plan.log2_size)), challenges)
+        return RecordedRounds(device, plan, sent, kept, challenges)
 
 
 class RecordedRounds:
     """The rounds of a sumcheck among recorded work; `challenges` has them when that has run."""
 
-    def __init__(self, device: AnyDevice, plan: SumcheckPlan, sent: Buffer, kept: Buffer) -> None:
+    def __init__(
+        self, device: AnyDevice, plan: SumcheckPlan, sent: Buffer, kept: Buffer, challenges: Buffer
+    ) -> None:
         self._device, self._plan, self._sent, self._kept = device, plan, sent, kept
-        words = plan.field.words
-        self.challenges = kept.slice(4 * words, 4 * words * (1 + plan.log2_size))
+        self.challenges = challenges
 
     def begin(self, claim: Plain, state: bytes) -> None:
         """From which claim and which state of a transcript the work goes on when it runs."""

@@ -46,11 +46,22 @@ _COMBINING = 1 << 18
 _COMBINING_ON_PROCESSOR = 1 << 10
 
 
+_Point = tuple[Buffer, Buffer, Buffer]
+
+
+def _before(size: int) -> int:
+    """Entries before a pyramid of so many variables, so that all corners begin at a multiple of
+    four of them, which is where kernels take memory."""
+    return -(1 << size) % 4
+
+
 class _Opening:
-    """Recorded work of openings of claims, each at one of the points, which are told before."""
+    """Recorded work of openings of claims, each at one of the points, which are told before: upper
+    and lower coordinates and a factor, in buffers of their own, which begin where kernels take
+    them."""
 
     def __init__(
-        self, recording: Recording, points: Sequence[Buffer], rounds: RecordedRounds | None
+        self, recording: Recording, points: Sequence[_Point], rounds: RecordedRounds | None
     ) -> None:
         self.recording, self.points, self.rounds = recording, points, rounds
 
@@ -87,8 +98,10 @@ class LigeroCommitter:
         self._twiddles = device.upload(from_integers(code.modulus, list(code.twiddles())))
         self._matrix = device.allocate(matrix)
         self._tree = device.allocate(tree)
-        self._lower = device.allocate(pyramid_entries(code.log_message, code.log_message) * element)
-        self._upper = device.allocate(pyramid_entries(shape.log_rows, shape.log_rows) * element)
+        self._lower, self._upper = (
+            device.allocate((_before(size) + pyramid_entries(size, size)) * element)
+            for size in (code.log_message, shape.log_rows)
+        )
         self._partial = device.allocate(self._parts * code.message * element)
         self._combination = device.allocate(code.message * element)
         self._committing: _Committing | None = None
@@ -162,9 +175,14 @@ class LigeroCommitter:
         if opening is None:
             opening = self._record_opening(self._committing.table, *key)
             self._committing.openings[key] = opening
-        for claim, factor, target in zip(checked, factors, opening.points, strict=True):
-            words = elements_to_words(shape.field, [*claim.point, factor])
-            self._device.upload(words, into=target)
+        for claim, factor, point in zip(checked, factors, opening.points, strict=True):
+            at = shape.log_rows
+            for elements, target in zip(
+                (claim.point[:at], claim.point[at:], [factor]), point, strict=True
+            ):
+                if elements:
+                    words = elements_to_words(shape.field, elements)
+                    self._device.upload(words, into=target)
         if opening.rounds is not None:
             opening.rounds.begin(total, writer.transcript.state)
         self._run("opening", opening.recording, timeline)
@@ -183,27 +201,31 @@ class LigeroCommitter:
         writer.message(Label.OPENING, digests[len(places) :].tobytes())
 
     def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
-        """What an opening computes before columns are drawn, with points that are told later.
-
-        They are each claim's coordinates and then its factor.
-        """
-        shape, field = self._shape, self._shape.field
-        each = 4 * field.words * (shape.log2_size + 1)
-        points = [self._device.allocate(each) for _ in range(claims)]
+        """What an opening computes before columns are drawn, with points that are told later."""
+        shape, element = self._shape, 4 * self._shape.field.words
+        points = [self._point(element) for _ in range(claims)]
         recording = self._device.stream("opening").record()
-        rounds, r = None, points[0]
+        rounds, r = None, points[0][0]
         if shape.log_rows:
             rounds = self._record_sumcheck(recording, table, points, hash)
             r = rounds.challenges
         self._record_combination(recording, table, r)
         return _Opening(recording.finish().recording, points, rounds)
 
+    def _point(self, element: int) -> _Point:
+        """Room for a point and its factor; for a part of no coordinates that of one."""
+        upper, lower, factor = (
+            self._device.allocate(element * max(1, count))
+            for count in (self._shape.log_rows, self._shape.code.log_message, 1)
+        )
+        return upper, lower, factor
+
     def _record_sumcheck(
-        self, recording: RecordingStream, table: Buffer, claims: Sequence[Buffer], hash: Hash
+        self, recording: RecordingStream, table: Buffer, claims: Sequence[_Point], hash: Hash
     ) -> RecordedRounds:
         """Reduces the claims, each a sum over rows of a weight and a product of the row."""
         shape, code, device = self._shape, self._shape.code, self._device
-        field, log_rows, size = shape.field, shape.log_rows, 4 * shape.field.words
+        field, log_rows = shape.field, shape.log_rows
         polynomial = SumOfProducts(
             tuple((1, (2 * number, 2 * number + 1)) for number in range(len(claims)))
         )
@@ -211,12 +233,7 @@ class LigeroCommitter:
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
         for number, claim in enumerate(claims):
-            upper, lower, factor = (
-                claim.slice(size * first, size * (first + max(1, count)))
-                for first, count in (
-                    (0, log_rows), (log_rows, code.log_message), (shape.log2_size, 1),
-                )
-            )  # fmt: skip
+            upper, lower, factor = claim
             lower = self._equalities(recording, code.log_message, lower, self._lower)
             upper = self._equalities(recording, log_rows, upper, self._upper)
             recording.launch(
@@ -231,11 +248,13 @@ class LigeroCommitter:
         """eq of a point at all corners, which stand last but one in a pyramid."""
         field = self._shape.field
         entries, element = pyramid_entries(size, size), 4 * field.words
+        first = _before(size)
         self._launch(
-            recording, equality_pyramids, entries, entries, size, size, 0, point, pyramid,
+            recording, equality_pyramids, entries, entries, size, size, first, point, pyramid,
             field=field,
         )  # fmt: skip
-        return pyramid.slice(element << size, element << (size + 1))
+        begin = first + (1 << size)
+        return pyramid.slice(element * begin, element * (begin + (1 << size)))
 
     def _record_combination(self, recording: RecordingStream, table: Buffer, r: Buffer) -> None:
         """The rows' combination with eq of a point, as a message has it."""
