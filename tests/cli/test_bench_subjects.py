@@ -20,6 +20,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.field.moduli import GOLDILOCKS, M31, Modulus
 from quod.field.named_extensions import EXTENSIONS
+from quod.gkr import Reduction
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -82,12 +83,23 @@ def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
             assert timeline.rows()
 
 
-def test_layered_circuits_are_proved_and_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reduction", Reduction)
+def test_layered_circuits_are_proved_and_verified(
+    monkeypatch: pytest.MonkeyPatch, reduction: Reduction
+) -> None:
     monkeypatch.setattr(bench_gkr, "_LOG_SIZE", 3)
     monkeypatch.setattr(bench_gkr, "_LAYERS", 2)
     monkeypatch.setitem(bench_gkr.CIRCUITS, "wide", bench_gkr.wide.__wrapped__)
     found = list(
-        bench_gkr.cases("cpu", EXTENSIONS["m31.4"], "wide", [1, 3], batch=2, commitment="raw")
+        bench_gkr.cases(
+            "cpu",
+            EXTENSIONS["m31.4"],
+            "wide",
+            [1, 3],
+            batch=2,
+            commitment="raw",
+            reduction=reduction,
+        )  # fmt: skip
     )
     assert [case.parameters["what"] for case in found] == ["prove", "verify"] * 2
     assert [case.operations for case in found] == [2, 2, 6, 2]
