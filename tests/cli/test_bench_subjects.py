@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -90,17 +91,8 @@ def test_layered_circuits_are_proved_and_verified(
     monkeypatch.setattr(bench_gkr, "_LOG_SIZE", 3)
     monkeypatch.setattr(bench_gkr, "_LAYERS", 2)
     monkeypatch.setitem(bench_gkr.CIRCUITS, "wide", bench_gkr.wide.__wrapped__)
-    found = list(
-        bench_gkr.cases(
-            "cpu",
-            EXTENSIONS["m31.4"],
-            "wide",
-            [1, 3],
-            batch=2,
-            commitment="raw",
-            reduction=reduction,
-        )  # fmt: skip
-    )
+    settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": reduction}
+    found = list(bench_gkr.cases("cpu", EXTENSIONS["m31.4"], "wide", [1, 3], **settings))
     assert [case.parameters["what"] for case in found] == ["prove", "verify"] * 2
     assert [case.operations for case in found] == [2, 2, 6, 2]
     for case in found:
