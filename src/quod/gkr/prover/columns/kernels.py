@@ -16,6 +16,7 @@ from quod.gkr.prover.columns.lanes import Lanes
 from quod.gkr.prover.columns.table import Source, Table
 from quod.gkr.prover.kernels import Coefficients, GateForm, added_gates, carried, power
 from quod.gkr.prover.standing import StandingMemory
+from quod.gkr.reduction import degree_by_columns
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 from quod.sumcheck.equality import Equality
@@ -184,7 +185,7 @@ def evaluate_columns(
     for number, kind in enumerate(form.kinds):
         begin, end = k.load(bounds, number, 2)
         # What is of a lower degree adds nothing to the leading coefficient.
-        is_whole = _degree(kind) == form.degree
+        is_whole = degree_by_columns(frozenset((kind,))) == form.degree
         own_points = [at for at, point in enumerate(points) if is_whole or INFINITY not in point]
         start = tuple(totals[at] for at in own_points)
         with k.range(begin + lanes.first, end, lanes.step * _AT_ONCE, carry=start) as loop:
@@ -216,10 +217,6 @@ def evaluate_columns(
         for at, total in enumerate(found):
             first = (lanes.proof * len(points) + at) * lanes.groups
             f.store(partial, first + lanes.group, total)
-
-
-def _degree(kind: str) -> int:
-    return {"add": 1, "multiply": 2}.get(kind) or POWERS[kind]
 
 
 @kernel
