@@ -1,0 +1,208 @@
+"""The payload of a job: what is written is what is read, and nothing else is read at all."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quod.errors import InputError
+from quod.service.payload import (
+    MOST_INPUT_BYTES,
+    PayloadKind,
+    Section,
+    open_witness,
+    path_body,
+    payload_header,
+    read_body,
+    read_header,
+)
+from tests.service.queue.crashing import REPOSITORY
+
+SECRET = b"a witness that nobody may see"
+
+
+def put(folder: Path, kind: PayloadKind, *bodies: bytes) -> Path:
+    path = folder / "payload"
+    path.write_bytes(payload_header(kind, [len(body) for body in bodies]) + b"".join(bodies))
+    return path
+
+
+def witness(folder: Path, body: bytes) -> bytes:
+    """What a worker reads of a path."""
+    with (
+        put(folder, PayloadKind.PATH, body).open("rb") as file,
+        open_witness(file, read_header(file, 1), 0) as (found, section),
+    ):
+        return read_body(found, section)
+
+
+@given(st.sampled_from(PayloadKind), st.lists(st.binary(min_size=1, max_size=99), min_size=1))
+def test_what_is_written_is_read(kind: PayloadKind, bodies: list[bytes]) -> None:
+    with open(os.memfd_create("payload"), "w+b") as file:
+        file.write(payload_header(kind, [len(body) for body in bodies]) + b"".join(bodies))
+        file.flush()
+        header = read_header(file, len(bodies))
+        assert header.kind is kind
+        assert [read_body(file, section) for section in header.sections] == bodies
+
+
+def test_the_layout_is_what_is_documented(tmp_path: Path) -> None:
+    path = put(tmp_path, PayloadKind.INPUTS, b"{}", b"[ ]")
+    assert path.read_bytes() == b"QUODJOB\x01" + struct.pack("<IIQQ", 3, 2, 2, 3) + b"{}[ ]"
+
+
+def test_a_witness_within_the_payload(tmp_path: Path) -> None:
+    with put(tmp_path, PayloadKind.WTNS, b"one", b"three").open("rb") as file:
+        header = read_header(file, 2)
+        with open_witness(file, header, 1) as (found, section):
+            assert found is file
+            assert section == Section(8 + 8 + 16 + 3, 5)
+        with (
+            pytest.raises(InputError, match="partition must be a whole number from 0 to 1"),
+            open_witness(file, header, 2),
+        ):
+            pass
+
+
+def test_inputs_are_no_witness(tmp_path: Path) -> None:
+    with (
+        put(tmp_path, PayloadKind.INPUTS, b"{}").open("rb") as file,
+        pytest.raises(InputError, match="must be computed"),
+        open_witness(file, read_header(file, 1), 0),
+    ):
+        pass
+
+
+HEADER = payload_header(PayloadKind.WTNS, [len(SECRET)])
+DAMAGED = {
+    "nothing": (b"", "cut short in its header"),
+    "half a header": (HEADER[:11], "cut short in its header"),
+    "no lengths": (HEADER[:16], "cut short in its header"),
+    "another version": (b"QUODJOB\x02" + HEADER[8:] + SECRET, "none of this version"),
+    "an unknown kind": (HEADER[:8] + b"\x09" + HEADER[9:] + SECRET, "a kind that is not known, 9"),
+    "too few bytes": (HEADER + SECRET[:-1], "has 52 bytes, and its header tells of 53"),
+    "too many bytes": (HEADER + SECRET + b"!", "has 54 bytes, and its header tells of 53"),
+    "an empty body": (HEADER[:16] + bytes(8), "says that partition 0 has 0 bytes"),
+    "a huge body": (HEADER[:16] + b"\xff" * 8, f"partition 0 has {(1 << 64) - 1} bytes"),
+    "of another job": (payload_header(PayloadKind.WTNS, [1, 1]) + b"ab", "for 2 partitions"),
+    "huge inputs": (
+        struct.pack("<8sIIQ", b"QUODJOB\x01", 3, 1, MOST_INPUT_BYTES + 1),
+        f"partition 0 has {MOST_INPUT_BYTES + 1} bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_damaged_payloads(tmp_path: Path, what: str) -> None:
+    content, message = DAMAGED[what]
+    (tmp_path / "payload").write_bytes(content)
+    with (tmp_path / "payload").open("rb") as file:
+        with pytest.raises(InputError, match=message) as told:
+            read_header(file, 1)
+        assert SECRET.decode() not in str(told.value)
+
+
+def test_a_payload_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+    path = put(tmp_path, PayloadKind.WTNS, bytes(1 << 20))
+    with path.open("rb") as file:
+        [section] = read_header(file, 1).sections
+        os.truncate(path, 1 << 19)
+        with pytest.raises(InputError, match="cut short in a body"):
+            read_body(file, section)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([], "not 0"),
+        ([1] * 1025, "1 to 1024 partitions with a witness each, not 1025"),
+        ([5, 0], "the bytes of partition 1 must be a whole number from 1"),
+        ([MOST_INPUT_BYTES + 1], "the bytes of partition 0"),
+    ],
+)
+def test_lengths_that_are_refused(lengths: list[int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        payload_header(PayloadKind.INPUTS, lengths)
+
+
+class TestPaths:
+    """Files of the client's, below a root."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        root = tmp_path / "root"
+        (root / "day").mkdir(parents=True)
+        (root / "day" / "w.wtns").write_bytes(SECRET)
+        (tmp_path / "outside.wtns").write_bytes(b"outside")
+        return root
+
+    def test_relative_and_absolute(self, tmp_path: Path, root: Path) -> None:
+        for path in ("day/w.wtns", str(root / "day" / "w.wtns"), "day/../day/./w.wtns"):
+            assert witness(tmp_path, path_body(root, path)) == SECRET
+
+    def test_links_within_the_root_are_followed_when_it_is_submitted(
+        self, tmp_path: Path, root: Path
+    ) -> None:
+        (root / "latest").symlink_to("day")
+        (tmp_path / "link to root").symlink_to(root)
+        body = path_body(tmp_path / "link to root", "latest/w.wtns")
+        assert body == os.fsencode(root) + b"\0day/w.wtns"
+        assert witness(tmp_path, body) == SECRET
+
+    @pytest.mark.parametrize(
+        "path",
+        ["../outside.wtns", "link", "linked/outside.wtns", "day", ".", "none", "/etc/passwd",
+         "pipe", "", "a\0b", None, 7, b"day/w.wtns", "\ud800", "x" * 5000],
+    )  # fmt: skip
+    def test_what_is_no_file_below_the_root(self, tmp_path: Path, root: Path, path: Any) -> None:
+        (root / "link").symlink_to(tmp_path / "outside.wtns")
+        (root / "linked").symlink_to(tmp_path)
+        os.mkfifo(root / "pipe")
+        with pytest.raises(InputError) as told:
+            path_body(root, path)
+        assert "outside" not in str(told.value)
+        assert "etc" not in str(told.value)
+
+    def test_a_root_that_is_gone(self, root: Path) -> None:
+        with pytest.raises(InputError, match="no file below the root"):
+            path_body(root / "none", "w.wtns")
+
+    @pytest.mark.parametrize("what", ["file", "folder", "pipe", "gone"])
+    def test_what_is_put_in_its_place_later(self, tmp_path: Path, root: Path, what: str) -> None:
+        body = path_body(root, "day/w.wtns")
+        (root / "day" / "w.wtns").unlink()
+        if what == "file":
+            (root / "day" / "w.wtns").symlink_to(tmp_path / "outside.wtns")
+        elif what == "folder":
+            (root / "day").rmdir()
+            (root / "day").symlink_to(tmp_path)
+            (tmp_path / "w.wtns").write_bytes(b"outside")
+        elif what == "pipe":
+            os.mkfifo(root / "day" / "w.wtns")
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(InputError, match="not what it was when the job was submitted"):
+            witness(tmp_path, body)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    @pytest.mark.parametrize(
+        "body", [b"x", b"/\0", b"/\0../x", b"relative\0x", b"/\0a//b", b"/\0./a", b"/tmp\0/etc/x"]
+    )
+    def test_bodies_that_are_no_path(self, tmp_path: Path, body: bytes) -> None:
+        with pytest.raises(InputError, match="a path that is none"):
+            witness(tmp_path, body)
+
+
+def test_it_loads_no_arrays() -> None:
+    code = "import quod.service.payload, sys; print({'numpy', 'llvmlite'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
