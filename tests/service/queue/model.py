@@ -244,8 +244,10 @@ class Model:
             self.lose_all(self.running(), blamed=False)
 
     def waiting(self) -> dict[str, int]:
-        return dict(
-            Counter(
-                job.given.key for job in self.jobs for part in job.parts if part.state == "queued"
-            )
-        )
+        return dict(Counter(given.key for given in self._queued()))
+
+    def priorities(self) -> dict[int, int]:
+        return dict(Counter(given.priority for given in self._queued()))
+
+    def _queued(self) -> list[Submission]:
+        return [job.given for job in self.jobs for part in job.parts if part.state == "queued"]

@@ -206,6 +206,7 @@ class Interleaving(RuleBasedStateMachine):
                 assert self.queue.results(job_id) == [part.result for part in job.parts]
         status = self.queue.status()
         assert status.waiting == self.model.waiting()
+        assert status.priorities == self.model.priorities()
         assert status.running == len(self.model.running())
         live = [job for job in self.model.jobs if not job.state.ended]
         assert sum(status.jobs.values()) == len(live)

@@ -177,14 +177,16 @@ class QueueStatus:
     """The queue at a moment.
 
     `jobs` and `payload_bytes` are by client, of jobs that have not ended; `waiting` and `running`
-    count partitions, `waiting` by key, without those of suspended keys, `held`. `oldest` is when
-    the oldest job that has not ended was created. `kept` counts all jobs, with ended ones.
+    count partitions, `waiting` by key and the same, `priorities`, by priority; those of suspended
+    keys are `held`. `oldest` is when the oldest job that has not ended was created. `kept` counts
+    all jobs, with ended ones.
     """
 
     jobs: Mapping[str, int]
     payload_bytes: Mapping[str, int]
     kept: int
     waiting: Mapping[str, int]
+    priorities: Mapping[int, int]
     held: int
     running: int
     oldest: float | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from quod.errors import ServiceError
 from quod.service.errors import NotFoundError
 from quod.service.queue.clock import seconds
@@ -114,10 +116,14 @@ def status(tx: Transaction, storage_full: bool) -> QueueStatus:
             "GROUP BY client ORDER BY client"
         )
     ]
-    waiting = tx.rows(
-        f"SELECT key, count(*) FROM part WHERE state = {PartState.QUEUED:d} "
-        "GROUP BY key ORDER BY key"
+    queued = tx.rows(
+        f"SELECT key, priority, count(*) FROM part WHERE state = {PartState.QUEUED:d} "
+        "GROUP BY key, priority ORDER BY key, priority"
     )
+    waiting, priorities = Counter[str](), Counter[int]()
+    for key, priority, count in queued:
+        waiting[key] += count
+        priorities[priority] += count
     [(held,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.HELD:d}")
     [(running,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.RUNNING:d}")
     oldest = tx.rows("SELECT created FROM job WHERE state < 2 ORDER BY number LIMIT 1")
@@ -126,6 +132,7 @@ def status(tx: Transaction, storage_full: bool) -> QueueStatus:
         payload_bytes={client: size for client, jobs, size, _ in usage if jobs},
         kept=sum(kept for *_, kept in usage),
         waiting=dict(waiting),
+        priorities=dict(priorities),
         held=held,
         running=running,
         oldest=seconds(oldest[0][0]) if oldest else None,

@@ -1,0 +1,273 @@
+"""What an operator sees of a server: its records as one JSON document (`GET /status`).
+
+    activity = Activity()
+    pool.watch(activity.record)
+    ...
+    workers = pool.status()
+    activity.sample(workers)                       # once a second
+    document = status_document(server, workers, queue.status(), queue.jobs(most=200), activity)
+    number = document["stages_after"]
+    ...
+    stages, number = activity.stages(number)       # what a stream of events sends in between
+
+Times are seconds since 1970, sizes bytes, shares 0 to 1. No field holds anything of a witness.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from quod.frozen import frozen
+from quod.service.queue.records import Attempt, Event, Job, QueueStatus
+from quod.service.worker.pool import StageRecord, WorkerStatus
+
+FORMAT: Final = 1
+WINDOW: Final = 60.0
+"""Seconds for which stages are kept, and of which rates and shares are taken."""
+
+SHOWN_JOBS: Final = 50
+_MOST_STAGES: Final = 20_000
+"""Of small proofs there may be thousands a second: the newest are kept."""
+
+Document = dict[str, Any]
+
+
+@frozen
+class ServerState:
+    """A server: `state` is "starting", "ready" or "draining", `started` when it began."""
+
+    state: str
+    version: str
+    started: float
+
+
+class Activity:
+    """The stages of the last minute, and how workers' counts have risen. For any threads.
+
+    `clock` is the wall clock of the server, by which stages are told.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._stages: deque[StageRecord] = deque(maxlen=_MOST_STAGES)
+        self._recorded = 0
+        self._samples: deque[tuple[float, dict[str, tuple[float, int, float]]]] = deque()
+
+    def record(self, stage: StageRecord) -> None:
+        """A stage that has ended; what `WorkerPool.watch` calls."""
+        with self._lock:
+            self._stages.append(stage)
+            self._recorded += 1
+            self._forget(self.clock() - WINDOW)
+
+    def sample(self, workers: Iterable[WorkerStatus]) -> None:
+        """Remembers the workers' counts now, from which rates are reckoned; once a second, say."""
+        counts = {w.name: (w.started, w.proofs, w.busy_seconds) for w in workers}
+        with self._lock:
+            now = self.clock()
+            self._samples.append((now, counts))
+            # The oldest that is kept is as old as the window, or older.
+            while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW:
+                self._samples.popleft()
+
+    def stages(self, after: int = 0) -> tuple[list[StageRecord], int]:
+        """The kept stages from number `after` + 1 on, and the number of the last one."""
+        with self._lock:
+            self._forget(self.clock() - WINDOW)
+            new = min(max(self._recorded - after, 0), len(self._stages))
+            kept = list(self._stages)
+            return kept[len(kept) - new :], self._recorded
+
+    def rates(self) -> tuple[float, dict[str, float]]:
+        """Proofs a second of all workers, and for each the share of time that its device computed.
+
+        Over the last minute, or since the first sample. A worker that was started again counts from
+        its start.
+        """
+        with self._lock:
+            if not self._samples:
+                return 0.0, {}
+            (begin, before), (end, now) = self._samples[0], self._samples[-1]
+        span = end - begin
+        proofs, shares = 0, {}
+        for name, (started, made, busy) in now.items():
+            was_started, was_made, was_busy = before.get(name, (started, 0, 0.0))
+            if was_started != started:
+                was_made, was_busy = 0, 0.0
+            proofs += made - was_made
+            shares[name] = min(max((busy - was_busy) / span, 0.0), 1.0) if span > 0 else 0.0
+        return (proofs / span if span > 0 else 0.0), shares
+
+    def _forget(self, before: float) -> None:
+        while self._stages and self._stages[0].end < before:
+            self._stages.popleft()
+
+
+def status_document(
+    server: ServerState,
+    workers: Sequence[WorkerStatus],
+    queue: QueueStatus,
+    jobs: Sequence[Job],
+    activity: Activity,
+    names: Mapping[str, Sequence[str]] | None = None,
+) -> Document:
+    """The document that `GET /status` answers and the page draws.
+
+    `jobs` are the newest ones first: waits are theirs, and the first 50 are shown. `names` are
+    those of each key. `stages_after` is the number from which a stream of stages goes on.
+    """
+    now = activity.clock()
+    rate, shares = activity.rates()
+    stages, last = activity.stages()
+    waits = sorted(job.started - job.created for job in jobs if job.started is not None)
+    return {
+        "format": FORMAT,
+        "server": {
+            "state": server.state,
+            "version": server.version,
+            "started": server.started,
+            "now": now,
+        },
+        "rate": {
+            "proofs_per_second": rate,
+            "wait_p50": percentile(waits, 50),
+            "wait_p95": percentile(waits, 95),
+        },
+        "workers": [_worker(worker, shares.get(worker.name, 0.0)) for worker in workers],
+        "queue": {
+            "waiting": sum(queue.waiting.values()),
+            "held": queue.held,
+            "running": queue.running,
+            "kept": queue.kept,
+            "oldest": queue.oldest,
+            "storage_full": queue.storage_full,
+            "clients": [
+                {"client": client, "jobs": count, "bytes": queue.payload_bytes.get(client, 0)}
+                for client, count in queue.jobs.items()
+            ],
+            "priorities": [
+                {"priority": priority, "waiting": count}
+                for priority, count in sorted(queue.priorities.items(), reverse=True)
+            ],
+            "keys": [{"key": key, "waiting": count} for key, count in queue.waiting.items()],
+        },
+        "keys": _keys(workers, names or {}),
+        "jobs": [job_document(job) for job in jobs[:SHOWN_JOBS]],
+        "stages": [stage_document(stage) for stage in stages],
+        "stages_after": last,
+    }
+
+
+def job_document(
+    job: Job, events: Sequence[Event] | None = None, attempts: Sequence[Attempt] | None = None
+) -> Document:
+    """A job; with its events and attempts, where these are given, as the page of one job has it."""
+    found: Document = {
+        "id": job.id,
+        "client": job.client,
+        "key": job.key,
+        "priority": job.priority,
+        "state": job.state.name.lower(),
+        "partitions": job.partitions,
+        "remaining": job.remaining,
+        "bytes": job.payload_bytes,
+        "created": job.created,
+        "started": job.started,
+        "ended": job.ended,
+        "deadline": job.deadline,
+        "code": job.code,
+        "message": job.message,
+    }
+    if events is not None:
+        found["events"] = [
+            {"number": event.number, "at": event.at, "kind": event.kind, "data": dict(event.data)}
+            for event in events
+        ]
+    if attempts is not None:
+        found["attempts"] = [
+            {
+                "partition": one.partition,
+                "worker": one.worker,
+                "started": one.started,
+                "ended": one.ended,
+                "outcome": None if one.outcome is None else one.outcome.name.lower(),
+                "code": one.code,
+                "message": one.message,
+            }
+            for one in attempts
+        ]
+    return found
+
+
+def stage_document(stage: StageRecord) -> Document:
+    """A stage that has ended."""
+    return {
+        "worker": stage.worker,
+        "job": stage.job,
+        "partition": stage.partition,
+        "stage": stage.stage.value,
+        "begin": stage.begin,
+        "end": stage.end,
+        "bytes": stage.payload,
+    }
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The nearest rank of `share` percent in sorted figures; None if there are none."""
+    if not ordered:
+        return None
+    return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]
+
+
+def _worker(worker: WorkerStatus, busy: float) -> Document:
+    return {
+        "name": worker.name,
+        "device": worker.device,
+        "state": worker.state.value,
+        "started": worker.started,
+        "restarts": worker.restarts,
+        "problem": worker.problem,
+        "proofs": worker.proofs,
+        "failures": worker.failures,
+        "busy": busy,
+        "jobs": [{"job": job, "stage": stage.value} for job, stage in worker.jobs.items()],
+        "memory": dict(worker.memory),
+        "budgets": {tier.value: size for tier, size in worker.keys.budgets.items()},
+        "used": {tier.value: size for tier, size in worker.keys.used.items()},
+        "loading": worker.keys.waiting,
+    }
+
+
+def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -> list[Document]:
+    """Each key once, with what it is on each worker that knows it."""
+    found: dict[str, Document] = {}
+    for worker in workers:
+        for use in worker.keys.keys:
+            row = found.setdefault(
+                use.key,
+                {"key": use.key, "names": list(names.get(use.key, ())), "workers": []},
+            )
+            row["workers"].append(
+                {
+                    "worker": worker.name,
+                    "tier": use.tier.value,
+                    "ready": use.ready,
+                    "loading": use.loading,
+                    "host_bytes": use.host_bytes,
+                    "device_bytes": use.device_bytes,
+                    "leases": use.leases,
+                    "hits": use.hits,
+                    "misses": use.misses,
+                    "loads": use.loads,
+                    "failures": use.failures,
+                    "evictions": use.evictions,
+                    "load_seconds": use.load_seconds,
+                }
+            )
+    return [found[key] for key in sorted(found)]
