@@ -113,6 +113,7 @@ COMMANDS = [
     "keys show",
     "keys check",
     "keys remove",
+    "witness",
     "export-web",
     "inspect",
     "devices",
@@ -130,6 +131,7 @@ COMMANDS = [
     "bench groth16",
     "bench process",
     "bench queue",
+    "bench witness",
 ]
 
 

@@ -38,6 +38,7 @@ from quod.errors import QuodError
 from quod.field import NAMED, from_integers, integers_to_words
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue
+from quod.service import witness as service_witness
 from tests.circuit import doors
 from tests.device import kernels
 
@@ -329,6 +330,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from rows_of_files(made, known)
     yield from rows_of_the_queue()
     yield from rows_of_the_keys()
+    yield from rows_of_witnesses()
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -690,6 +692,40 @@ def rows_of_the_keys() -> Iterator[tuple[str, Row]]:
     yield "keys warm", Row(keys.warm, {"keys": ["known"]})
 
 
+def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
+    """A witness calculator and what it may take."""
+    limits = {
+        "seconds": 1.0,
+        "memory_bytes": 1 << 20,
+        "compile_seconds": 9,
+        "compile_bytes": 1 << 30,
+    }
+    yield "WitnessLimits", Row(service_witness.WitnessLimits, limits, {"seconds": ("a float",)})
+    calculator = service_witness.WitnessCalculator.open(EXAMPLE / "circuit.wasm")
+    yield "WitnessCalculator", Row(
+        service_witness.WitnessCalculator,
+        {"wasm": (EXAMPLE / "circuit.wasm").read_bytes(), "name": "n", "curve": "bn254",
+         "variables": 3993, "limits": None},
+        {"name": ("text",), "curve": OPTIONAL, "variables": OPTIONAL, "limits": OPTIONAL},
+    )  # fmt: skip
+    yield (
+        "WitnessCalculator.open",
+        Row(
+            calculator.open,
+            {"path": EXAMPLE / "circuit.wasm", "limits": None},
+            {"limits": OPTIONAL},
+        ),
+    )
+    yield (
+        "calculate",
+        Row(
+            calculator.calculate,
+            {"inputs": (EXAMPLE / "input.json").read_bytes(), "where": "w"},
+            {"where": ("text",)},
+        ),
+    )
+
+
 TABLE = dict(rows())
 
 
@@ -740,7 +776,8 @@ NOT_IN_IT = {
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"],
+    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
+    + ["service.witness"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

@@ -128,7 +128,7 @@ def test_refusals(
 def test_every_subject_has_its_own_options_and_the_shared_ones(
     subject: Callable[..., None],
 ) -> None:
-    kind = Settings if subject.__name__ in ("process", "queue") else StagedSettings
+    kind = Settings if subject.__name__ in ("process", "queue", "witness") else StagedSettings
     own = list(inspect.signature(subject).parameters)[1:]
     shared = [field.name for field in fields(kind) if field.init]
     assert list(inspect.signature(subject_command(subject)).parameters) == own + shared

@@ -8,7 +8,9 @@ import pytest
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
+from quod.field import integers_to_words
 from quod.formats import Witness, write_wtns
+from quod.formats.wtns import wtns_head
 from tests.formats.tiny import (
     DATA,
     TINY_CURVES,
@@ -115,3 +117,10 @@ def test_writer_refuses_what_the_reader_would(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shape"):
         write_wtns(tmp_path / "w", "bn254", np.ones((2, 4), dtype=np.uint32))
     assert not (tmp_path / "w").exists()
+
+
+def test_the_head_is_what_comes_before_the_values(tmp_path: Path) -> None:
+    values = integers_to_words(CURVES["bls12_381"].fr, [1, 2, 3])
+    write_wtns(tmp_path / "w.wtns", "bls12_381", values)
+    written = (tmp_path / "w.wtns").read_bytes()
+    assert wtns_head("bls12_381", 3) + values.tobytes() == written

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from quod import __version__
-from quod.cli import bench, devices, export_web, gkr, groth16, inspect, kernel, keys, zkey
+from quod.cli import (
+    bench,
+    devices,
+    export_web,
+    gkr,
+    groth16,
+    inspect,
+    kernel,
+    keys,
+    witness,
+    zkey,
+)
 from quod.cli.options import typer_command
 
 app = typer.Typer(
@@ -34,6 +45,7 @@ _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(keys.app, name="keys")
+app.command("witness")(witness.witness)
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)
 app.command("devices")(devices.devices)

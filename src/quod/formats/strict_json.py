@@ -23,18 +23,20 @@ from quod.frozen import frozen
 class JsonKind:
     """What a document is, for messages, and how much of it there may be.
 
-    Text that is not ASCII counts fourfold, which is the memory that Python takes for it.
+    Text that is not ASCII counts fourfold, which is the memory that Python takes for it. No error
+    shows a value of a document that is `secret`.
     """
 
     what: str
     most_bytes: int
     most_values: int
+    secret: bool = False
 
 
 PROOF = JsonKind("a proof", 1 << 16, 1 << 12)
 PUBLIC = JsonKind("a list of public inputs", 16 << 20, 1 << 18)
 VERIFICATION_KEY = JsonKind("a verification key", 32 << 20, 1 << 19)
-CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19)
+CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19, secret=True)
 ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)
 
 _MOST_DEPTH = 32
@@ -77,7 +79,11 @@ def parse_json(
         return document
 
     def no(what: str) -> Callable[[str], NoReturn]:
-        return lambda text: refuse(f"holds {what} ({shown(text)}); write integers as strings")
+        def refused(text: str) -> NoReturn:
+            value = "" if kind.secret else f" ({shown(text)})"
+            refuse(f"holds {what}{value}; write integers as strings")
+
+        return refused
 
     def count(text: str) -> int:
         return int(text) if len(text) <= _MOST_DIGITS else no("a number of too many digits")(text)

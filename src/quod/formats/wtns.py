@@ -7,15 +7,27 @@ constant 1; then follow public outputs, public inputs, private inputs and inner 
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 
+from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
-from quod.formats.iden3 import Buffer, Iden3File, Words, little_u32, write_iden3
+from quod.formats.iden3 import (
+    Buffer,
+    Iden3File,
+    Words,
+    iden3_writer,
+    little_u32,
+    write_iden3,
+)
 from quod.formats.source import Path
 from quod.frozen import frozen
 
 KIND = "wtns"
 VERSION = 2
+# Of a section, with which its header ends.
+_LENGTH_BYTES = 8
 
 
 @frozen(eq=False)
@@ -82,9 +94,16 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     bad = first_at_or_above(values, fr)
     if bad is not None:
         raise ValueError(f"value {bad} is not below the prime of {curve}")
-    header: list[Buffer] = [
-        little_u32(fr.bytes),
-        fr.value.to_bytes(fr.bytes, "little"),
-        little_u32(len(values)),
-    ]
-    write_iden3(path, KIND, VERSION, [(1, header), (2, [values])])
+    write_iden3(path, KIND, VERSION, [(1, _header(fr, len(values))), (2, [values])])
+
+
+def wtns_head(curve: str, count: int) -> bytes:
+    """All of a file that comes before its `count` values."""
+    fr = curve_named(curve).fr
+    file = io.BytesIO()
+    iden3_writer(KIND, VERSION, [(1, _header(fr, count)), (2, [])])(file)
+    return file.getvalue()[:-_LENGTH_BYTES] + (count * fr.bytes).to_bytes(_LENGTH_BYTES, "little")
+
+
+def _header(fr: Modulus, count: int) -> list[Buffer]:
+    return [little_u32(fr.bytes), fr.value.to_bytes(fr.bytes, "little"), little_u32(count)]

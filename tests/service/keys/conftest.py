@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from quod.formats import Zkey
 from quod.service.keys import KeyRepository
+from tests.service.witness.circuits import circuit
 
 DATA = Path(__file__).parents[2] / "data" / "formats"
 BN254, BLS = DATA / "bn254", DATA / "bls12_381"
-WASM = b"\0asm\1\0\0\0"
+WASM = circuit(wires=Zkey.open(BN254 / "circuit.zkey").variables)
+"""Of another circuit in truth, of as many variables."""
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from quod.service.keys.folder import Folder
 from quod.service.keys.record import VERIFICATION_KEY, WASM, ZKEY
 from tests.service.keys.conftest import BLS, BN254, folder_of
 from tests.service.keys.conftest import WASM as CODE
+from tests.service.witness.circuits import circuit
 
 IDENTITY = hashlib.sha256((BN254 / "circuit.zkey").read_bytes()).hexdigest()
 
@@ -76,6 +77,8 @@ def test_a_name_is_moved_only_if_that_is_said(repository: KeyRepository) -> None
 def test_what_is_registered_is_checked(repository: KeyRepository, tmp_path: Path) -> None:
     code = tmp_path / "code.wasm"
     code.write_bytes(b"text")
+    other = tmp_path / "other.wasm"
+    other.write_bytes(circuit(wires=99))
     vkey = BLS / "verification_key.json"
     cases: list[tuple[Path, dict[str, Path], type[QuodError], str]] = [
         (BN254 / "plonk.zkey", {}, InputError, "plonk.zkey"),
@@ -84,6 +87,8 @@ def test_what_is_registered_is_checked(repository: KeyRepository, tmp_path: Path
         (tmp_path, {}, InputError, "folder"),
         (BN254 / "circuit.zkey", {"verification_key": vkey}, MismatchError, str(vkey)),
         (BN254 / "circuit.zkey", {"wasm": code}, InputError, str(code)),
+        (BN254 / "circuit.zkey", {"wasm": other}, MismatchError, f"{other}: computes a witness of"),
+        (BLS / "circuit.zkey", {"wasm": other}, MismatchError, "the field of bn254"),
     ]
     for zkey, others, kind, text in cases:
         with pytest.raises(kind) as caught:

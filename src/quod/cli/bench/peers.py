@@ -22,7 +22,7 @@ IN_PROCESS = "in process"
 WHOLE = "whole process"
 
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
-_NO_SNARKJS = (
+NO_SNARKJS = (
     "there is no snarkjs in build/node (tools/setup.sh node puts it there) and none on the PATH "
     "(npm install -g snarkjs)"
 )
@@ -55,7 +55,7 @@ def whole_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
     arguments = [str(path) for path in (files.zkey, files.witness, files.proof, files.public)]
     snarkjs, rapidsnark = find_snarkjs(), shutil.which("rapidsnark")
     if snarkjs is None:
-        absent["snarkjs"] = _NO_SNARKJS
+        absent["snarkjs"] = NO_SNARKJS
     else:
         runs["snarkjs"] = process([snarkjs, "groth16", "prove", *arguments])
     if curve != "bn254":
@@ -71,7 +71,7 @@ def whole_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
     """A verification by a process of its own, and why there are not more of them."""
     snarkjs = find_snarkjs()
     if snarkjs is None:
-        return {}, {"snarkjs": _NO_SNARKJS}
+        return {}, {"snarkjs": NO_SNARKJS}
     given = [str(path) for path in (files.vkey, files.public, files.proof)]
     return {"snarkjs": process([snarkjs, "groth16", "verify", *given])}, {}
 
@@ -86,7 +86,7 @@ class Libraries:
         self._snarkjs: Snarkjs | None = None
         program, node = find_snarkjs(), shutil.which("node")
         if program is None or node is None:
-            self.absent["snarkjs"] = _NO_SNARKJS if program is None else _NO_NODE
+            self.absent["snarkjs"] = NO_SNARKJS if program is None else _NO_NODE
             return
         self._snarkjs = Snarkjs(node, program, files)
         self.provers["snarkjs"] = self._snarkjs.prove

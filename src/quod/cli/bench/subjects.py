@@ -258,6 +258,24 @@ def queue(
     settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
 
 
+def witness(
+    settings: Settings,
+    wasm: Annotated[Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.")],
+    inputs: Annotated[Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).")],
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", min=1, help="Threads at a time; may be given several times."),
+    ] = None,
+) -> None:
+    """Witnesses from inputs in the service's sandbox, with the calculator compiled.
+
+    The peer snarkjs is a process for each witness.
+    """
+    from quod.cli.bench.witness import cases
+
+    settings.measure("witness", cases(wasm, inputs, threads or [1, 2]))
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -268,4 +286,4 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, queue)
+SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, queue, witness)

@@ -10,16 +10,13 @@ from quod.errors import InputError, MismatchError
 from quod.formats import Zkey
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import read_verification_key
-from quod.formats.source import Path, map_file, opened_file, read_small
+from quod.formats.source import Path, map_file, opened_file
 from quod.formats.zkey import KIND, VERSION
 from quod.groth16 import VerifyingKey
 from quod.groth16.soundness import weakness_of
 from quod.service.keys.folder import Folder, pieces, write_all
 from quod.service.keys.record import RECORD, VERIFICATION_KEY, WASM, ZKEY, FileRecord, KeyRecord
 from quod.validation import file_path
-
-MOST_WASM_BYTES = 256 << 20
-_WASM = b"\0asm\1\0\0\0"
 
 
 def fill(
@@ -32,7 +29,8 @@ def fill(
     """Copies the files of a key into a new folder and writes its record; all is on disk then.
 
     The verifying key is written from the zkey; one that is given must be the same. Raises
-    `InputError` and `InsecureKeyError` as `VerifyingKey.from_zkey` does, and `MismatchError`.
+    `InputError` and `InsecureKeyError` as `VerifyingKey.from_zkey` does, `MismatchError`, and what
+    `WitnessCalculator` does: a calculator must be the circuit's, and is compiled here.
     """
     files = {ZKEY: _copy(folder, zkey)}
     # Our copy, which does not change, by the name that the caller knows.
@@ -44,9 +42,11 @@ def fill(
         _check_same(verifying, verification_key, zkey)
     files[VERIFICATION_KEY] = _write(folder, VERIFICATION_KEY, verifying.to_json().encode())
     if wasm is not None:
-        code = read_small(wasm, limit=MOST_WASM_BYTES, what="a witness calculator")
-        if not code.startswith(_WASM):
-            raise InputError("is no WebAssembly; give the .wasm that circom wrote", path=wasm)
+        from quod.service.witness.calculator import WitnessCalculator, read_wasm
+
+        code = read_wasm(wasm)
+        # Compiles it, so that the first witness need not wait.
+        WitnessCalculator(code, name=file_path(wasm), curve=key.curve, variables=key.variables)
         files[WASM] = _write(folder, WASM, code)
     weak = weakness_of(key)
     record = KeyRecord(

@@ -1,0 +1,194 @@
+"""A circuit's witness calculator, compiled once and run in a sandbox for each witness."""
+
+from __future__ import annotations
+
+import threading
+
+from quod.curve.parameters import PairingCurve
+from quod.errors import InputError, MismatchError, ServiceError
+from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unknown_prime
+from quod.formats.source import Path, read_small
+from quod.formats.strict_json import shown
+from quod.formats.wtns import wtns_head
+from quod.service.errors import CalculatorError
+from quod.service.witness.inputs import Inputs, Signals, halves
+from quod.service.witness.limits import WitnessLimits
+from quod.validation import file_path, instance, shown_kind, whole_number_or_none
+
+try:
+    import wasmtime
+except ImportError:
+    raise ServiceError("witnesses need wasmtime: pip install 'quod[wasm]'") from None
+
+from quod.service.witness.compiled import module_of
+from quod.service.witness.sandbox import MESSAGES, Sandbox
+
+_MOST_BYTES = 256 << 20
+_MOST_WORDS = 32
+_MOST_LISTED = 8
+_RUNTIME = (
+    "exceptionHandler", "printErrorMessage", "writeBufferMessage", "showSharedRWMemory"
+)  # fmt: skip
+_NEEDED = (
+    "init", "setInputSignal", "getWitness", "getWitnessSize", "getRawPrime", "getFieldNumLen32",
+    "readSharedRWMemory", "writeSharedRWMemory",
+)  # fmt: skip
+# Since circom 2.0.3.
+_LATER = ("getInputSignalSize", "getInputSize")
+
+
+def read_wasm(path: Path) -> bytes:
+    """The bytes of a calculator's file or pipe, at most 256 MB."""
+    return read_small(path, limit=_MOST_BYTES, what="a witness calculator")
+
+
+class WitnessCalculator:
+    """A calculator that circom 2.0.3 or later has compiled (`circom --wasm`).
+
+    `curve` is Quod's name of the curve whose scalar field it computes in, `variables` how many
+    values a witness has, `inputs` how many numbers it takes. Compiled code is kept in the user's
+    cache. `name` is what errors call it, `limits` what it may take. For any threads, which run at
+    the same time.
+
+    Raises `InputError` for what is no module, `CalculatorError` for one that is none of circom's or
+    an old one, `MismatchError` if `curve` or `variables` are given and others than its own, and
+    `WitnessLimitError`.
+    """
+
+    def __init__(
+        self,
+        wasm: bytes,
+        *,
+        name: str = "the witness calculator",
+        curve: str | None = None,
+        variables: int | None = None,
+        limits: WitnessLimits | None = None,
+    ) -> None:
+        if not isinstance(wasm, bytes):
+            raise InputError(f"a witness calculator must be bytes, not {shown_kind(wasm)}")
+        self.name = name = file_path(name)
+        whole_number_or_none("the variables of a key", variables, 1)
+        self._limits = WitnessLimits() if limits is None else limits
+        instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
+        wanted = None if curve is None else curve_named(curve)
+        self._module = module_of(wasm, name, self._limits)
+        self._messages = self._checked()
+        first = self._sandbox()
+        self._words = first.ask("getFieldNumLen32")
+        self.variables = first.ask("getWitnessSize") & 0xFFFFFFFF
+        self.inputs = first.ask("getInputSize") & 0xFFFFFFFF
+        if not self.variables:
+            raise CalculatorError(f"{name}: says that a witness has no values, not even the 1")
+        found = self._curve(first)
+        self.curve = found.name
+        self._prime = found.fr.value
+        self._sizes: dict[str, int] = {}
+        self._lock = threading.Lock()
+        if wanted is not None and wanted is not found:
+            raise MismatchError(
+                f"was compiled for the field of {found.name}, and the key is one of {wanted.name}; "
+                "see circom's --prime",
+                path=name,
+            )
+        if variables is not None and variables != self.variables:
+            raise MismatchError(
+                f"computes a witness of {self.variables} values, and the key takes {variables}; "
+                "they are of different circuits",
+                path=name,
+            )
+        self._head = wtns_head(self.curve, self.variables)
+
+    @classmethod
+    def open(cls, path: Path, *, limits: WitnessLimits | None = None) -> WitnessCalculator:
+        """Of a file or pipe, of at most 256 MB; `InputError` if it cannot be read, too."""
+        return cls(read_wasm(path), name=file_path(path), limits=limits)
+
+    def calculate(self, inputs: Inputs, *, where: str = "inputs") -> bytes:
+        """The .wtns file for inputs, byte for byte what snarkjs makes.
+
+        `inputs` is JSON or a mapping, `{"signal": number or list}`; `where` is what errors call it.
+        Raises `InputError` for an input that is missing, unknown, of another length or no number
+        below the modulus, before anything is computed; `CircuitError` if the circuit refuses them;
+        `WitnessLimitError`; `CalculatorError` if the calculator fails by itself.
+        """
+        where = file_path(where)
+        signals = Signals(inputs, self._prime, where)
+        self._check_sizes(signals.numbers, where)
+        records = signals.records(4 * self._words)
+        sandbox = self._sandbox(where)
+        return bytes(sandbox.calculate(records, self._head, self._words, self.variables))
+
+    def _sandbox(self, where: str = "inputs") -> Sandbox:
+        return Sandbox(self._module, self._messages, self._limits, self.name, where)
+
+    def _checked(self) -> bool:
+        """Whether the circuit has messages, once imports and exports are those of circom's."""
+        functions = {
+            one.name for one in self._module.exports if isinstance(one.type, wasmtime.FuncType)
+        }
+        for one in self._module.imports:
+            if isinstance(one.type, wasmtime.MemoryType):
+                raise self._old("it imports its memory")
+            if one.module != "runtime" or one.name not in _RUNTIME:
+                wanted = shown(f"{one.module}.{one.name}")
+                raise CalculatorError(
+                    f"{self.name}: imports {wanted}, which no calculator of circom needs; give the "
+                    ".wasm that circom wrote"
+                )
+        for name in _NEEDED:
+            if name not in functions:
+                raise CalculatorError(
+                    f"{self.name}: is no witness calculator of circom 2, for it exports no {name}; "
+                    "compile the circuit with `circom --wasm`"
+                )
+        for name in _LATER:
+            if name not in functions:
+                raise self._old(f"it exports no {name}")
+        return MESSAGES in functions
+
+    def _old(self, why: str) -> CalculatorError:
+        return CalculatorError(
+            f"{self.name}: was made by a circom before 2.0.3 ({why}); compile the circuit again "
+            "with a later one"
+        )
+
+    def _curve(self, sandbox: Sandbox) -> PairingCurve:
+        if not 1 <= self._words <= _MOST_WORDS:
+            raise CalculatorError(f"{self.name}: says that numbers have {self._words} words")
+        prime = sandbox.prime(self._words)
+        found = curve_of_scalar_prime(prime)
+        if found is None or found.fr.words != self._words:
+            raise CalculatorError(
+                f"{self.name}: computes modulo {name_of_unknown_prime(prime)} in {self._words} "
+                "words, which is the field of no curve that Quod knows; see circom's --prime"
+            )
+        return found
+
+    def _check_sizes(self, given: dict[str, list[int]], where: str) -> None:
+        unknown = [name for name in given if name not in self._sizes]
+        if unknown:
+            with self._lock:
+                sandbox = self._sandbox()
+                for name in unknown:
+                    size = sandbox.ask("getInputSignalSize", *halves(name))
+                    # Only what there is: names of others would be kept without end.
+                    if size > 0:
+                        self._sizes[name] = size
+        for name, numbers in given.items():
+            size = self._sizes.get(name, 0)
+            if size == 0 and numbers:
+                raise InputError(f"the circuit has no input {shown(name)}", path=where)
+            if size != len(numbers):
+                raise InputError(
+                    f"the input {shown(name)} takes {size} number{'' if size == 1 else 's'}, and "
+                    f"{len(numbers)} are given",
+                    path=where,
+                )
+        total = sum(map(len, given.values()))
+        if total != self.inputs:
+            listed = ", ".join(given) if len(given) <= _MOST_LISTED else f"{len(given)} inputs"
+            raise InputError(
+                f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
+                f"given ({listed or 'no input'})",
+                path=where,
+            )

@@ -1,0 +1,96 @@
+"""Compiled modules: made by a child process with limits, kept in the user's cache.
+
+What is kept runs as the user, so the cache is a folder that nobody else may change (see
+`quod.device.cache`), and its key is the SHA-256 of the module, wasmtime's version and all that
+compiled code depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import wasmtime
+
+from quod.device.cache import CompileCache, default_folder, key_of
+from quod.device.own_folder import NotOwnError
+from quod.errors import InputError
+from quod.service.errors import WitnessLimitError
+from quod.service.witness.compile_child import REFUSED
+from quod.service.witness.engine import CONFIGURATION, engine
+from quod.service.witness.limits import WitnessLimits
+
+_CACHE_BYTES = 16 << 30
+# Wall time for one processor second: it may have to share them.
+_PATIENCE = 4
+_CHILD = "quod.service.witness.compile_child"
+_UNPRINTED = re.compile(r"[^ -~]")
+_MOST_SAID = 200
+
+
+def module_of(
+    wasm: bytes, name: str, limits: WitnessLimits, cache: CompileCache | None = None
+) -> wasmtime.Module:
+    """The compiled module, from the cache if it is there.
+
+    `InputError` for what is no module, `WitnessLimitError` if compiling takes more than it may.
+    """
+    kept = user_cache() if cache is None else cache
+    key = key_of(
+        "circom wasm", version("wasmtime"), CONFIGURATION, platform.machine(),
+        hashlib.sha256(wasm).digest(),
+    )  # fmt: skip
+    found = kept.get(key)
+    if found is not None:
+        try:
+            return wasmtime.Module.deserialize(engine(), found)
+        except wasmtime.WasmtimeError:
+            # For a processor that has what this one has not.
+            kept.discard(key)
+    code = _compiled(wasm, name, limits)
+    kept.put(key, code)
+    return wasmtime.Module.deserialize(engine(), code)
+
+
+def user_cache() -> CompileCache:
+    """The cache of this user, beside that of kernels."""
+    try:
+        folder: Path | None = default_folder() / "witness"
+    except NotOwnError:
+        # Which tells so itself.
+        folder = None
+    return CompileCache(folder, _CACHE_BYTES)
+
+
+def _compiled(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
+    command = [sys.executable, "-m", _CHILD, str(limits.compile_seconds), str(limits.compile_bytes)]
+    try:
+        done = subprocess.run(
+            command, input=wasm, capture_output=True, check=False,
+            timeout=_PATIENCE * limits.compile_seconds,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise _too_much(name, limits) from None
+    if done.returncode == 0:
+        return done.stdout
+    if done.returncode == REFUSED:
+        said = _UNPRINTED.sub("?", done.stderr.decode(errors="replace").strip())[-_MOST_SAID:]
+        raise InputError(
+            f"is no WebAssembly module that can be compiled: {said}; give the .wasm that circom "
+            "wrote",
+            path=name,
+        )
+    # Killed by a limit, or by what it met there.
+    raise _too_much(name, limits)
+
+
+def _too_much(name: str, limits: WitnessLimits) -> WitnessLimitError:
+    return WitnessLimitError(
+        f"{name}: compiling it takes more than {limits.compile_seconds} s of processors or "
+        f"{limits.compile_bytes:,} bytes; if the module is to be trusted, raise the limits"
+    )

@@ -1,0 +1,165 @@
+"""One circuit in one store, with what it imports and the glue, and what its traps mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import wasmtime
+
+from quod.errors import QuodError
+from quod.service.errors import CalculatorError, CircuitError, WitnessLimitError
+from quod.service.witness.engine import engine, ticks
+from quod.service.witness.glue import own_modules
+from quod.service.witness.limits import WitnessLimits
+
+T = TypeVar("T")
+
+PAGE: Final = 65_536
+MESSAGES: Final = "getMessageChar"
+
+_REASONS: Final = {
+    1: "an input that the circuit does not have",
+    2: "more values than the inputs have",
+    3: "an input that was set twice",
+    4: "the inputs do not satisfy the circuit: an assertion failed",
+    5: "the calculator has not enough memory",
+    6: "an input has more values than its signal",
+}
+# What circom has the calculator say; the rest of its messages may hold numbers.
+_LINE: Final = re.compile(rb"Error in template ([A-Za-z_][A-Za-z0-9_$]{0,99}) line: ([0-9]{1,9})")
+_MOST_LINES: Final = 16
+_MEMORIES = 3
+
+
+class Sandbox:
+    """A circuit that has just been started; for one witness, of inputs that are called `where`.
+
+    `CalculatorError` if it does not start, `WitnessLimitError` if it takes too much for that.
+    """
+
+    def __init__(
+        self, module: wasmtime.Module, messages: bool, limits: WitnessLimits, name: str, where: str
+    ) -> None:
+        self.name = name
+        self._where = where
+        self._limits = limits
+        self.store = wasmtime.Store(engine())
+        self.store.set_limits(
+            memory_size=limits.memory_bytes, table_elements=10_000, instances=_MEMORIES, tables=4,
+            memories=_MEMORIES,
+        )  # fmt: skip
+        self.store.set_epoch_deadline(ticks(limits.seconds))
+        runtime, glue = own_modules(engine(), messages)
+        with self._told():
+            linker = wasmtime.Linker(engine())
+            started = wasmtime.Instance(self.store, runtime, [])
+            self._runtime = started.exports(self.store)
+            linker.define_instance(self.store, "runtime", started)
+            self._circuit = linker.instantiate(self.store, module)
+            linker.define_instance(self.store, "circuit", self._circuit)
+            self._glue = linker.instantiate(self.store, glue).exports(self.store)
+
+    def ask(self, function: str, *arguments: int) -> int:
+        """What a function of the circuit that gives a number gives."""
+        with self._told():
+            found = _exported(self._circuit.exports(self.store), function, wasmtime.Func)
+            return int(found(self.store, *arguments))
+
+    def prime(self, words: int) -> int:
+        """The circuit's prime, of so many 32-bit words."""
+        self._run("prime", words)
+        return int.from_bytes(self._memory.read(self.store, 0, 4 * words), "little")
+
+    def calculate(self, records: bytes, head: bytes, words: int, wires: int) -> bytearray:
+        """`head` and after it the witness, of so many wires; `records` are the inputs'."""
+        size = len(records) + len(head) + 4 * words * wires
+        more = -(-size // PAGE) - 1
+        if size > self._limits.memory_bytes:
+            raise self._too_much("memory")
+        with self._told():
+            if more > 0:
+                self._memory.grow(self.store, more)
+            self._memory.write(self.store, bytearray(records + head), 0)
+        self._run("calculate", len(records), words, len(records) + len(head), wires)
+        return self._memory.read(self.store, len(records), size)
+
+    @property
+    def _memory(self) -> wasmtime.Memory:
+        return _exported(self._glue, "memory", wasmtime.Memory)
+
+    def _run(self, function: str, *arguments: int) -> None:
+        with self._told():
+            called = _exported(self._glue, function, wasmtime.Func)
+            called(self.store, *(_signed(one) for one in arguments))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except wasmtime.Trap as trap:
+            raise self._meaning(trap) from None
+        except wasmtime.WasmtimeError as error:
+            if "memory" in str(error) and "limit" in str(error):
+                raise self._too_much("memory") from None
+            raise CalculatorError(
+                f"{self.name}: is no witness calculator of circom, for it does not start "
+                f"({_first_line(error)}); give the .wasm that circom wrote"
+            ) from None
+
+    def _meaning(self, trap: wasmtime.Trap) -> QuodError:
+        """The error that a trap is; of what the circuit said only templates and lines are told."""
+        code = trap.trap_code
+        if code is wasmtime.TrapCode.INTERRUPT:
+            return self._too_much("time")
+        if code is wasmtime.TrapCode.STACK_OVERFLOW:
+            return self._too_much("stack")
+        number = self._kept("code")
+        if code is wasmtime.TrapCode.UNREACHABLE and number in _REASONS:
+            if number == 5:
+                return self._too_much("memory")
+            lines = self._lines()
+            where = ", ".join(f"{template} line {line}" for template, line in lines)
+            return CircuitError(
+                f"{_REASONS[number]}{f' ({where})' if where else ''}",
+                code=number, lines=lines, path=self._where,
+            )  # fmt: skip
+        kind = "an unknown trap" if code is None else code.name.lower().replace("_", " ")
+        return CalculatorError(
+            f"{self.name}: the witness calculator failed by itself ({kind}); compile the circuit "
+            "again"
+        )
+
+    def _lines(self) -> list[tuple[str, int]]:
+        messages = _exported(self._runtime, "messages", wasmtime.Memory)
+        said = messages.read(self.store, 0, self._kept("end"))
+        found = _LINE.findall(said)[:_MOST_LINES]
+        return [(template.decode(), int(line)) for template, line in found]
+
+    def _kept(self, name: str) -> int:
+        return int(_exported(self._runtime, name, wasmtime.Global).value(self.store))
+
+    def _too_much(self, what: str) -> WitnessLimitError:
+        most = {
+            "time": f"{self._limits.seconds:g} s",
+            "memory": f"{self._limits.memory_bytes:,} bytes of memory",
+            "stack": "its stack",
+        }[what]
+        return WitnessLimitError(f"{self.name}: the witness takes more than {most}")
+
+
+def _exported(exports: Mapping[str, object], name: str, kind: type[T]) -> T:
+    found = exports[name]
+    assert isinstance(found, kind)
+    return found
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).splitlines()[0]
+    return "".join(char if char.isprintable() else "?" for char in text)[:200]

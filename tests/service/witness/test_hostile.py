@@ -1,0 +1,208 @@
+"""Calculators that are none, that lie, and that never end: typed errors, and the process lives."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError, QuodError
+from quod.field import NAMED
+from quod.formats import Witness
+from quod.service.errors import CalculatorError, CircuitError, WitnessLimitError
+from quod.service.witness import WitnessCalculator, WitnessLimits
+from quod.service.witness.compiled import user_cache
+from tests.service.witness.circuits import LOOP, R, circuit, failing
+
+TIGHT = WitnessLimits(seconds=0.2, memory_bytes=1 << 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUOD_CACHE_DIR", str(folder))
+        yield folder
+
+
+def test_one_that_does_what_it_should(tmp_path: Path) -> None:
+    wtns = WitnessCalculator(circuit(wires=5), limits=TIGHT).calculate({"a": 7})
+    (tmp_path / "w.wtns").write_bytes(wtns)
+    assert Witness.open(tmp_path / "w.wtns").values[:, 0].tolist() == [1, 7, 7, 7, 7]
+
+
+@pytest.mark.parametrize("code", range(1, 7))
+def test_errors_by_number(code: int) -> None:
+    found = WitnessCalculator(circuit(set=failing(code)), limits=TIGHT)
+    with pytest.raises(QuodError) as caught:
+        found.calculate({"a": 7})
+    error = caught.value
+    if code == 5:
+        assert isinstance(error, WitnessLimitError)
+    else:
+        assert isinstance(error, CircuitError)
+        assert (error.code, error.lines) == (code, (("Test_1", 7),))
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["the secret is 778899", "Error in template 778899 line: 7", "Error in template T line: x",
+     "778899" * 20_000, ""],
+)  # fmt: skip
+def test_messages_are_not_passed_on(message: str) -> None:
+    code = circuit(set="(loop $l (call $say) (br_if $l (i32.const 0)))" + failing(4),
+                   message=message, pages="3")  # fmt: skip
+    with pytest.raises(CircuitError) as caught:
+        WitnessCalculator(code, limits=TIGHT).calculate({"a": 7})
+    assert caught.value.lines == ()
+    assert "778899" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"set": LOOP}, WitnessLimitError, "takes more than 0.2 s"),
+        ({"witness": LOOP}, WitnessLimitError, "takes more than 0.2 s"),
+        ({"set": "(call $endless)", "more": "(func $endless (call $endless))"},
+         WitnessLimitError, "more than its stack"),
+        # Messages without an end are taken for as long as there is time.
+        ({"set": "(call $say)", "message": "", "more": "", "pages": "1",
+          "imports": '(import "runtime" "writeBufferMessage" (func $log))',
+          "witness": "(loop $ever (call $log) (br $ever))"},
+         WitnessLimitError, "takes more than 0.2 s"),
+        ({"set": "unreachable"}, CalculatorError, "failed by itself (unreachable)"),
+        ({"set": failing(99)}, CalculatorError, "failed by itself"),
+        ({"set": failing(0)}, CalculatorError, "failed by itself"),
+        ({"set": "(drop (i32.div_u (i32.const 1) (i32.const 0)))"},
+         CalculatorError, "integer division by zero"),
+        ({"set": "(drop (i32.load (i32.const -1)))"}, CalculatorError, "memory out of bounds"),
+        # It asks for more memory until it gets none, and then goes on without.
+        ({"set": "(loop $more (br_if $more (i32.ne (i32.const -1) (memory.grow (i32.const 1)))))"
+                 + failing(5)}, WitnessLimitError, "1,048,576 bytes of memory"),
+    ],
+)  # fmt: skip
+def test_what_runs_wild(changes: dict[str, str], kind: type[QuodError], message: str) -> None:
+    found = WitnessCalculator(circuit(**changes), limits=TIGHT, name="wild.wasm")
+    with pytest.raises(kind) as caught:
+        found.calculate({"a": 778899})
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith("wild.wasm: ")
+    assert message in str(caught.value)
+    assert "778899" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"more": f"(func $s {LOOP}) (start $s)"}, WitnessLimitError, "more than 0.2 s"),
+        ({"more": "(func $s unreachable) (start $s)"}, CalculatorError, "failed by itself"),
+        ({"pages": "17"}, WitnessLimitError, "bytes of memory"),
+        ({"more": "(table 100000 funcref)"}, CalculatorError, "does not start"),
+        ({"imports": '(import "wasi_snapshot_preview1" "fd_write" (func))'},
+         CalculatorError, 'imports "wasi_snapshot_preview1.fd_write"'),
+        ({"imports": '(import "runtime" "code" (global i32))'}, CalculatorError, "runtime.code"),
+        ({"imports": '(import "runtime" "showSharedRWMemory" (func (param i64)))'},
+         CalculatorError, "does not start"),
+        ({"prime": 2**255 - 19}, CalculatorError, "the field of no curve that Quod knows"),
+        ({"prime": NAMED["goldilocks"].value, "words": 2}, CalculatorError, "goldilocks in 2"),
+        ({"words": 7}, CalculatorError, "in 7 words"),
+        ({"words": 9}, CalculatorError, "in 9 words"),
+        ({"words": 0}, CalculatorError, "numbers have 0 words"),
+        ({"words": -5}, CalculatorError, "words"),
+        ({"prefix": "x"}, CalculatorError, "before 2.0.3 (it exports no getInputSignalSize)"),
+        ({"memory": '(import "env" "memory" (memory 1))'},
+         CalculatorError, "before 2.0.3 (it imports its memory)"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_at_the_door(
+    changes: dict[str, object], kind: type[QuodError], message: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        WitnessCalculator(circuit(**changes), limits=TIGHT, name="bad.wasm")  # type: ignore[arg-type]
+    assert type(caught.value) is kind
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("bad.wasm: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "kind"),
+    [
+        # A witness that is as long as the address space, and longer than its limit.
+        ({"wires": -1}, 7, WitnessLimitError),
+        ({"wires": 40_000}, 7, WitnessLimitError),
+        # Sizes that hold of no signal.
+        ({"size": 1 << 30}, 7, InputError),
+        ({"size": -1}, 7, InputError),
+        ({"inputs": -1}, 7, InputError),
+        ({"inputs": 2}, 7, InputError),
+    ],
+)
+def test_sizes_that_are_lies(changes: dict[str, int], given: int, kind: type[QuodError]) -> None:
+    found = WitnessCalculator(circuit(**changes), limits=TIGHT)  # type: ignore[arg-type]
+    with pytest.raises(kind):
+        found.calculate({"a": given})
+
+
+def test_a_witness_of_no_values_is_none(tmp_path: Path) -> None:
+    wtns = WitnessCalculator(circuit(wires=1, prime=R), limits=TIGHT).calculate({"a": 7})
+    assert len(wtns) == 76 + 32
+    with pytest.raises(CalculatorError, match="has no values"):
+        WitnessCalculator(circuit(wires=0), limits=TIGHT)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (b"", "unexpected end"), (b"\0asm\1\0\0\0" + b"\xff" * 9, "is no WebAssembly module"),
+        (b"\x7fELF" * 10, "is no WebAssembly module"), (circuit()[:-5], "is no WebAssembly module"),
+    ],
+)  # fmt: skip
+def test_what_is_no_module(code: bytes, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        WitnessCalculator(code, name="none.wasm")
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+    with pytest.raises(CalculatorError, match="exports no init"):
+        WitnessCalculator(b"\0asm\1\0\0\0")
+
+
+def test_compiled_code_is_kept_and_told_apart(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quod.service.witness import compiled
+
+    code = circuit(wires=4)
+    made = []
+    run = compiled._compiled
+    monkeypatch.setattr(compiled, "_compiled", lambda *given: made.append(given) or run(*given))
+    assert WitnessCalculator(code).calculate({"a": 1}) == WitnessCalculator(code).calculate(
+        {"a": 1}
+    )
+    assert len(made) == 1
+    WitnessCalculator(circuit(wires=6))
+    assert len(made) == 2
+    # Damaged or cut short, it is made again; what was written is for the user alone.
+    files = [file for file in own_cache.rglob("*") if file.is_file()]
+    for file in files:
+        assert file.stat().st_mode & 0o077 == 0
+        assert file.stat().st_uid == os.getuid()
+        os.truncate(file, file.stat().st_size - 1)
+    WitnessCalculator(code)
+    assert len(made) == 3
+    # Sealed, and yet nothing that this wasmtime takes: for another processor, say.
+    kept = user_cache()
+    monkeypatch.setattr(kept, "get", lambda key: b"\x7fELF none")
+    compiled.module_of(code, "n", WitnessLimits(), kept)
+    assert len(made) == 4
+
+
+def test_a_module_that_takes_long_to_compile() -> None:
+    body = "(local.set 0 (i64.mul (local.get 0) (i64.const 3)))" * 60_000
+    functions = f"(func (param i64) {body})" * 2
+    limits, own = WitnessLimits(compile_seconds=1), resource.getrlimit(resource.RLIMIT_CPU)
+    with pytest.raises(WitnessLimitError, match="compiling it takes more than 1 s"):
+        WitnessCalculator(circuit(more=functions), limits=limits)
+    assert resource.getrlimit(resource.RLIMIT_CPU) == own
