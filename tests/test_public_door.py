@@ -360,6 +360,14 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "absorb_digest", Row(
         talk.absorb_digest, digested, {"data": ("bytes",), "before": ("bytes",)}
     )  # fmt: skip
+    yield "absorb_digested", Row(
+        talk.absorb_digested, {"label": label, "digest": b"", "before": b""},
+        {"digest": ("bytes",), "before": ("bytes",)},
+    )  # fmt: skip
+    yield "digest_by_runs", Row(
+        transcript.Hash.SHA_256.digest_by_runs, {"data": b"", "field": None, "level": 0},
+        {"data": ("bytes",), "field": OPTIONAL},
+    )  # fmt: skip
     yield (
         "absorb_elements",
         Row(talk.absorb_elements, {"label": label, "field": MODULUS, "elements": [(1,)]}),

@@ -165,12 +165,17 @@ def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
             assert challenges(other)[0] != first
 
 
+def digest_of_run(data: bytes) -> bytes:
+    """Of what is no longer than a run."""
+    return hashlib.sha3_256(data + b"\0").digest()
+
+
 def test_the_statement_is_all_that_is_known_beforehand(case: Case, traced: Verifier) -> None:
     said = dict(traced(case)[: len(STATEMENT)])
     public = encode(CIRCUIT.field, [(value,) for row in case.public for value in row])
     assert said[Label.CIRCUIT] == CIRCUIT.digest == case.key.circuit
     assert said[Label.INSTANCES] == len(case.public).to_bytes(8, "little")
-    assert said[Label.PUBLIC_INPUT] == (2).to_bytes(8, "little") + hashlib.sha3_256(public).digest()
+    assert said[Label.PUBLIC_INPUT] == (2).to_bytes(8, "little") + digest_of_run(public)
     assert str(case.key.chain).encode() in bytes(said[Label.PARAMETERS])
     assert str(FIELD.modulus.value).encode() in bytes(said[Label.FIELD])
 
@@ -180,7 +185,7 @@ def test_bytes_read_are_bytes_absorbed(case: Case, traced: Verifier) -> None:
     the digest of a run, filled up with zeros, in a message of three."""
     inputs, proof = case.input_bytes, case.proof
     messages = [(label, message) for label, message in traced(case) if isinstance(message, bytes)]
-    assert dict(messages)[Label.COMMITMENT] == hashlib.sha3_256(proof[:inputs]).digest()
+    assert dict(messages)[Label.COMMITMENT] == digest_of_run(proof[:inputs])
     sent = [(label, message) for label, message in messages if label in (Label.ROUND, Label.VALUES)]
     if case.reduction is Reduction.PLACES:
         assert b"".join(message for _, message in sent) == proof[inputs:]

@@ -70,6 +70,16 @@ def sha3(data: bytes) -> bytes:
     return hashlib.sha3_256(data).digest()
 
 
+def by_runs(data: bytes) -> bytes:
+    for level in range(256):
+        runs = [data[at : at + 4096] for at in range(0, len(data), 4096)] or [b""]
+        digests = [sha3(run + bytes([level])) for run in runs]
+        if len(digests) == 1:
+            return digests[0]
+        data = b"".join(digests)
+    raise Invalid("there are no so long messages")
+
+
 def eight(number: int) -> bytes:
     return number.to_bytes(8, "little")
 
@@ -155,14 +165,14 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
     log_instances = (instances - 1).bit_length()
     padded = public + public[-1:] * ((1 << log_instances) - instances)
     known = b"".join(value.to_bytes(4, "little") for row in public for value in row)
-    transcript.absorb(PROTOCOL, b"quod gkr 1 sha3-256")
+    transcript.absorb(PROTOCOL, b"quod gkr 2 sha3-256")
     transcript.absorb(FIELD_LABEL, FIELD)
     transcript.absorb(PARAMETERS, b"chain %d columns inputs raw" % chain)
     transcript.absorb(CIRCUIT, digest(circuit))
     transcript.absorb(INSTANCES, eight(instances))
-    transcript.absorb(PUBLIC_INPUT, eight(circuit.public) + sha3(known))
+    transcript.absorb(PUBLIC_INPUT, eight(circuit.public) + by_runs(known))
     raw, inputs = reader.take(1 << (circuit.log_inputs + log_instances), 1)
-    transcript.absorb(COMMITMENT, sha3(raw))
+    transcript.absorb(COMMITMENT, by_runs(raw))
     for _ in range(chain):
         transcript.absorb(CHAIN, b"")
     randoms = transcript.challenges(

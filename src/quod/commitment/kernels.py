@@ -7,14 +7,23 @@ from quod.commitment.ligero import combine, tree
 from quod.commitment.ligero.checker import kernels as checker
 from quod.commitment.ligero.encode import encode_rows
 from quod.commitment.one_claim import weigh_corners
+from quod.commitment.raw_prover import send_elements
 from quod.commitment.rows import add_rows
 from quod.field.moduli import BN254_FR
 from quod.field.named_extensions import EXTENSIONS
 from quod.kernel.registry import register
+from quod.transcript.digests import digest_runs
+from quod.transcript.hashes import Hash
 
 _FIELD = EXTENSIONS["m31.4"]
 _BASE = _FIELD.modulus
 _SCALARS = BN254_FR
+
+register(f"commitment.send_elements[{_SCALARS.name}]", send_elements, modulus=_SCALARS)
+for _hash in (Hash.SHA3_256, Hash.SHA_256, Hash.POSEIDON2_M31):
+    register(
+        f"commitment.digest_runs[{_hash.value}]", digest_runs, hash=_hash, words=_hash.run_words
+    )
 
 # Tiles and columns that fit the workgroups of every browser.
 register(f"ligero.encode_rows[{_BASE.name}]", encode_rows, modulus=_BASE, log_tile=10, log_folded=1)

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 
-import numpy as np
-
+from quod.commitment.raw_prover import RawCommitter
 from quod.commitment.scheme import (
     Claim,
     check_claims,
     check_reader,
     check_size,
-    check_table,
-    check_writer,
 )
-from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.protocol import AnyDevice
-from quod.device.written import UNWRITTEN, not_written
 from quod.errors import VerificationError
-from quod.field.array import Words, canonical, from_montgomery, words_to_integers
+from quod.field.array import Words, words_to_integers
 from quod.field.plain_extension import add, scaled
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader, ProofWriter
+from quod.transcript.messages import ProofReader
 
 
 @frozen
 class Raw:
-    """The table is in the proof, its SHA3-256 in the transcript; claims take no further message."""
+    """The table is in the proof, its digest in the transcript; claims take no further message."""
 
     @property
     def name(self) -> str:
@@ -50,7 +43,7 @@ class Raw:
         return {}
 
     def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> RawCommitter:
-        """A prover, which takes no memory of the device."""
+        """A prover, with memory for the table where elements are held in another form."""
         return RawCommitter(resolve_device(device), field, check_size(field, log2_size))
 
     def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> RawCommitment:
@@ -59,38 +52,6 @@ class Raw:
         check_reader(reader)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
         return RawCommitment(field, log2_size, table)
-
-
-class RawCommitter:
-    """Sends tables as they are."""
-
-    def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
-        self._device, self._field, self._log2_size = device, field, log2_size
-
-    @cached_property
-    def _words(self) -> Words:
-        """Room for a table: fresh memory of such a size costs more than what is copied into it."""
-        return np.empty((1 << self._log2_size, self._field.modulus.words), np.uint32)
-
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends the table."""
-        field = self._field.modulus
-        check_table(self._field, self._log2_size, table)
-        check_writer(writer)
-        words = self._words
-        words.fill(UNWRITTEN)
-        self._device.download(table, words)
-        if not canonical(field, words).all():
-            raise not_written(self._device, "a table")
-        if field.montgomery_radix != 1:
-            words = from_montgomery(self._device, field, words)
-        data = words.astype("<u4", copy=False).tobytes()
-        writer.digested(Label.COMMITMENT, field, data)
-
-    def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Sends nothing."""
-        check_claims(self._field, self._log2_size, claims)
-        check_writer(writer)
 
 
 @frozen(eq=False)

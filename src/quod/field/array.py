@@ -209,6 +209,8 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
 def canonical(modulus: Modulus, array: Words) -> NDArray[np.bool_]:
     """Whether the words of each element hold an integer below p."""
     limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
+    if modulus.words == 1:
+        return limbs[:, 0] < modulus.value
     below = np.zeros(len(limbs), np.bool_)
     equal = np.ones(len(limbs), np.bool_)
     for place in reversed(range(modulus.words)):

@@ -9,8 +9,8 @@ from quod.gkr.checker.columns import verdicts as column_verdicts
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.places import kernels as checked_places
 from quod.gkr.checker.places import verdicts as place_verdicts
+from quod.gkr.prover import boundary, steps
 from quod.gkr.prover import kernels as prover
-from quod.gkr.prover import steps
 from quod.gkr.prover.columns import kernels as columns
 from quod.gkr.prover.columns import steps as column_steps
 from quod.kernel.registry import register
@@ -29,6 +29,12 @@ register(f"gkr.collapse_instances[{_FIELD.name}]", prover.collapse_instances, fi
          is_base=True, by_workgroup=True)  # fmt: skip
 register(f"gkr.first_phase[{_FIELD.name}]", prover.first_phase, form=_FORM)
 register(f"gkr.second_phase[{_FIELD.name}]", prover.second_phase, form=_PRODUCTS)
+
+register(f"gkr.place_inputs[{_FIELD.modulus.name}]", boundary.place_inputs, words=1, at_once=8)
+register(
+    f"gkr.count_below[{_FIELD.modulus.name}]", boundary.count_below, words=1,
+    bound=_FIELD.modulus.value,
+)  # fmt: skip
 
 for _definition in (steps.begin_proofs, steps.set_points):
     register(f"gkr.{_definition.name}[{_FIELD.name}]", _definition, field=_FIELD)

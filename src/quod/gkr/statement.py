@@ -17,7 +17,7 @@ from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
-PROTOCOL = "quod gkr 1"
+PROTOCOL = "quod gkr 2"
 
 
 class Statement:
@@ -63,9 +63,7 @@ class Statement:
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
         transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))
-        data = b"".join(
-            encode(self.circuit.field, [(value,) for value in row]) for row in self.public
-        )
+        data = encode(self.circuit.field, [(value,) for row in self.public for value in row])
         count = self.circuit.public.to_bytes(8, "little")
         transcript.absorb_digest(Label.PUBLIC_INPUT, self.circuit.field, data, before=count)
 

@@ -23,7 +23,7 @@ from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, offers
 
-PROTOCOL = "quod committed lookup 1"
+PROTOCOL = "quod committed lookup 2"
 
 
 def prove_committed(

@@ -61,14 +61,19 @@ class AlgebraicHash:
         """The elements of a digest, and before it those of some bytes if there are any."""
         return self._bytes(self.of_bytes(before)) + digest if before else digest
 
-    def digest(self, data: bytes, *, are_elements: bool) -> bytes:
+    @property
+    def run_words(self) -> int:
+        """32-bit words of a run of elements."""
+        return RUN_ELEMENTS * self.field.bytes // 4
+
+    def digest(self, data: bytes, *, are_elements: bool, level: int = 0) -> bytes:
         """A digest of any number of elements of this field, or of bytes.
 
         Runs of them are hashed from a state of their own, whose second element is the level: 0 for
-        the message, 1 for the digests of its runs, and so on until there is one digest.
+        the message, 1 for the digests of its runs, and so on until there is one digest. `data` may
+        be the digests that stand on a `level` above 0.
         """
         values = self._elements(data) if are_elements else self.of_bytes(data)
-        level = 0
         while True:
             runs = self._runs(values, level, are_elements=are_elements)
             if len(runs) == 1:

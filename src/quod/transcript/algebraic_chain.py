@@ -12,7 +12,7 @@ from quod.kernel.value import Value
 from quod.transcript.algebraic import AlgebraicHash, tag
 from quod.transcript.labels import Label
 from quod.transcript.poseidon2 import FULL_ROUNDS, Poseidon2Parameters
-from quod.transcript.words import Words, message_words
+from quod.transcript.words import Load, Words, message_words
 
 
 class Poseidon2:
@@ -133,6 +133,23 @@ class AlgebraicChain:
             new = self._after([first, *values[1:]], block)
             values = [f.select(last >= number, a, b) for a, b in zip(new, values, strict=True)]
         return self._words(values)
+
+    def of_run(self, load: Load, words: int, level: Value) -> Words:
+        """The digest of a run of so many words of elements, given by `load`, on a level."""
+        k, f, block = self._k, self._field, self._hash.rate * self._each
+        last = max(0, words - 1) // block * block
+        zero = k.constant(0, types.u32)
+        nothing = f.carried(f.zero())
+        second = self._element([level, zero][: self._each])
+        values = [nothing, second, *[nothing] * (self._hash.capacity - 2)]
+        if last:
+            with k.range(0, last, block, carry=tuple(values)) as blocks:
+                blocks.next(tuple(self._after(blocks.carried, load(blocks.index, block))))
+            values = list(blocks.results)
+        fill = (words - last) // self._each
+        added = f.constant(tag(Label.DIGEST, are_elements=True, fill=fill))
+        values[0] = f.carried(values[0] + added)
+        return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
 
     def _after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
         values = self._elements(block)

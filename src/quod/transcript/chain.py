@@ -16,7 +16,7 @@ from quod.transcript.keccak import Sha3
 from quod.transcript.labels import Label
 from quod.transcript.sha2 import Sha256
 from quod.transcript.transcript import header
-from quod.transcript.words import Words
+from quod.transcript.words import Load, Words
 
 if TYPE_CHECKING:
     from quod.transcript.algebraic_chain import AlgebraicChain
@@ -34,12 +34,8 @@ class Chain:
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k = k
-        self._algebraic: AlgebraicChain | None = None
-        if hash.algebraic is not None:
-            # Other hashes have no use for it.
-            from quod.transcript.algebraic_chain import AlgebraicChain
-
-            self._algebraic = AlgebraicChain(k, hash.algebraic)
+        self._algebraic = _algebraic(k, hash)
+        if self._algebraic is not None:
             self.is_shared = False
             return
         self._digest = Sha3(k) if hash is Hash.SHA3_256 else Sha256(k)
@@ -60,6 +56,34 @@ class Chain:
             return self._algebraic.absorbed(state, label, message)
         start = int.from_bytes(header(label, 4 * len(message)), "little")
         return self._digest([*state, k.constant(start, types.u32), *message])
+
+
+class RunHash:
+    """Digests of runs (`Hash.digest_by_runs`) in one kernel, made at its top; each instance has a
+    run of its own, and comes or does not."""
+
+    def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
+        self._k = k
+        self._hash: Any = _algebraic(k, hash)
+        if self._hash is None:
+            self._hash = Sha3(k, alone=True) if hash is Hash.SHA3_256 else Sha256(k)
+
+    def __call__(self, load: Load, words: int, level: Value | int) -> Words:
+        """That of so many words, which `load` gives, on a level below 256."""
+        if isinstance(level, int):
+            level = self._k.constant(level, types.u32)
+        found: Words = self._hash.of_run(load, words, level)
+        return found
+
+
+def _algebraic(k: Builder, hash: Hash) -> AlgebraicChain | None:
+    """The chain of a hash over a field; None for another one."""
+    if hash.algebraic is None:
+        return None
+    # Other hashes have no use for it.
+    from quod.transcript.algebraic_chain import AlgebraicChain
+
+    return AlgebraicChain(k, hash.algebraic)
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:

@@ -11,13 +11,16 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.moduli import NAMED, Modulus
 from quod.field.spec import FieldSpec
-from quod.validation import flag, instance, member, shown_kind
+from quod.validation import flag, instance, member, shown_kind, whole_number
 
 if TYPE_CHECKING:
     from quod.transcript.algebraic import AlgebraicHash
 
 _ALGEBRAIC = "poseidon2-"
 _HASH_BITS = 128
+
+RUN_BYTES = 4096
+"""What a digest of elements hashes one after the other; of more, it hashes the digests of runs."""
 
 
 class Hash(Enum):
@@ -80,6 +83,39 @@ class Hash(Enum):
         if self is Hash.SHA3_256:
             return hashlib.sha3_256(data).digest()
         return hashlib.sha256(data).digest()
+
+    @property
+    def run_words(self) -> int:
+        """32-bit words of the runs of `digest_by_runs`."""
+        return RUN_BYTES // 4 if self.algebraic is None else self.algebraic.run_words
+
+    def digest_by_runs(
+        self, data: bytes, field: FieldSpec | None = None, *, level: int = 0
+    ) -> bytes:
+        """The digest of any number of bytes, or of elements of a field, whose runs can be hashed
+        side by side: the digests of runs are hashed as runs of the next level, until there is one.
+
+        What is hashed of a run is its bytes and that of the level. `data` may be the digests that
+        stand on a level above 0.
+        """
+        given: object = data
+        if type(given) is not bytes:
+            raise InputError(f"a message is bytes, not {shown_kind(given)}")
+        if field is not None:
+            check_field(field)
+        level = whole_number("the level", level, 0, 255)
+        if self.algebraic is not None:
+            return self.algebraic.digest(data, are_elements=self.takes(field), level=level)
+        digest = hashlib.sha3_256 if self is Hash.SHA3_256 else hashlib.sha256
+        while True:
+            mark = bytes([level])
+            runs = [
+                digest(data[at : at + RUN_BYTES] + mark).digest()
+                for at in range(0, max(1, len(data)), RUN_BYTES)
+            ]
+            if len(runs) == 1:
+                return runs[0]
+            data, level = b"".join(runs), level + 1
 
     def takes(self, field: FieldSpec | None) -> bool:
         """Whether elements of a field are absorbed as what they are, and not as bytes."""

@@ -8,6 +8,7 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Capability
 from quod.kernel.value import Value
+from quod.transcript.words import Load
 
 State = tuple[Value, ...]
 """25 words of 64 bits; word x + 5*y is that of column x and row y."""
@@ -16,6 +17,8 @@ RATE_WORDS = 34
 """32-bit words that SHA3-256 absorbs at a time."""
 
 _ROUNDS = 24
+# The bits behind a message, FIPS 202, sections 5.1 and 6.1.
+_MARK = 0x06
 
 
 def round_constants() -> list[int]:
@@ -90,28 +93,48 @@ class Permutation:
 class Sha3:
     """The hash SHA3-256 for one kernel, made at its top; a message as `Permutation` has states."""
 
-    def __init__(self, k: Builder) -> None:
+    def __init__(self, k: Builder, *, alone: bool = False) -> None:
         self._k = k
-        self._permutation = Permutation(k)
+        self._permutation = Permutation(k, alone=alone)
         self.is_shared = self._permutation.is_shared
 
     def __call__(self, message: Sequence[Value]) -> State:
         """The digest of a message; both are bytes in little-endian words of 32 bits."""
-        k = self._k
-        words = [*message, k.constant(0x06, types.u32)]
-        words += [k.constant(0, types.u32)] * (-len(words) % RATE_WORDS)
-        words[-1] = words[-1] | 0x80000000
-        zero = k.constant(0, types.u64)
-        sponge = [zero] * 25
-        blocks = range(0, len(words), RATE_WORDS)
+        return self._digest(self._start(), [*message, self._k.constant(_MARK, types.u32)])
+
+    def of_run(self, load: Load, words: int, level: Value) -> State:
+        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+        sponge, whole = self._start(), words // RATE_WORDS * RATE_WORDS
+        if whole:
+            with self._k.range(0, whole, RATE_WORDS, carry=tuple(sponge)) as blocks:
+                mixed = with_block(blocks.carried, load(blocks.index, RATE_WORDS))
+                blocks.next(tuple(self._permutation(mixed)))
+            sponge = list(blocks.results)
+        rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
+        return self._digest(sponge, [*rest, level | _MARK << 8])
+
+    def _start(self) -> list[Value]:
+        return [self._k.constant(0, types.u64)] * 25
+
+    def _digest(self, sponge: Sequence[Value], words: Sequence[Value]) -> State:
+        """What is squeezed after the last words, which have the mark of their end."""
+        zero = self._k.constant(0, types.u32)
+        padded = [*words, *[zero] * (-len(words) % RATE_WORDS)]
+        padded[-1] = padded[-1] | 0x80000000
+        blocks = range(0, len(padded), RATE_WORDS)
         for at in blocks:
-            block = words[at : at + RATE_WORDS]
-            for place in range(RATE_WORDS // 2):
-                low, high = block[2 * place], block[2 * place + 1]
-                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
-            sponge = self._permutation(sponge, 4 if at == blocks[-1] else 25)
+            mixed = with_block(sponge, padded[at : at + RATE_WORDS])
+            sponge = self._permutation(mixed, 4 if at == blocks[-1] else 25)
         halves = [half for word in sponge[:4] for half in (word, word >> 32)]
         return tuple(half.cast(types.u32) for half in halves)
+
+
+def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:
+    """A state with a block of 32-bit words."""
+    pairs = zip(words[::2], words[1::2], strict=True)
+    block = [low.cast(types.u64) | (high.cast(types.u64) << 32) for low, high in pairs]
+    mixed = [word ^ part for word, part in zip(sponge, block)]
+    return [*mixed, *sponge[len(block) :]]
 
 
 def _steps() -> Iterator[tuple[int, int, int]]:

@@ -30,7 +30,7 @@ class ProofWriter:
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = checked(transcript)
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
 
     def elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """A message of elements of a field."""
@@ -49,6 +49,12 @@ class ProofWriter:
         """The same, of which a digest is absorbed."""
         self.transcript.absorb_digest(label, field, message)
         self._parts.append(message)
+
+    def digested_words(self, label: Label, words: Words, digest: bytes) -> None:
+        """The same as words, of which the digest was made elsewhere; `getvalue` reads them, so that
+        they may be set until then."""
+        self.transcript.absorb_digested(label, digest)
+        self._parts.append(words.data.cast("B"))
 
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Elements that are absorbed by their runs (`quod.transcript.runs`)."""

@@ -8,6 +8,7 @@ from math import isqrt
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
+from quod.transcript.words import Load
 
 BLOCK_WORDS = 16
 """32-bit words of a block."""
@@ -39,13 +40,33 @@ class Sha256:
 
     def __call__(self, message: Sequence[Value]) -> tuple[Value, ...]:
         """The digest of a message; both are bytes in little-endian words of 32 bits."""
-        k = self._k
         words = [swapped(word) for word in message]
-        end = [0x80000000, *[0] * (-(len(words) + 3) % BLOCK_WORDS), 0, 32 * len(words)]
-        words += [k.constant(word, types.u32) for word in end]
-        state = [k.constant(word, types.u32) for word in start_words()]
-        for at in range(0, len(words), BLOCK_WORDS):
-            state = self.after_block(state, words[at : at + BLOCK_WORDS])
+        words.append(self._k.constant(0x80000000, types.u32))
+        return self._digest(self._start(), words, 32 * len(message))
+
+    def of_run(self, load: Load, words: int, level: Value) -> tuple[Value, ...]:
+        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+        state, whole = self._start(), words // BLOCK_WORDS * BLOCK_WORDS
+        if whole:
+            with self._k.range(0, whole, BLOCK_WORDS, carry=tuple(state)) as blocks:
+                block = [swapped(word) for word in load(blocks.index, BLOCK_WORDS)]
+                blocks.next(tuple(self.after_block(blocks.carried, block)))
+            state = list(blocks.results)
+        rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
+        end = (level << 24) | 0x800000
+        return self._digest(state, [*map(swapped, rest), end], 32 * words + 8)
+
+    def _start(self) -> list[Value]:
+        return [self._k.constant(word, types.u32) for word in start_words()]
+
+    def _digest(
+        self, state: Sequence[Value], words: Sequence[Value], bits: int
+    ) -> tuple[Value, ...]:
+        """The digest after the last words, which have the mark of their end, of so many bits."""
+        end = [*[0] * (-(len(words) + 2) % BLOCK_WORDS), 0, bits]
+        padded = [*words, *[self._k.constant(word, types.u32) for word in end]]
+        for at in range(0, len(padded), BLOCK_WORDS):
+            state = self.after_block(state, padded[at : at + BLOCK_WORDS])
         return tuple(swapped(word) for word in state)
 
     def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:

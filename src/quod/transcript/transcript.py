@@ -106,10 +106,15 @@ class Transcript:
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
     ) -> None:
         """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
-        check_label(label)
         check_field(field)
+        self.absorb_digested(label, self.hash.digest_by_runs(data, field), before=before)
+
+    def absorb_digested(self, label: Label, digest: bytes, *, before: bytes = b"") -> None:
+        """Absorbs elements of which the digest (`Hash.digest_by_runs`) was made elsewhere."""
+        check_label(label)
         _check_bytes(before)
-        digest, algebraic = self.hash.digest(data, field), self.hash.algebraic
+        _check_bytes(digest)
+        algebraic = self.hash.algebraic
         message = before + digest if algebraic is None else algebraic.behind(before, digest)
         self.absorb(label, message, self.hash.field)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
@@ -10,6 +11,9 @@ from quod.kernel.value import Value
 
 Words = tuple[Value, ...]
 """Values of type u32."""
+
+Load = Callable[[Value, int], Sequence[Value]]
+"""Gives so many words of a message, from a place on."""
 
 
 def message_words(f: FieldArithmetic[Any], element: Any) -> Words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from quod.field.array import Words, canonical, from_integers, to_integers
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.batch import BatchPlan
+from quod.gkr.prover.boundary import Boundary
 from quod.gkr.prover.columns.plan import ColumnPlan
 from quod.gkr.prover.columns.resident import ResidentColumns
 from quod.gkr.prover.plan import ProofPlan
@@ -28,9 +30,6 @@ from quod.gkr.statement import Statement, by_instance, checked_key, checked_list
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofWriter
 from quod.validation import flag, plain_array, whole_number
-
-# Instances whose rows a processor's cache holds while they become columns.
-_TRANSPOSED = 64
 
 
 class Prover:
@@ -47,6 +46,7 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._plan = _plan(self.device, key, circuit, log_instances=more, batch=batch)
+        self._boundary = Boundary(self._plan, self.instances)
         self._committers: list[Committer] = [
             key.commitment.committer(self.device, key.field, circuit.log_inputs + more)
             for _ in range(batch)
@@ -96,11 +96,9 @@ class Prover:
         """Proofs of at most a batch, the number of the first one, and None of a single one; the
         rest of the batch is as the last one."""
         plan, writers = self._plan, []
-        missing = plan.batch - len(tables)
-        for number, rows in enumerate([*tables, *[tables[-1]] * missing]):
-            _set_by_place(self._filled[number], rows)
-        self.device.upload(self._filled, into=plan.values[0])
-        self._set_public([*statements, *[statements[-1]] * missing])
+        if not self._boundary.bring(tables):
+            self._refuse_inputs(tables)
+        self._set_public([*statements, *[statements[-1]] * (plan.batch - len(statements))])
         size = plan.values[0].nbytes // plan.batch
         for number, statement in enumerate(statements):
             writer = ProofWriter(self.key.transcript())
@@ -109,7 +107,8 @@ class Prover:
             self._committers[number].commit(table, writer)
             writers.append(writer)
         claims = self._run(writers, timeline)
-        self._check_outputs(len(tables), first)
+        if not self._boundary.outputs_are_zero():
+            self._refuse_outputs(len(tables), first)
         for committer, own, writer in zip(self._committers, claims, writers, strict=False):
             committer.open(own, writer)
         return [writer.getvalue() for writer in writers]
@@ -131,22 +130,6 @@ class Prover:
             self.device, self.key, self.circuit, instances=self.instances, batch=self._plan.batch
         )
 
-    @cached_property
-    def _filled(self) -> Words:
-        """Room for the inputs of a batch, of each those of all instances: fresh memory of such a
-        size costs more than what is copied into it."""
-        plan, words = self._plan, self.circuit.field.words
-        shape = (plan.batch, 1 << self.circuit.log_inputs, 1 << plan.log_instances, words)
-        return np.empty(shape, np.uint32)
-
-    @cached_property
-    def _outputs(self) -> Words:
-        """Room for the outputs of a batch."""
-        plan, field = self._plan, self.circuit.field
-        words = field.words if plan.gates.values_are_base[-1] else self.key.field.words
-        shape = (plan.batch, 1 << self.circuit.log_outputs, 1 << plan.log_instances, words)
-        return np.empty(shape, np.uint32)
-
     def _table(self, inputs: object) -> Words:
         """The inputs of each instance in the form of memory."""
         circuit, words = self.circuit, self.circuit.field.words
@@ -162,8 +145,7 @@ class Prover:
                     f"the inputs of {self.instances} instances are uint32 of shape {shape}, not "
                     f"{table.dtype} of {table.shape}"
                 )
-            if not canonical(circuit.field, table.reshape(-1, words)).all():
-                raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
+            table = np.ascontiguousarray(table)
         return table.reshape(self.instances, size, words)
 
     def _elements(self, row: object) -> Words:
@@ -217,15 +199,20 @@ class Prover:
         two = self.key.reduction is Reduction.PLACES and "multiply" in self.circuit.kinds[0]
         return claims if two else claims[:1]
 
-    def _check_outputs(self, proofs: int, first: int | None) -> None:
-        """InputError where an output of an instance is not 0, in proofs from a number on."""
-        plan, circuit = self._plan, self.circuit
-        found, is_base = self._outputs, plan.gates.values_are_base[-1]
-        found.fill(UNWRITTEN)
-        self.device.download(plan.values[-1], found)
+    def _refuse_inputs(self, tables: list[Words]) -> NoReturn:
+        """Raises what is wrong with inputs that are not all elements."""
+        field = self.circuit.field
+        if all(canonical(field, table).all() for table in tables):
+            raise not_written(self.device, "the inputs by place")
+        raise InputError(f"inputs are elements of {field.name}, below its prime")
+
+    def _refuse_outputs(self, proofs: int, first: int | None) -> NoReturn:
+        """Raises which outputs are not 0, in proofs from a number on."""
+        circuit, is_base = self.circuit, self._plan.gates.values_are_base[-1]
+        found = self._boundary.outputs()
         zeros = found[:proofs, : circuit.zeros, : self.instances]
         if not zeros.any():
-            return
+            raise not_written(self.device, "the outputs")
         wrong = np.argwhere(zeros.any(axis=3))
         proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
         value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
@@ -235,14 +222,6 @@ class Prover:
         what = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
         more = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
         raise InputError(f"output {output} of the circuit{which} {what}{more}")
-
-
-def _set_by_place(target: Words, table: Words) -> None:
-    """Of each input those of all instances, the last one again and again up to a power of two."""
-    count = len(table)
-    for at in range(0, count, _TRANSPOSED):
-        target[:, at : min(at + _TRANSPOSED, count)] = table[at : at + _TRANSPOSED].swapaxes(0, 1)
-    target[:, count:] = table[-1][:, None]
 
 
 def _plan(

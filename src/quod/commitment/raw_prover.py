@@ -1,0 +1,107 @@
+"""The prover of the raw commitment: a table's digest and its elements, both made on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.commitment.scheme import Claim, check_claims, check_table, check_writer
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import SubmittedStream
+from quod.device.written import UNWRITTEN, not_written
+from quod.field.array import canonical
+from quod.field.extension import field_arithmetic
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.transcript.digests import RecordedDigest
+from quod.transcript.hashes import Hash
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
+from quod.transcript.words import message_words
+
+
+@kernel
+def send_elements(
+    k: Builder, n: U32, table: Pointer[U32], message: Pointer[U32], *, modulus: Modulus
+) -> None:
+    """n elements as a message has them: canonical integers, not in Montgomery form."""
+    f, i = field_arithmetic(k, modulus, inlined=True), k.global_id()
+    with k.if_(i < n):
+        k.store(message, i * modulus.words, *message_words(f, f.load(table, i)))
+
+
+class _Recorded:
+    """The work on one table's memory, for transcripts of a hash."""
+
+    def __init__(self, device: AnyDevice, table: Buffer, message: Buffer, hash: Hash) -> None:
+        self.table, self.hash = table, hash
+        self.digest = RecordedDigest(device, hash, message)
+
+    def is_of(self, table: Buffer, hash: Hash) -> bool:
+        """Whether it is on this very memory, which is kept, so that no other can have it."""
+        own = self.table
+        return hash is self.hash and table.space is own.space and table.address == own.address
+
+
+class RawCommitter:
+    """Sends tables as they are. They come to the host while other work goes on, until `open`; the
+    proof must be taken before the next table is committed to."""
+
+    def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
+        self._device, self._field, self._log2_size = device, field, log2_size
+        modulus, size = field.modulus, field.modulus.bytes << log2_size
+        self._words = device.pinned(size).view(np.uint32).reshape(-1, modulus.words)
+        self._message: Buffer | None = None
+        if modulus.montgomery_radix != 1:
+            device.check_budget("a commitment", size)
+            self._message = device.allocate(size)
+        self._work: tuple[_Recorded, Recording, Recording] | None = None
+        self._arriving: SubmittedStream | None = None
+
+    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+        """Sends the table."""
+        check_table(self._field, self._log2_size, table)
+        check_writer(writer)
+        self._arrive()
+        if self._work is None or not self._work[0].is_of(table, writer.transcript.hash):
+            self._work = self._record(table, writer.transcript.hash)
+        recorded, hashing, sending = self._work
+        hashed = self._device.stream("commitment").replay(hashing).submit()
+        self._words.fill(UNWRITTEN)
+        hashed.wait()
+        digest = recorded.digest.digest(self._field.modulus)
+        self._arriving = self._device.stream("inputs").replay(sending).submit()
+        writer.digested_words(Label.COMMITMENT, self._words, digest)
+
+    def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
+        """Sends nothing but what is on its way."""
+        check_claims(self._field, self._log2_size, claims)
+        check_writer(writer)
+        self._arrive()
+        if not canonical(self._field.modulus, self._words).all():
+            raise not_written(self._device, "a table")
+
+    def _arrive(self) -> None:
+        """Waits for the elements of a table on their way."""
+        arriving, self._arriving = self._arriving, None
+        if arriving is not None:
+            arriving.wait()
+
+    def _record(self, table: Buffer, hash: Hash) -> tuple[_Recorded, Recording, Recording]:
+        """What is hashed, and what comes to the host."""
+        device, message = self._device, self._message or table
+        recorded = _Recorded(device, table, message, hash)
+        hashing = device.stream("commitment").record()
+        if self._message is not None:
+            hashing.fill(message, UNWRITTEN)
+            compiled = device.compile(send_elements, modulus=self._field.modulus)
+            count = 1 << self._log2_size
+            hashing.launch(compiled, -(-count // compiled.lanes), count, table, message)
+        recorded.digest.record(hashing)
+        sending = device.stream("inputs").record()
+        sending.download(message, self._words)
+        return recorded, hashing.finish().recording, sending.finish().recording

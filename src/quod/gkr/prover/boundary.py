@@ -1,0 +1,172 @@
+"""Inputs to where layers read them, and the look at outputs, both on the device.
+
+The host has inputs by instance, layers read them by place. Whether all are elements, and whether
+all outputs are 0, each instance of a kernel counts for its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.buffer import Buffer
+from quod.device.recording import Recording
+from quod.device.stream import RecordingStream
+from quod.device.written import UNWRITTEN
+from quod.gkr.prover.batch import BatchPlan
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+
+Words = NDArray[np.uint32]
+
+_COUNTERS = 1 << 14
+_COUNTERS_OF_PROCESSOR = 1 << 8
+# 32-bit words of an instance's inputs that are read at once: a sector of a GPU's memory.
+_WORDS_AT_ONCE = 8
+
+
+@kernel
+def place_inputs(
+    k: Builder,
+    n: U32,
+    log_groups: U32,
+    instances: U32,
+    log_instances: U32,
+    given: Pointer[U32],
+    values: Pointer[U32],
+    *,
+    words: int,
+    at_once: int,
+) -> None:
+    """The inputs of proofs, by place, from those by instance; the last instance's fill up.
+
+    Each of n instances moves `at_once` places, of which there are 2**log_groups times as many.
+    """
+    i, one = k.global_id(), k.constant(1, u32)
+    with k.if_(i < n):
+        entry, rest = i & ((one << log_instances) - 1), i >> log_instances
+        proof, group = rest >> log_groups, rest & ((one << log_groups) - 1)
+        row = proof * instances + k.minimum(entry, instances - 1)
+        each = at_once * words
+        taken = k.load(given, ((row << log_groups) + group) * each, each)
+        for at in range(at_once):
+            place = (((rest * at_once + at) << log_instances) + entry) * words
+            k.store(values, place, *taken[at * words : (at + 1) * words])
+
+
+@kernel
+def count_below(
+    k: Builder,
+    counters: U32,
+    entries: U32,
+    each: U32,
+    stride: U32,
+    data: Pointer[U32],
+    counts: Pointer[U32],
+    *,
+    words: int,
+    bound: int,
+) -> None:
+    """How many integers of so many words are below a bound, in as many shares as there are
+    counters: of each proof, `stride` after the one before, the first `each`."""
+    i = k.global_id()
+    with k.if_(i < counters):
+        with k.range(i, entries, counters, carry=k.constant(0, u32)) as loop:
+            proof = loop.index // each
+            place = proof * stride + loop.index - proof * each
+            number = k.load(data, place * words, words)
+            below, equal = number[0] != number[0], number[0] == number[0]
+            for at in reversed(range(words)):
+                word = k.constant(bound >> (32 * at) & 0xFFFFFFFF, u32)
+                below, equal = below | (equal & (number[at] < word)), equal & (number[at] == word)
+            loop.next(loop.carried + k.select(below, k.constant(1, u32), 0))
+        k.store(counts, i, loop.results)
+
+
+class Boundary:
+    """What a batch of proofs has to do with the host before its first message and after the
+    values of all layers are there."""
+
+    def __init__(self, plan: BatchPlan, instances: int) -> None:
+        self._plan, self._instances = plan, instances
+        self._values = plan.values[0]
+        self._given = self._values
+        if plan.log_instances:
+            size = plan.batch * instances * self._input_bytes
+            plan.device.check_budget("the inputs of these proofs", size)
+            self._given = plan.device.allocate(size)
+        is_host = plan.device.host_memory
+        self._counters = _COUNTERS_OF_PROCESSOR if is_host else _COUNTERS
+        self._counts = plan.device.allocate(4 * self._counters)
+        self._bringing, self._looking = self._record_inputs(), self._record_outputs()
+
+    @property
+    def _input_bytes(self) -> int:
+        """Of the inputs of an instance."""
+        return self._plan.circuit.field.bytes << self._plan.circuit.log_inputs
+
+    def bring(self, tables: Sequence[Words]) -> bool:
+        """Inputs of each proof, by instance, to the device; whether all are elements."""
+        plan, size = self._plan, self._given.nbytes // self._plan.batch
+        for number in range(plan.batch):
+            table = tables[min(number, len(tables) - 1)]
+            plan.device.upload(table, into=self._given.slice(number * size, (number + 1) * size))
+        entries = plan.batch * self._instances << plan.circuit.log_inputs
+        return self._counted(self._bringing) == entries
+
+    def outputs_are_zero(self) -> bool:
+        """Whether those of all instances are that are to be."""
+        entries = self._plan.batch * self._plan.circuit.zeros << self._plan.log_instances
+        return not entries or self._counted(self._looking) == entries
+
+    def outputs(self) -> Words:
+        """The outputs of all proofs by place."""
+        plan = self._plan
+        shape = (plan.batch, 1 << plan.circuit.log_outputs, 1 << plan.log_instances, -1)
+        found = np.full(plan.values[-1].nbytes // 4, UNWRITTEN, np.uint32)
+        plan.device.download(plan.values[-1], found)
+        return found.reshape(shape)
+
+    def _counted(self, recording: Recording) -> int:
+        device = self._plan.device
+        counts = np.zeros(self._counters, np.uint32)
+        device.upload(counts, into=self._counts)
+        device.stream("gkr").replay(recording).submit().wait()
+        device.download(self._counts, counts)
+        return int(counts.sum(dtype=np.uint64))
+
+    def _record_inputs(self) -> Recording:
+        plan, circuit = self._plan, self._plan.circuit
+        recording = plan.device.stream("gkr").record()
+        words, places = circuit.field.words, 1 << circuit.log_inputs
+        if self._given is not self._values:
+            at_once = min(places, max(1, _WORDS_AT_ONCE // words))
+            groups = places // at_once
+            plan.launch(
+                recording, place_inputs, plan.batch * groups << plan.log_instances,
+                groups.bit_length() - 1, self._instances, plan.log_instances, self._given,
+                self._values, words=words, at_once=at_once,
+            )  # fmt: skip
+        each = self._instances * places
+        self._record_count(recording, each, each, self._given, words, circuit.field.value)
+        return recording.finish().recording
+
+    def _record_outputs(self) -> Recording:
+        plan, circuit = self._plan, self._plan.circuit
+        recording = plan.device.stream("gkr").record()
+        words = plan.value_bytes(-1) // 4
+        more, stride = plan.log_instances, circuit.log_outputs + plan.log_instances
+        self._record_count(recording, circuit.zeros << more, 1 << stride, plan.values[-1], words, 1)
+        return recording.finish().recording
+
+    def _record_count(
+        self, recording: RecordingStream, each: int, stride: int, data: Buffer, words: int,
+        bound: int,
+    ) -> None:  # fmt: skip
+        """Of `each` elements of each proof, how many are below a bound."""
+        plan = self._plan
+        plan.launch(
+            recording, count_below, self._counters, plan.batch * each, max(1, each), stride, data,
+            self._counts, words=words, bound=bound,
+        )  # fmt: skip
