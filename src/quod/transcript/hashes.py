@@ -73,11 +73,7 @@ class Hash(Enum):
 
     def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
         """The 32 bytes of the digest of a message, of elements of a field if one is given."""
-        given: object = data
-        if type(given) is not bytes:
-            raise InputError(f"a message is bytes, not {shown_kind(given)}")
-        if field is not None:
-            check_field(field)
+        _check_message(data, field)
         if self.algebraic is not None:
             return self.algebraic.digest(data, are_elements=self.takes(field))
         if self is Hash.SHA3_256:
@@ -98,11 +94,7 @@ class Hash(Enum):
         What is hashed of a run is its bytes and that of the level. `data` may be the digests that
         stand on a level above 0.
         """
-        given: object = data
-        if type(given) is not bytes:
-            raise InputError(f"a message is bytes, not {shown_kind(given)}")
-        if field is not None:
-            check_field(field)
+        _check_message(data, field)
         level = whole_number("the level", level, 0, 255)
         if self.algebraic is not None:
             return self.algebraic.digest(data, are_elements=self.takes(field), level=level)
@@ -128,6 +120,14 @@ class Hash(Enum):
                 f"{self.value} makes challenges of {self.field.name} and its extensions, none of "
                 f"{field.name}"
             )
+
+
+def _check_message(data: object, field: FieldSpec | None) -> None:
+    """InputError for what are no bytes, or no field."""
+    if type(data) is not bytes:
+        raise InputError(f"a message is bytes, not {shown_kind(data)}")
+    if field is not None:
+        check_field(field)
 
 
 def recursive_hash(field: FieldSpec) -> Hash:
