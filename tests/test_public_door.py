@@ -701,14 +701,12 @@ def rows_of_the_keys() -> Iterator[tuple[str, Row]]:
 
 
 def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
-    """A witness calculator and what it may take."""
-    limits = {
-        "seconds": 1.0,
-        "memory_bytes": 1 << 20,
-        "compile_seconds": 9,
-        "compile_bytes": 1 << 30,
-    }
-    yield "WitnessLimits", Row(service_witness.WitnessLimits, limits, {"seconds": ("a float",)})
+    """Witness calculators and what they may take."""
+    yield "WitnessLimits", Row(
+        service_witness.WitnessLimits,
+        {"seconds": 1.0, "memory_bytes": 1 << 20, "compile_seconds": 9, "compile_bytes": 1 << 30},
+        {"seconds": ("a float",)},
+    )  # fmt: skip
     calculator = service_witness.WitnessCalculator.open(EXAMPLE / "circuit.wasm")
     yield "WitnessCalculator", Row(
         service_witness.WitnessCalculator,
@@ -716,22 +714,25 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
          "variables": 3993, "limits": None},
         {"name": ("text",), "curve": OPTIONAL, "variables": OPTIONAL, "limits": OPTIONAL},
     )  # fmt: skip
-    yield (
-        "WitnessCalculator.open",
-        Row(
-            calculator.open,
-            {"path": EXAMPLE / "circuit.wasm", "limits": None},
-            {"limits": OPTIONAL},
-        ),
-    )
-    yield (
-        "calculate",
-        Row(
-            calculator.calculate,
-            {"inputs": (EXAMPLE / "input.json").read_bytes(), "where": "w"},
-            {"where": ("text",)},
-        ),
-    )
+    yield "WitnessCalculator.open", Row(
+        calculator.open, {"path": EXAMPLE / "circuit.wasm", "limits": None}, {"limits": OPTIONAL}
+    )  # fmt: skip
+    inputs = (EXAMPLE / "input.json").read_bytes()
+    yield "calculate", Row(
+        calculator.calculate, {"inputs": inputs, "where": "w"}, {"where": ("text",)}
+    )  # fmt: skip
+    repository = service_keys.KeyRepository(f"{QUEUE.name}/keys", create=True)
+    yield "RegisteredCalculators", Row(
+        service_witness.RegisteredCalculators,
+        {"repository": repository, "limits": None, "most": 1},
+        {"limits": OPTIONAL, "most": ("huge",)},
+    )  # fmt: skip
+    wasm = EXAMPLE / "circuit.wasm"
+    repository.remove("known")
+    repository.add(EXAMPLE / "circuit.zkey", wasm=wasm, names=["known"])
+    registered = service_witness.RegisteredCalculators(repository)
+    yield "registered", Row(registered, {"key": "known", "inputs": inputs})
+    yield "registered warm", Row(registered.warm, {"key": "known"})
 
 
 TABLE = dict(rows())

@@ -18,11 +18,13 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.service.witness.calculator import WitnessCalculator as WitnessCalculator
     from quod.service.witness.limits import WitnessLimits as WitnessLimits
+    from quod.service.witness.registered import RegisteredCalculators as RegisteredCalculators
 
-__all__ = ["WitnessCalculator", "WitnessLimits"]
+__all__ = ["WitnessCalculator", "RegisteredCalculators", "WitnessLimits"]
 
 _HOME = {
     "WitnessCalculator": "quod.service.witness.calculator",
+    "RegisteredCalculators": "quod.service.witness.registered",
     "WitnessLimits": "quod.service.witness.limits",
 }
 

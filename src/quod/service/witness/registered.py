@@ -1,0 +1,79 @@
+"""The calculators of registered keys, each made ready when it is first wanted."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from quod.errors import InputError
+from quod.service.keys.record import WASM
+from quod.service.keys.repository import KeyRepository
+from quod.service.witness.calculator import WitnessCalculator
+from quod.service.witness.limits import WitnessLimits
+from quod.validation import instance, whole_number
+
+
+class RegisteredCalculators:
+    """Witnesses by the calculators of a repository's keys; for any threads.
+
+    The `most` that were used last are kept. One that was not compiled at its registration, or by
+    another wasmtime, is compiled when it is first wanted, which may take a while: `warm` does it
+    before.
+    """
+
+    def __init__(
+        self, repository: KeyRepository, *, limits: WitnessLimits | None = None, most: int = 64
+    ) -> None:
+        self._repository = instance(
+            "the repository", repository, KeyRepository, "write KeyRepository(folder)"
+        )
+        self._limits = WitnessLimits() if limits is None else limits
+        instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
+        self._most = whole_number("the most calculators", most, 1)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Place] = OrderedDict()
+
+    def __call__(self, key: str, inputs: bytes) -> bytes:
+        """The .wtns file of a key, by identity or name, for inputs as JSON.
+
+        `InputError` if the key has no calculator; else raises what `KeyRepository.read` and
+        `WitnessCalculator` do.
+        """
+        return self._of(key).calculate(inputs)
+
+    def warm(self, key: str) -> None:
+        """Makes the calculator of a key ready; raises as a call does."""
+        self._of(key)
+
+    def _of(self, key: str) -> WitnessCalculator:
+        identity = self._repository.resolve(key)
+        with self._lock:
+            place = self._kept.setdefault(identity, _Place())
+            self._kept.move_to_end(identity)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        # Whoever wants another one does not wait for this.
+        with place.lock:
+            if place.calculator is None:
+                place.calculator = self._made(identity)
+            return place.calculator
+
+    def _made(self, identity: str) -> WitnessCalculator:
+        record = self._repository.record(identity)
+        if WASM not in record.files:
+            raise InputError(
+                f"the key {identity} takes no inputs, for it was registered without a witness "
+                "calculator; give a witness, or register the key again (quod keys add --wasm)"
+            )
+        return WitnessCalculator(
+            self._repository.read(identity, WASM), name=f"{WASM} of the key {identity}",
+            curve=record.curve, variables=record.variables, limits=self._limits,
+        )  # fmt: skip
+
+
+class _Place:
+    """Where the calculator of a key is, once it is there."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.calculator: WitnessCalculator | None = None

@@ -1,0 +1,60 @@
+"""Calculators of a repository's keys: made once, kept while they are used, of the right key."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.service.errors import CircuitError, KeyChangedError, NotFoundError
+from quod.service.keys import KeyRepository
+from quod.service.witness import RegisteredCalculators, WitnessCalculator
+from tests.service.keys.conftest import BN254
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "membership"
+INPUT = (EXAMPLE / "input.json").read_bytes()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> KeyRepository:
+    found = KeyRepository(tmp_path / "keys", create=True)
+    found.add(EXAMPLE / "circuit.zkey", wasm=EXAMPLE / "circuit.wasm", names=["membership"])
+    found.add(BN254 / "circuit.zkey", names=["small"])
+    return found
+
+
+def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    start = WitnessCalculator.__init__
+    monkeypatch.setattr(
+        WitnessCalculator,
+        "__init__",
+        lambda *given, **more: made.append(1) or start(*given, **more),
+    )
+    calculators = RegisteredCalculators(repository, most=1)
+    expected = (EXAMPLE / "witness.wtns").read_bytes()
+    with ThreadPoolExecutor(4) as pool:
+        given = [(key, INPUT) for key in ("membership", repository.resolve("membership")) * 4]
+        assert set(pool.map(calculators, *zip(*given))) == {expected}
+    assert len(made) == 1
+    calculators.warm("membership")
+    assert len(made) == 1
+    # Another key takes its place, though it has no calculator.
+    with pytest.raises(InputError, match="takes no inputs"):
+        calculators.warm("small")
+    calculators.warm("membership")
+    assert len(made) == 2
+    with pytest.raises(CircuitError):
+        calculators("membership", json.dumps(json.loads(INPUT) | {"root": 1}).encode())
+    with pytest.raises(NotFoundError):
+        calculators("none", INPUT)
+
+
+def test_a_calculator_that_is_another_file_now(repository: KeyRepository) -> None:
+    folder = Path(repository.path) / "keys" / repository.resolve("membership")
+    (folder / "circuit.wasm").write_bytes(b"\0asm\1\0\0\0")
+    with pytest.raises(KeyChangedError, match=r"circuit\.wasm"):
+        RegisteredCalculators(repository)("membership", INPUT)
