@@ -755,9 +755,7 @@ def rows_of_the_workers() -> Iterator[tuple[str, Row]]:
     pool = service_worker.LocalPool(queue, repository)
     yield "LocalPool", Row(
         service_worker.LocalPool,
-        {"queue": queue, "repository": repository, "workers": [service_worker.WorkerSettings()],
-         "calculate": None},
-        {"calculate": ("None", "a class")},
+        {"queue": queue, "repository": repository, "workers": [service_worker.WorkerSettings()]},
     )  # fmt: skip
     for call in (pool.preload, pool.evict):
         yield (

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from quod.errors import InputError
+from quod.groth16 import VerifyingKey
 from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
@@ -17,6 +18,7 @@ from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.result import read_result, result_bytes
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254
+from tests.service.keys.test_resident import MEMBERSHIP
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 
 
@@ -87,6 +89,22 @@ def test_no_key_and_no_program(bench: Bench) -> None:
     inputs = bench.ended(bench.submit(b"{}", kind=PayloadKind.INPUTS))
     assert (inputs.state, inputs.code) == (JobState.FAILED, "INVALID_ARGUMENT")
     assert "has no program" in inputs.message
+
+
+def test_inputs_become_witnesses(bench: Bench) -> None:
+    pytest.importorskip("wasmtime")
+    key = bench.repository.add(MEMBERSHIP / "circuit.zkey", wasm=MEMBERSHIP / "circuit.wasm")
+    inputs = (MEMBERSHIP / "input.json").read_bytes()
+    bench.pool()
+    right = bench.submit(inputs, key=key.identity, kind=PayloadKind.INPUTS)
+    wrong = bench.submit(b'{"secret": 1}', key=key.identity, kind=PayloadKind.INPUTS)
+    assert bench.ended(right).state is JobState.SUCCEEDED
+    [result] = bench.queue.results(right.id)
+    proof, public = read_result(result)
+    verifying = VerifyingKey.from_json(MEMBERSHIP / "verification_key.json", allow_insecure=True)
+    assert verifying.verify(public, proof)
+    job = bench.ended(wrong)
+    assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
 
 
 def test_a_witness_beyond_the_budget_is_refused(bench: Bench) -> None:

@@ -6,17 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from quod.errors import InputError
 from quod.service.errors import NotFoundError
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.queue import JobQueue
 from quod.service.queue.checks import checked_name
+from quod.service.worker.calculators import Calculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import StageRecord, WorkerStatus
 from quod.service.worker.settings import WorkerSettings, worker_names
-from quod.service.worker.witnesses import Calculate
 from quod.service.worker.worker import Worker
-from quod.validation import instance, shown_kind
+from quod.validation import instance
 
 _log = logging.getLogger(__name__)
 
@@ -24,26 +23,20 @@ Watcher = Callable[[StageRecord], None]
 
 
 class LocalPool:
-    """See `WorkerPool`: a worker for each of the settings, as threads of this process.
-
-    `calculate` computes witnesses from inputs; without one jobs that have inputs fail.
-    """
+    """See `WorkerPool`: a worker for each of the settings, as threads of this process."""
 
     def __init__(
         self, queue: JobQueue, repository: KeyRepository,
-        workers: Sequence[WorkerSettings] = (WorkerSettings(),), *,
-        calculate: Calculate | None = None,
+        workers: Sequence[WorkerSettings] = (WorkerSettings(),),
     ) -> None:  # fmt: skip
         instance("the queue", queue, JobQueue, "open_queue opens one")
         instance("the repository", repository, KeyRepository, "KeyRepository(folder) opens one")
-        if calculate is not None and not callable(calculate):
-            raise InputError(f"calculate must be callable, not {shown_kind(calculate)}")
         self._watchers: tuple[Watcher, ...] = ()
-        names = worker_names(workers)
+        names, calculate = worker_names(workers), Calculators(repository)
         self._workers = {
             name: Worker(
                 name, OwnJobs(queue, name), _opener(repository, settings), settings,
-                calculate or _no_program, self._tell,
+                calculate, self._tell,
             )
             for name, settings in zip(names, workers, strict=True)
         }  # fmt: skip
@@ -116,7 +109,3 @@ def _opener(repository: KeyRepository, settings: WorkerSettings) -> Callable[[],
         repository, settings.device, host_bytes=settings.host_bytes,
         device_bytes=settings.device_bytes, lanes=settings.lanes,
     )  # fmt: skip
-
-
-def _no_program(key: str, _inputs: bytes) -> bytes:
-    raise InputError(f"the key {key} has no program that computes witnesses from inputs")
