@@ -538,6 +538,10 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "verify", Row(opened.verify, {"public": [1], "proof": None})
     yield (
+        "verify_batch",
+        Row(groth16.verify_batch, {"claims": []}, {"claims": ("a set", "a mapping")[:0]}),
+    )
+    yield (
         "Proof.from_json",
         Row(groth16.Proof.from_json, {"path": verifying, "curve": "bn254"}, {"curve": OPTIONAL}),
     )
