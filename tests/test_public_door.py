@@ -805,7 +805,7 @@ NOT_IN_IT = {
     "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
-    "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",
+    "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group", "Verdict",
     "AffineGroup", "g1_group", "g2_group",
     "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
