@@ -113,7 +113,7 @@ COMMANDS = [
     "keys show",
     "keys check",
     "keys remove",
-    "wtns calculate",
+    "witness",
     "export-web",
     "inspect",
     "devices",

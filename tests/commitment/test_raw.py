@@ -7,8 +7,9 @@ import random
 import pytest
 
 from quod.commitment import Claim, Raw
+from quod.commitment.raw_prover import RawCommitter
 from quod.device import open_device
-from quod.errors import InputError, VerificationError
+from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
 
@@ -56,6 +57,33 @@ def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
             commitment.check(wrong, reader)
     with pytest.raises(InputError, match="bytes"):
         committer.commit(device.allocate(96), writer)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("log2_size", [2, 10])
+def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> None:
+    """Short ones, and those of whole runs of a digest."""
+    field, count, size = FIELDS[name], 5, 1 << log2_size
+    table = from_integers(field.modulus, [7 * n + 1 for n in range(size * count)])
+    device = open_device("cpu")
+    committer = RawCommitter(device, field, log2_size, count=count)
+    writers = [ProofWriter(Transcript()) for _ in range(count)]
+    committer.commit_each(device.upload(table), writers)
+    committer.end()
+    for number, writer in enumerate(writers):
+        alone = ProofWriter(Transcript())
+        one = Raw().committer(device, field, log2_size)
+        one.commit(device.upload(table[size * number : size * (number + 1)]), alone)
+        one.end()
+        assert writer.getvalue() == alone.getvalue()
+        assert writer.transcript.state == alone.transcript.state
+    if field.modulus.montgomery_radix == 1:
+        # Others are canonical as messages have them, whatever they were.
+        wrong = table.copy()
+        wrong[-1] = 0xFFFFFFFF
+        committer.commit_each(device.upload(wrong), writers)
+        with pytest.raises(DeviceError, match="has not computed a table"):
+            committer.end()
 
 
 def test_messages_of_bytes() -> None:

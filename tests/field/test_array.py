@@ -70,6 +70,9 @@ def test_canonical(modulus: Modulus) -> None:
     raw = b"".join(value.to_bytes(size, "little") for value in values)
     words = np.frombuffer(raw, np.uint32).reshape(-1, modulus.words)
     assert array.canonical(modulus, words).tolist() == [value < p for value in values]
+    for value, row in zip(values, words, strict=True):
+        assert array.all_canonical(modulus, np.stack([row, words[0]])) == (value < p)
+    assert array.all_canonical(modulus, words[:0])
 
 
 @EVERY

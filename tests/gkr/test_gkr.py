@@ -170,6 +170,25 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
         assert proof == reference.prove(key, circuit, [row], [known])
 
 
+def test_batches_in_progress_at_once(gpu_device: AnyDevice) -> None:
+    """While the device works on one the host finishes another, and an error ends both."""
+    field = EXTENSIONS["m31.4"]
+    form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 3, "gates": 4}
+    circuit, inputs, public = satisfied(field.modulus, 7, instances=5, **form)
+    key = VerifyingKey.of(circuit, field)
+    prover = Prover(gpu_device, key, circuit, batch=2)
+    wanted = [
+        reference.prove(key, circuit, [row], [known])
+        for row, known in zip(inputs, public, strict=True)
+    ]
+    assert prover.prove_many(inputs, public, check=False) == wanted
+    wrong = [list(row) for row in public]
+    wrong[3][-1] = (wrong[3][-1] + 1) % circuit.field.value
+    with pytest.raises(InputError, match="of proof 3 is"):
+        prover.prove_many(inputs, wrong, check=False)
+    assert prover.prove_many(inputs, public, check=False) == wanted
+
+
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
     names = ("circuit", "field", "commitment", "chain", "bits", "hash", "recursive", "reduction")
     return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})

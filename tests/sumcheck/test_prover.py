@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from quod.device.discovery import open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
@@ -135,6 +136,35 @@ def test_rounds_on_large_tables_are_those_of_small_ones(
     wanted = run(log2_size, 1)
     for depth in (1, 2):
         assert np.array_equal(run(log_capacity, depth), wanted)
+    assert np.array_equal(run(log_capacity, 1, in_place=True), wanted)
+
+
+def test_sumchecks_that_fill_a_gpu_share_its_multiprocessors() -> None:
+    """Three workgroups of them fit the memory of each, and a single one has all of it."""
+    device = EmulatedDevice(multiprocessors=4)
+    for field in (EXTENSIONS["m31.3"], NAMED["bn254.fr"]):
+        shape = Shape(field, SumOfProducts.product(2), 0, False)
+
+        def kept(batch: int, shape: Shape = shape) -> tuple[int, int]:
+            """Entries that the last rounds begin with, and bytes that they keep of them."""
+            plan, found, memory = SumcheckPlan(device, shape, 16, batch=batch), [], Mock()
+            with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: found.append(
+                static
+            )):  # fmt: skip
+                plan.record(
+                    Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
+                    folded=memory, partial=memory,
+                )  # fmt: skip
+            entries = 1 << found[-1]["log_capacity"]
+            assert found[-1]["in_place"] == (batch >= device.multiprocessors)
+            left = 1 << (16 - plan.rounds_before)
+            return left, 2 * entries * 4 * shape.field.words
+
+        limit = device.machine(128).shared_bytes_limit
+        alone, many = kept(3), kept(4)
+        assert alone[0] >= many[0]
+        assert limit // 4 < alone[1] <= limit
+        assert many[1] <= limit // 3
 
 
 @kernel
@@ -208,13 +238,14 @@ def plain(field: FieldSpec, array: Words) -> list[Plain]:
 
 def _batch(
     device: AnyDevice, shape: Shape, log2_size: int, batch: int, base: Words, extended: Words,
-    points: Words, claims: Words, log_capacity: int, depth: int,
+    points: Words, claims: Words, log_capacity: int, depth: int, in_place: bool = False,
 ) -> Words:  # fmt: skip
     """What a batch sends, each sumcheck with a transcript and a claim of its own."""
     plan = SumcheckPlan(
-        device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth
-    )
-    assert plan.rounds_before == max(0, log2_size - log_capacity)
+        device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth,
+        in_place=in_place,
+    )  # fmt: skip
+    assert plan.rounds_before == max(0, log2_size - log_capacity - in_place)
     field = shape.field
     progress = np.zeros(plan.progress_bytes // 4, np.uint32)
     progress[: batch * field.words] = claims.reshape(-1)

@@ -47,14 +47,15 @@ def test_no_digest_is_that_of_another_level() -> None:
 
 def check(device: AnyDevice, hash: Hash, words: int) -> None:
     field = hash.field or NAMED["m31"]
-    table = random_elements(field, words // field.words, seed=words)
+    count = 3
+    table = random_elements(field, count * words // field.words, seed=words)
     # Of a hash over a field elements are integers below p as they stand.
-    buffer = device.upload(table)
-    own = RecordedDigest(device, hash, buffer)
+    own = RecordedDigest(device, hash, device.upload(table), count)
     recording = device.stream().record()
     own.record(recording)
     recording.finish().submit().wait()
-    assert own.digest(field) == hash.digest_by_runs(table.tobytes(), field)
+    rows = table.reshape(count, -1)
+    assert own.digests(field) == [hash.digest_by_runs(row.tobytes(), field) for row in rows]
 
 
 @pytest.mark.parametrize("hash", [*BYTES, Hash.POSEIDON2_M31, Hash.POSEIDON2_GOLDILOCKS])
@@ -77,10 +78,10 @@ def test_a_device_that_has_not_hashed(device: AnyDevice) -> None:
     recording = device.stream().record()
     own.record(recording)
     recording.finish().submit().wait()
-    assert own.digest(NAMED["m31"]) == Hash.SHA3_256.digest_by_runs(bytes(2 * RUN_BYTES))
+    assert own.digests(NAMED["m31"]) == [Hash.SHA3_256.digest_by_runs(bytes(2 * RUN_BYTES))]
     device.upload(np.full((2, 8), 0xFFFFFFFF, np.uint32), into=own._levels[-1])
     with pytest.raises(DeviceError, match="has not computed the digest of a table"):
-        own.digest(NAMED["m31"])
+        own.digests(NAMED["m31"])
 
 
 def test_words_that_are_set_after_their_digest() -> None:

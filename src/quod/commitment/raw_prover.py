@@ -12,7 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
 from quod.device.written import UNWRITTEN, not_written
-from quod.field.array import canonical
+from quod.field.array import all_canonical
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
@@ -35,11 +35,13 @@ def send_elements(
 
 
 class _Recorded:
-    """The work on one table's memory, for transcripts of a hash."""
+    """The work on the memory of so many tables, for transcripts of a hash."""
 
-    def __init__(self, device: AnyDevice, table: Buffer, message: Buffer, hash: Hash) -> None:
-        self.table, self.hash = table, hash
-        self.digest = RecordedDigest(device, hash, message)
+    def __init__(
+        self, device: AnyDevice, tables: Buffer, message: Buffer, hash: Hash, count: int
+    ) -> None:
+        self.table, self.hash = tables, hash
+        self.digest = RecordedDigest(device, hash, message, count)
 
     def is_of(self, table: Buffer, hash: Hash) -> bool:
         """Whether it is on this very memory, which is kept, so that no other can have it."""
@@ -48,13 +50,16 @@ class _Recorded:
 
 
 class RawCommitter:
-    """Sends tables as they are. They come to the host while other work goes on, until `open`; the
-    proof must be taken before the next table is committed to."""
+    """Sends tables as they are, `count` at a time. They come to the host while other work goes on,
+    until `open`; the proofs must be taken before the next tables are committed to."""
 
-    def __init__(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> None:
+    def __init__(
+        self, device: AnyDevice, field: FieldSpec, log2_size: int, *, count: int = 1
+    ) -> None:
         self._device, self._field, self._log2_size = device, field, log2_size
-        modulus, size = field.modulus, field.modulus.bytes << log2_size
-        self._words = device.pinned(size).view(np.uint32).reshape(-1, modulus.words)
+        self._count = count
+        modulus, size = field.modulus, count * field.modulus.bytes << log2_size
+        self._words = device.pinned(size).view(np.uint32).reshape(count, -1, modulus.words)
         self._message: Buffer | None = None
         if modulus.montgomery_radix != 1:
             device.check_budget("a commitment", size)
@@ -66,23 +71,34 @@ class RawCommitter:
         """Sends the table."""
         check_table(self._field, self._log2_size, table)
         check_writer(writer)
+        self.commit_each(table, [writer])
+
+    def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> None:
+        """Sends a table by each writer, whose transcripts are of one hash; `tables` are as many as
+        there is memory for, one after the other."""
         self._arrive()
-        if self._work is None or not self._work[0].is_of(table, writer.transcript.hash):
-            self._work = self._record(table, writer.transcript.hash)
+        hash = writers[0].transcript.hash
+        if self._work is None or not self._work[0].is_of(tables, hash):
+            self._work = self._record(tables, hash)
         recorded, hashing, sending = self._work
         hashed = self._device.stream("commitment").replay(hashing).submit()
         self._words.fill(UNWRITTEN)
         hashed.wait()
-        digest = recorded.digest.digest(self._field.modulus)
+        digests = recorded.digest.digests(self._field.modulus)
         self._arriving = self._device.stream("inputs").replay(sending).submit()
-        writer.digested_words(Label.COMMITMENT, self._words, digest)
+        for writer, words, digest in zip(writers, self._words, digests, strict=False):
+            writer.digested_words(Label.COMMITMENT, words, digest)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends nothing but what is on its way."""
         check_claims(self._field, self._log2_size, claims)
         check_writer(writer)
+        self.end()
+
+    def end(self) -> None:
+        """Has what is on its way arrive; claims about raw tables take no further message."""
         self._arrive()
-        if not canonical(self._field.modulus, self._words).all():
+        if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
 
     def _arrive(self) -> None:
@@ -94,12 +110,12 @@ class RawCommitter:
     def _record(self, table: Buffer, hash: Hash) -> tuple[_Recorded, Recording, Recording]:
         """What is hashed, and what comes to the host."""
         device, message = self._device, self._message or table
-        recorded = _Recorded(device, table, message, hash)
+        recorded = _Recorded(device, table, message, hash, self._count)
         hashing = device.stream("commitment").record()
         if self._message is not None:
             hashing.fill(message, UNWRITTEN)
             compiled = device.compile(send_elements, modulus=self._field.modulus)
-            count = 1 << self._log2_size
+            count = self._count << self._log2_size
             hashing.launch(compiled, -(-count // compiled.lanes), count, table, message)
         recorded.digest.record(hashing)
         sending = device.stream("inputs").record()

@@ -222,6 +222,18 @@ def canonical(modulus: Modulus, array: Words) -> NDArray[np.bool_]:
     return below
 
 
+def all_canonical(modulus: Modulus, array: Words) -> bool:
+    """Whether the words of all elements hold integers below p: a look at the highest ones."""
+    limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
+    if not limbs.size:
+        return True
+    most = modulus.value >> (32 * (modulus.words - 1))
+    greatest = int(limbs[:, -1].max())
+    if modulus.words == 1 or greatest != most:
+        return greatest < most
+    return bool(canonical(modulus, limbs).all())
+
+
 def check_canonical(modulus: Modulus, array: Words) -> None:
     """InputError with the position of the first element whose integer is not below p."""
     good = canonical(modulus, array)

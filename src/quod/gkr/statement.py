@@ -29,9 +29,11 @@ class Statement:
     """
 
     def __init__(
-        self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int
-    ) -> None:
-        self.log_instances = checked_key(key, circuit, instances)
+        self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int,
+        *, checked: int | None = None,
+    ) -> None:  # fmt: skip
+        """`checked` is what `checked_key` has given for all these."""
+        self.log_instances = checked_key(key, circuit, instances) if checked is None else checked
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         given: object = public
         if isinstance(given, (list, tuple)) and not given and not circuit.public:
@@ -55,6 +57,11 @@ class Statement:
 
     def begin(self, transcript: Transcript) -> None:
         """Absorbs it."""
+        self.absorb_common(transcript)
+        self.absorb_public(transcript)
+
+    def absorb_common(self, transcript: Transcript) -> None:
+        """Absorbs what statements of one key and as many instances have in common."""
         key = self.key
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(key.field))
@@ -63,6 +70,9 @@ class Statement:
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
         transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))
+
+    def absorb_public(self, transcript: Transcript) -> None:
+        """Absorbs the public inputs, which come last."""
         data = encode(self.circuit.field, [(value,) for row in self.public for value in row])
         count = self.circuit.public.to_bytes(8, "little")
         transcript.absorb_digest(Label.PUBLIC_INPUT, self.circuit.field, data, before=count)

@@ -38,7 +38,6 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
-from quod.proving.busy import BusyMeter
 from quod.proving.context import ProofContext, Tasks, self_check
 from quod.validation import flag, shown
 
@@ -77,20 +76,7 @@ def prove(
     timeline: Timeline | None = None,
 ) -> tuple[Proof, list[int]]:
     """See `ProvingKey.prove`."""
-    return begin(key, witness, seed=seed, self_check=self_check, timeline=timeline).finish()
-
-
-def begin(
-    key: KeyInUse,
-    witness: str | PathLike[str] | Witness,
-    *,
-    seed: int | None = None,
-    self_check: bool = True,
-    timeline: Timeline | None = None,
-    meter: BusyMeter | None = None,
-) -> PendingProof:
-    """See `ProvingKey.begin`."""
-    return PendingProof(key, witness, seed, self_check, or_null(timeline), meter)
+    return _Proving(key, witness, seed, self_check, or_null(timeline)).finish()
 
 
 def prove_many(
@@ -106,17 +92,13 @@ def prove_many(
         raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
     return overlapped(
         witnesses,
-        lambda witness: begin(key, witness, seed=seed, self_check=self_check).finish,
+        lambda witness: _Proving(key, witness, seed, self_check, or_null(None)).finish,
         name="quod-proof",
     )
 
 
-class PendingProof:
-    """A proof from its witness on: begun when it is made, while others are finished.
-
-    Either `finish`, or `compute` and then `check` with what it gave: threads of their own may do
-    these, for each proof once. One that is not wanted any more is ended by `close`.
-    """
+class _Proving:
+    """A proof from its witness on: begun when it is made, while another may be finished."""
 
     def __init__(
         self,
@@ -125,7 +107,6 @@ class PendingProof:
         seed: int | None,
         self_check: bool,
         timeline: Timeline,
-        meter: BusyMeter | None,
     ) -> None:
         self._key, self._timeline = key, timeline
         self._self_check = flag("self_check", self_check)
@@ -141,40 +122,14 @@ class PendingProof:
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
-            self._context = ProofContext(
-                timeline, opening.enter_context(timeline.stage("sums")), meter
-            )
+            self._context = ProofContext(timeline, opening.enter_context(timeline.stage("sums")))
             self._sums = opening.enter_context(
                 closing(key.resident.start(values, self._beside(), self._context))
             )
             self._open = opening.pop_all()
 
-    @property
-    def public(self) -> list[int]:
-        """The public inputs, which the witness has."""
-        return self._public
-
-    @property
-    def spans(self) -> Mapping[str, tuple[int, int]]:
-        """When its witness was copied and its sums were computed; see `ProofContext`."""
-        return self._context.spans
-
     def finish(self) -> tuple[Proof, list[int]]:
         """Waits for the sums; gives the proof and its public inputs."""
-        proof = self.compute()
-        self.check(proof)
-        return proof, self._public
-
-    def cancel(self) -> None:
-        """Has `compute` end soon with a DeviceError, where the device can stop what it does."""
-        self._context.cancellation.cancel()
-
-    def close(self) -> None:
-        """Gives back what the proof has of its key; nothing is computed any more."""
-        self._open.close()
-
-    def compute(self) -> Proof:
-        """Waits for the sums; a proof that is not checked yet."""
         key, timeline = self._key, self._timeline
         with self._open:
             a, b, rest = self._blind(self._sums.early())
@@ -182,7 +137,10 @@ class PendingProof:
         with timeline.stage("assemble"):
             law = affine_group(key.groups[0])
             c = functools.reduce(law.add, (late["C"], late["H"], rest))
-            return Proof(key.curve, a, b, c)
+            proof = Proof(key.curve, a, b, c)
+        if self._self_check:
+            self._check(proof)
+        return proof, self._public
 
     # --- before the sums over c and h are there
 
@@ -234,10 +192,8 @@ class PendingProof:
 
     # --- afterwards
 
-    def check(self, proof: Proof) -> None:
-        """The verifier's answer to a proof before anyone sees it, if it was asked for."""
-        if not self._self_check:
-            return
+    def _check(self, proof: Proof) -> None:
+        """The verifier's answer to a proof before anyone sees it."""
         key = self._key.zkey.path
         self_check(
             self._timeline,

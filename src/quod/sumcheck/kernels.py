@@ -29,5 +29,5 @@ register(f"sumcheck.sum_inputs[{_FIELD.name}]", sum_inputs, shape=_SHAPE, in_blo
 register(f"sumcheck.finish_rounds[{_FIELD.name}]", finish_rounds, shape=_SHAPE, depth=1, at_once=4)
 register(
     f"sumcheck.finish_sumcheck[{_FIELD.name}]", finish_sumcheck, shape=_SHAPE, log_capacity=8,
-    source="folded", folds=1,
+    source="folded", folds=1, in_place=False,
 )  # fmt: skip

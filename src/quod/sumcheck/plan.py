@@ -22,7 +22,7 @@ from quod.sumcheck.tail import finish_sumcheck
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits
-from quod.validation import instance, whole_number, whole_number_or_none
+from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
 _LANES = 128
@@ -32,6 +32,9 @@ _SHARE_OF_LONG = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_A_THREAD = 8
 _LANES_OF_SHORT = 8
+# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own.
+_SIDE_BY_SIDE = 3
+_LEAST_LOG_IN_PLACE = 8
 
 
 @frozen(eq=False)
@@ -67,10 +70,12 @@ class SumcheckPlan:
 
     def __init__(
         self, device: DeviceChoice, shape: Shape, log2_size: int, *, batch: int = 1,
-        log_capacity: int | None = None, depth: int | None = None,
+        log_capacity: int | None = None, depth: int | None = None, in_place: bool | None = None,
     ) -> None:  # fmt: skip
-        """`log_capacity` bounds the entries of a table that the last rounds begin with, and `depth`
-        is how many rounds a pass over larger ones is for, 1 or 2; as is fastest if they are None.
+        """`log_capacity` bounds the entries of a table that the last rounds have in the memory of a
+        workgroup, and `depth` is how many rounds a pass over larger ones is for, 1 or 2. With
+        `in_place` the last rounds begin with twice as many entries, and read them where they are
+        in the first of these. As is fastest if they are None.
         """
         device = resolve_device(device)
         instance("the shape", shape, Shape, "make one of a field and a polynomial")
@@ -81,13 +86,16 @@ class SumcheckPlan:
         challenge_bits(shape.field)
         log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)
         self._depth = whole_number_or_none("depth", depth, 1, 2)
+        self._in_place = self._fills and log_capacity is None
+        if in_place is not None:
+            self._in_place = flag("in_place", in_place)
         self._most = min(log_capacity or _MOST_LOG_CAPACITY, self._fitting)
         if self._most < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
                 f"of {device.name}; take fewer tables"
             )
-        self.rounds_before = max(0, self.log2_size - self._most)
+        self.rounds_before = max(0, self.log2_size - self._most - self._in_place)
         """Rounds on tables in the memory of the device; those behind are in one workgroup's."""
 
     # --- sizes
@@ -102,8 +110,17 @@ class SumcheckPlan:
         return 4 * self.field.words
 
     @property
+    def _fills(self) -> bool:
+        """Whether workgroups of a sumcheck each fill a GPU: then the more of them have their tables
+        in a multiprocessor's memory at a time, the more work there is while others wait for their
+        hashes. Alone a sumcheck rather has as many rounds as fit there, without a launch each."""
+        return not self.device.host_memory and self.batch >= self.device.multiprocessors
+
+    @property
     def _log_capacity(self) -> int:
-        """That of the kernel of the last rounds, of which there are three, for all sizes."""
+        """That of the kernel of the last rounds, of which there are few, for all sizes."""
+        if self._in_place:
+            return min(self._most, max(_LEAST_LOG_IN_PLACE, self.log2_size - 1))
         return min(self._most, -(-self.log2_size // 4) * 4)
 
     @cached_property
@@ -121,7 +138,8 @@ class SumcheckPlan:
         """The logarithm of how many entries of each table shared memory holds."""
         machine = self.device.machine(self._tail_lanes)
         sums = WorkgroupSums.elements(machine, self.shape.degree)
-        entries = machine.shared_bytes_limit // self._element_bytes - sums
+        limit = machine.shared_bytes_limit // (_SIDE_BY_SIDE if self._in_place else 1)
+        entries = limit // self._element_bytes - sums
         entries //= self.shape.tables
         return max(0, entries).bit_length() - 1
 
@@ -197,7 +215,7 @@ class SumcheckPlan:
     @cached_property
     def log_low(self) -> int:
         """Variables of the lower pyramid: about half of them, and all of the last rounds."""
-        wanted = max(self.log2_size // 2, min(self._most, self.log2_size) - 1)
+        wanted = max(self.log2_size // 2, min(self._most + self._in_place, self.log2_size) - 1)
         return min(self.log2_size - 1, wanted)
 
     @property
@@ -323,7 +341,7 @@ class SumcheckPlan:
                 finish_sumcheck, lanes=self._tail_lanes, shape=shape,
                 log_capacity=self._log_capacity,
                 source="inputs" if len(self.passes) < 2 else "folded",
-                folds=self.passes[-1].depth if self.passes else 0,
+                folds=self.passes[-1].depth if self.passes else 0, in_place=self._in_place,
             ),
             batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
             progress, proof,

@@ -5,7 +5,8 @@ Each round waits for the hash of the one before, and not for the host or another
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
@@ -17,8 +18,12 @@ from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.words import Words
 
 Source = Literal["inputs", "folded"]
+
+Entry = Callable[[int, Value], Any]
+"""An entry of a table by its index."""
 
 
 @kernel
@@ -40,12 +45,14 @@ def finish_sumcheck(
     log_capacity: int,
     source: Source,
     folds: int,
+    in_place: bool,
 ) -> None:
     """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
 
-    At least one round is left, on at most 2**log_capacity entries. The tables are the inputs or
-    `folded`, and the challenges of the `folds` rounds before are still to fold them.
-    The other memory as in `quod.sumcheck.memory`.
+    At least one round is left, on at most 2**log_capacity entries; with `in_place` on twice as
+    many, which the first round reads where they are, and again to fold them into shared memory.
+    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
+    to fold them. The other memory as in `quod.sumcheck.memory`.
     """
     mixed = MixedField(k, shape.field)
     f = mixed.extended
@@ -71,22 +78,23 @@ def finish_sumcheck(
         else Folded(mixed, folded, batch, sumcheck, log_folded)
     )
     before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
-    with k.range(local, size, lanes) as loop:
-        for table in range(shape.tables):
-            pieces = [tables.load(table, loop.index + size * part) for part in range(1 << folds)]
-            entry = mixed.embedded(fold_all(mixed, pieces, before))
-            f.store(shared, place(table, loop.index), entry)
-    k.barrier()
 
-    with k.range(rounds_before, log_size, carry=(own.state(end.chain), own.claim())) as rounds:
-        state, claim = rounds.carried
-        rest = log_size - 1 - rounds.index
+    def given(table: int, index: Value) -> Any:
+        pieces = [tables.load(table, index + size * part) for part in range(1 << folds)]
+        return fold_all(mixed, pieces, before)
+
+    def kept(table: int, index: Value) -> Any:
+        return f.load(shared, place(table, index))
+
+    def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
+        """A round on such entries, which leaves half as many in shared memory."""
+        rest = log_size - 1 - number
         half = one << rest
-        at_one = f.is_zero(weights.coordinate(rounds.index)) if shape.has_point else None
+        at_one = f.is_zero(weights.coordinate(number)) if shape.has_point else None
         start = tuple(f.carried(f.zero()) for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
-                [f.load(shared, place(table, loop.index + half * side)) for side in range(2)]
+                [entry(table, loop.index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
             weight = eq.low(rest, loop.index) if shape.has_point else None
@@ -94,24 +102,35 @@ def finish_sumcheck(
             loop.next(tuple(f.carried(total + part) for total, part in zip(loop.carried, parts)))
         totals = sums.totals(list(loop.results))
         # Every instance computes all of it, and one stores.
-        coefficients = end.coefficients(totals, claim, weights, rounds.index)
+        coefficients = end.coefficients(totals, claim, weights, number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         claim = f.carried(end.at(coefficients, challenge))
         with k.if_(local == 0):
-            sent.set_message(rounds.index, message)
-            own.set_challenge(rounds.index, challenge)
+            sent.set_message(number, message)
+            own.set_challenge(number, challenge)
         with k.range(local, half, lanes) as loop:
             for table in range(shape.tables):
-                low, high = (
-                    f.load(shared, place(table, loop.index + half * side)) for side in range(2)
-                )
+                low, high = (entry(table, loop.index + half * side) for side in range(2))
                 f.store(shared, place(table, loop.index), fold(mixed, low, high, challenge))
         k.barrier()
-        rounds.next((state, claim))
+        return state, claim
+
+    state, claim, first = own.state(end.chain), own.claim(), rounds_before
+    if in_place:
+        state, claim = round_of(rounds_before, state, claim, given)
+        first = rounds_before + 1
+    else:
+        with k.range(local, size, lanes) as loop:
+            for table in range(shape.tables):
+                f.store(shared, place(table, loop.index), mixed.embedded(given(table, loop.index)))
+        k.barrier()
+    with k.range(first, log_size, carry=(state, claim)) as rounds:
+        state, claim = rounds.carried
+        rounds.next(round_of(rounds.index, state, claim, kept))
     state, claim = rounds.results
     with k.if_(local == 0):
         own.set_state(end.chain, state)
         own.set_claim(claim)
         for table in range(shape.tables):
-            sent.set_value(table, f.load(shared, table * capacity))
+            sent.set_value(table, kept(table, k.constant(0, log_size.type)))

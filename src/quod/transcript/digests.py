@@ -32,16 +32,17 @@ def digest_runs(
 
 
 class RecordedDigest:
-    """The levels of a digest of a buffer of whole runs, in memory of its own; what is less than a
-    run is left to the host."""
+    """The levels of the digests of `count` messages of one length, one after the other in a buffer,
+    each of whole runs; what is less than a run is left to the host. Levels have memory of their
+    own."""
 
-    def __init__(self, device: AnyDevice, hash: Hash, data: Buffer) -> None:
-        self._device, self._hash = device, hash
+    def __init__(self, device: AnyDevice, hash: Hash, data: Buffer, count: int = 1) -> None:
+        self._device, self._hash, self._count = device, hash, count
         self._levels = [data]
-        words, each = data.nbytes // 4, hash.run_words
+        words, each = data.nbytes // 4 // count, hash.run_words
         while words >= each and words % each == 0:
             words = words // each * STATE_WORDS
-            self._levels.append(device.allocate(4 * words))
+            self._levels.append(device.allocate(4 * words * count))
 
     def record(self, recording: RecordingStream) -> None:
         """Its launches."""
@@ -54,15 +55,16 @@ class RecordedDigest:
             runs = digests.nbytes // (4 * STATE_WORDS)
             recording.launch(compiled, -(-runs // compiled.lanes), runs, level, data, digests)
 
-    def digest(self, field: FieldSpec) -> bytes:
-        """What the host makes of it once the launches are done; DeviceError if they have not
+    def digests(self, field: FieldSpec) -> list[bytes]:
+        """What the host makes of them once the launches are done; DeviceError if they have not
         written it."""
         found = np.full(self._levels[-1].nbytes // 4, UNWRITTEN, np.uint32)
         self._device.download(self._levels[-1], found)
         level = len(self._levels) - 1
         if level and (found.reshape(-1, STATE_WORDS) == UNWRITTEN).all(axis=1).any():
             raise not_written(self._device, "the digest of a table")
-        data = found.astype("<u4", copy=False).tobytes()
-        if level and found.nbytes == 4 * STATE_WORDS:
-            return data
-        return self._hash.digest_by_runs(data, field, level=level)
+        data, each = found.astype("<u4", copy=False).tobytes(), found.nbytes // self._count
+        parts = [data[at : at + each] for at in range(0, len(data), each)]
+        if level and each == 4 * STATE_WORDS:
+            return parts
+        return [self._hash.digest_by_runs(part, field, level=level) for part in parts]

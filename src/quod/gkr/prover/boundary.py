@@ -7,6 +7,7 @@ all outputs are 0, each instance of a kernel counts for its share.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,12 +109,22 @@ class Boundary:
 
     def bring(self, tables: Sequence[Words]) -> bool:
         """Inputs of each proof, by instance, to the device; whether all are elements."""
-        plan, size = self._plan, self._given.nbytes // self._plan.batch
-        for number in range(plan.batch):
-            table = tables[min(number, len(tables) - 1)]
-            plan.device.upload(table, into=self._given.slice(number * size, (number + 1) * size))
+        plan = self._plan
+        if plan.batch == 1:
+            plan.device.upload(tables[0], into=self._given)
+        else:
+            # A copy to the device takes as long as many on the host.
+            for number, row in enumerate(self._room):
+                row[:] = tables[min(number, len(tables) - 1)].reshape(-1)
+            plan.device.upload(self._room, into=self._given)
         entries = plan.batch * self._instances << plan.circuit.log_inputs
         return self._counted(self._bringing) == entries
+
+    @cached_property
+    def _room(self) -> Words:
+        """Room on the host for the inputs of a batch."""
+        room: Words = self._plan.device.pinned(self._given.nbytes).view(np.uint32)
+        return room.reshape(self._plan.batch, -1)
 
     def outputs_are_zero(self) -> bool:
         """Whether those of all instances are that are to be."""

@@ -142,12 +142,13 @@ def corner_weights(
     """Of each proof weights[z] = eq(first point, z), with two claims + factor * eq(second, z).
 
     From `zeros` on weights are 0. Places in `points` are elements, `stride` a proof. An instance
-    makes 2**log_each weights, n in all, which share the factors of the upper variables.
+    makes 2**log_each weights, n in all, which share the factors of the lower variables, so that
+    neighbours in memory are those of neighbours.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n >> log_each):
         rest = log_size - log_each
-        proof, upper = i >> rest, i & ((k.constant(1, u32) << rest) - 1)
+        proof, lower = i >> rest, i & ((k.constant(1, u32) << rest) - 1)
         own = proof * stride
 
         def coordinate(start: Value, variable: Value) -> Any:
@@ -157,10 +158,10 @@ def corner_weights(
         if claims == 2:
             starts.append(f.carried(f.load(points, own + factor)))
         with k.range(0, rest, carry=tuple(starts)) as loop:
-            bit = (upper >> (rest - 1 - loop.index)) & 1
+            bit = (lower >> (rest - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (first, second), strict=False):
-                w = coordinate(start, loop.index)
+                w = coordinate(start, loop.index + log_each)
                 chosen = f.select(bit != 0, w, f.carried(1 - w))
                 products.append(f.carried(product * chosen))
             loop.next(tuple(products))
@@ -168,7 +169,7 @@ def corner_weights(
         for product, start in zip(loop.results, (first, second), strict=False):
             corners = [product]
             for ahead in range(log_each):
-                w = coordinate(start, rest + ahead)
+                w = coordinate(start, k.constant(ahead, u32))
                 highs = [f.carried(corner * w) for corner in corners]
                 corners = [
                     part
@@ -181,9 +182,9 @@ def corner_weights(
                 else corners
             )
         for place, total in enumerate(totals):
-            z = (upper << log_each) + place
+            z = (k.constant(place, u32) << rest) + lower
             kept = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
-            f.store(weights, (i << log_each) + place, kept)
+            f.store(weights, (proof << log_size) + z, kept)
 
 
 @kernel
