@@ -96,11 +96,11 @@ test-vulkan:
 
 sweep-cuda: PYTHON ?= $(BIN)/python
 sweep-cuda:
-	$(PYTHON) tools/sweep.py --device cuda --seconds 420 --table $(SWEEP_ARGS)
+	$(PYTHON) -m tools.sweep --device cuda --seconds 420 --table $(SWEEP_ARGS)
 
 sweep-vulkan: PYTHON ?= $(BIN)/python
 sweep-vulkan:
-	$(PYTHON) tools/sweep.py --device webgpu --seconds 180 --table $(SWEEP_ARGS)
+	$(PYTHON) -m tools.sweep --device webgpu --seconds 180 --table $(SWEEP_ARGS)
 
 bench-cuda: PYTHON ?= $(BIN)/python
 bench-cuda:

@@ -113,7 +113,7 @@ COMMANDS = [
     "keys show",
     "keys check",
     "keys remove",
-    "witness",
+    "wtns calculate",
     "export-web",
     "inspect",
     "devices",

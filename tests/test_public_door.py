@@ -39,6 +39,7 @@ from quod.field import NAMED, from_integers, integers_to_words
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue
 from quod.service import witness as service_witness
+from quod.service import worker as service_worker
 from tests.circuit import doors
 from tests.device import kernels
 
@@ -332,6 +333,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from rows_of_the_queue()
     yield from rows_of_the_keys()
     yield from rows_of_witnesses()
+    yield from rows_of_the_workers()
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -537,6 +539,10 @@ def rows() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "verify", Row(opened.verify, {"public": [1], "proof": None})
     yield (
+        "verify_batch",
+        Row(groth16.verify_batch, {"claims": []}, {"claims": ("a set", "a mapping")[:0]}),
+    )
+    yield (
         "Proof.from_json",
         Row(groth16.Proof.from_json, {"path": verifying, "curve": "bn254"}, {"curve": OPTIONAL}),
     )
@@ -736,6 +742,35 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     yield "registered warm", Row(registered.warm, {"key": "known"})
 
 
+def rows_of_the_workers() -> Iterator[tuple[str, Row]]:
+    """Workers of the queue and the keys above, which are not started."""
+    queue = service_queue.open_queue(f"{QUEUE.name}/of workers", sweep_seconds=None)
+    repository = service_keys.KeyRepository(f"{QUEUE.name}/keys", create=True)
+    right: dict[str, Any] = {
+        "device": "cpu", "host_bytes": None, "device_bytes": None, "memory_bytes": None,
+        "warm": ("known",), "ahead": 1, "checks": 1, "lanes": 1, "patience_seconds": 1,
+        "arbiter_constraints": 1,
+    }  # fmt: skip
+    bytes_fine, number = ("None", "huge"), ("a float",)
+    yield "WorkerSettings", Row(
+        service_worker.WorkerSettings, right,
+        {"device": ("text",), "host_bytes": bytes_fine, "device_bytes": bytes_fine,
+         "memory_bytes": bytes_fine, "patience_seconds": number, "arbiter_constraints": ("huge",)},
+    )  # fmt: skip
+    pool = service_worker.LocalPool(queue, repository)
+    yield "LocalPool", Row(
+        service_worker.LocalPool,
+        {"queue": queue, "repository": repository, "workers": [service_worker.WorkerSettings()]},
+    )  # fmt: skip
+    for call in (pool.preload, pool.evict):
+        yield (
+            f"workers {call.__name__}",
+            Row(call, {"key": "known", "worker": None}, {"worker": OPTIONAL}),
+        )
+    yield "workers resume", Row(pool.resume, {"worker": "cpu"})
+    yield "read_result", Row(service_worker.read_result, {"data": b"{}"})
+
+
 TABLE = dict(rows())
 
 
@@ -771,7 +806,7 @@ NOT_IN_IT = {
     "Claim", "Scheme", "Committer", "Commitment", "Raw", "Hyrax",
     "Inputs", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
-    "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group",
+    "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group", "Verdict",
     "AffineGroup", "g1_group", "g2_group",
     "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
@@ -780,6 +815,8 @@ NOT_IN_IT = {
     # Records of keys, what a loader is, and what a cache is given, which tests/service/keys has.
     "KeyRecord", "FileRecord", "ListedKey", "Removed", "CacheStatus", "KeyUse", "KeyCache",
     "Loader", "Needs", "Tier",
+    # What workers tell, and the protocol of a pool.
+    "WorkerPool", "WorkerStatus", "WorkerState", "Stage", "StageRecord",
 }  # fmt: skip
 
 
@@ -787,7 +824,7 @@ NOT_IN_IT = {
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
     + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
-    + ["service.witness"],
+    + ["service.witness", "service.worker"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

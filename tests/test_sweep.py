@@ -4,7 +4,6 @@ is found."""
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,19 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.errors import DeviceError
-
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
+from tools import sweep, sweep_cases
 
 BRIEF = ["--device", "cpu:scalar", "--groups", "bn254.g1", "--largest", "6", "--seconds", "600"]
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(TOOLS)
-    import sweep
-
+def tool() -> Any:
     return sweep
 
 
 @pytest.fixture
-def cases(tool: Any) -> Any:
-    return sys.modules["sweep_cases"]
+def cases() -> Any:
+    return sweep_cases
 
 
 def test_a_short_sweep(tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,11 @@
 """Computes what is known beforehand, of random sizes, until the time is over.
 
     make sweep-cuda                                               seven minutes on an NVIDIA GPU
-    python tools/sweep.py --device cuda --seconds 420 --seed 7 --table
-    python tools/sweep.py --device cuda --seed 7 --only 123       one case again
-    python tools/sweep.py --device cuda --resume build/sweep.jsonl   goes on where that one ended
-    python tools/sweep.py --device cuda --seed 7 --slice 0/4      a quarter; others beside it
-    python tools/sweep.py --report build/*.jsonl --table FILE     one table of several sweeps
+    python -m tools.sweep --device cuda --seconds 420 --seed 7 --table
+    python -m tools.sweep --device cuda --seed 7 --only 123       one case again
+    python -m tools.sweep --device cuda --resume build/sweep.jsonl   goes on where that one ended
+    python -m tools.sweep --device cuda --seed 7 --slice 0/4      a quarter; others beside it
+    python -m tools.sweep --report build/*.jsonl --table FILE     one table of several sweeps
 
 MSMs (resident, in batches, streamed, in parts) over points with known logarithms, transforms and
 whole proofs; see `sweep_cases`. A case follows from the seed, its number and the bounds of sizes.
@@ -26,11 +26,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sweep_cases import BLOCK, KINDS, Bounds, Case, Runner, WrongResultError, case_of
-
 from quod.curve.groups import GROUPS
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from tools.sweep_cases import BLOCK, KINDS, Bounds, Case, Runner, WrongResultError, case_of
 
 _LONGEST_MESSAGE = 300
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
@@ -175,7 +174,7 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Names
 
 def again(given: argparse.Namespace, bounds: Bounds, index: int) -> str:
     """The command of one case."""
-    words = f"python tools/sweep.py --device {given.device} --seed {given.seed}"
+    words = f"python -m tools.sweep --device {given.device} --seed {given.seed}"
     if given.memory is not None:
         words += f" --memory {given.memory:g}"
     words += f" --largest {bounds.largest:g}"
@@ -218,7 +217,7 @@ def page(states: Sequence[State]) -> str:
     results = [result for state in states for result in state.results]
     lines = [
         f"# Sweep of sizes on {header['on']}", "", "Written by tools/sweep.py.", "",
-        f"`tools/sweep.py --device {header['device']}`, seed {seeds}, "
+        f"`python -m tools.sweep --device {header['device']}`, seed {seeds}, "
         f"commit {header['commit']}. Sizes are elements (of a batch, all of them), or "
         f"constraints; 2^{header['largest']:.4g} at most.",
         "", *table(results), "",

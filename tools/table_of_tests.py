@@ -28,7 +28,7 @@ def outcome(case: ElementTree.Element) -> str:
 
 def folder(case: ElementTree.Element) -> str:
     """The folder of a test, from a class name such as ``tests.msm.sort.test_binning``."""
-    place = case.get("classname") or case.get("name", "")
+    place = case.get("classname") or case.get("name") or ""
     modules = [name for name in place.split(".") if not name[:1].isupper()]
     return "/".join(modules[:-1])
 

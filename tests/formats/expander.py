@@ -40,7 +40,8 @@ def coefficient(prime: int, value: Coefficient) -> bytes:
         return b"\2"
     if isinstance(value, tuple):
         return b"\3" + u64(value[1])
-    return b"\1" + (value % prime).to_bytes(ELEMENT_BYTES[prime], "little")
+    number: int = value % prime
+    return b"\1" + number.to_bytes(ELEMENT_BYTES[prime], "little")
 
 
 def segment_bytes(prime: int, segment: Segment) -> bytes:

@@ -37,7 +37,7 @@ def satisfied(
             return generator.randrange(1 << generator.choice([0, log_size]))
 
         def coefficient() -> int | Public:
-            some = [1, -1, 2, 0, generator.randrange(p), Public(0), Public(1)]
+            some: list[int | Public] = [1, -1, 2, 0, generator.randrange(p), Public(0), Public(1)]
             return generator.choice(some)
 
         for _ in range(gates):

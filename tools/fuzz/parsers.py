@@ -126,9 +126,12 @@ def _described(data: bytes) -> None:
 def _layered(prime: str) -> LayeredCircuit:
     """A circuit with gates and coefficients of all sorts."""
     builder = CircuitBuilder(NAMED[prime], 2, public=2)
+    coefficients: tuple[int | Public | Challenge, ...] = (
+        1, 2**31 - 2, Public(0), Public(1), Challenge(7),
+    )  # fmt: skip
     for log_size, below in ((9, 2), (1, 9)):
         layer = builder.layer(log_size)
-        for number, coefficient in enumerate((1, 2**31 - 2, Public(0), Public(1), Challenge(7))):
+        for number, coefficient in enumerate(coefficients):
             x = (1 << below) - 1 - number % 2
             layer.constant(number % 2, coefficient)
             layer.multiply(1, x, 0, coefficient)
@@ -293,7 +296,7 @@ _folder = TemporaryDirectory(prefix="quod-fuzz-")
 def _shader() -> bytes:
     module = WgslModule(
         "@compute fn main() {}", "main", 64, (Binding(0), Binding(1, True)), 2, 4,
-        (Field("value", "n", 0, u32),), "wgsl", (),
+        (Field("value", 0, 0, u32),), "tint", (),
     )  # fmt: skip
     return KernelText(PointerUses((1,), ()), module).pack()
 

@@ -16,7 +16,7 @@ from quod.cli import (
     inspect,
     kernel,
     keys,
-    witness,
+    wtns,
     zkey,
 )
 from quod.cli.options import typer_command
@@ -44,8 +44,8 @@ for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
 _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
+app.add_typer(wtns.app, name="wtns")
 app.add_typer(keys.app, name="keys")
-app.command("witness")(witness.witness)
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)
 app.command("devices")(devices.devices)

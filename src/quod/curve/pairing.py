@@ -75,7 +75,7 @@ def pairing_product_words(
     `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
     (see `quod.curve.array`); the result is of shape (12, words). DeviceError on WebGPU.
     """
-    return _product_words(device, curve, _miller_words(device, curve, p, q))
+    return _product_words(device, curve, miller_words(device, curve, p, q))
 
 
 def check_pairing_device(device: AnyDevice) -> None:
@@ -87,7 +87,11 @@ def check_pairing_device(device: AnyDevice) -> None:
         )
 
 
-def _miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
+def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
+    """The Miller functions of arrays of points as `pairing_product_words` takes them.
+
+    Of shape (n, 12, words), for `product_of_values`.
+    """
     check_pairing_device(device)
     words = curve.fq.words
     count = len(p)
@@ -145,7 +149,7 @@ def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair])
     """
     p = from_points(PairingGroup(curve.name, 1), [pair[0] for pair in pairs])
     q = from_points(PairingGroup(curve.name, 2), [pair[1] for pair in pairs])
-    return _miller_words(device, curve, p, q)
+    return miller_words(device, curve, p, q)
 
 
 def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> Fq12Integers:

@@ -30,6 +30,21 @@ def budget(nbytes: object) -> int | None:
     return whole_number_or_none("memory_budget", nbytes, 1, error=DeviceError)
 
 
+class OutOfMemory(DeviceError):
+    """There is too little memory for a plan, now or ever."""
+
+    is_out_of_memory = True
+
+
+def ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that there was too little memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "is_out_of_memory", False):
+            return True
+        error = error.__cause__
+    return False
+
+
 def check_reach(what: str, nbytes: int, most: int) -> None:
     """DeviceError if a buffer, or what a kernel is given of one, has more than `most` bytes."""
     if nbytes > most:
@@ -55,4 +70,4 @@ def check_budget(
         message += f", in which {fits} of {items} {unit} fit" if fits else (
             f", too little for any of the {items} {unit}"
         )  # fmt: skip
-    raise DeviceError(f"{message}; give the device a larger memory_budget or split the work")
+    raise OutOfMemory(f"{message}; give the device a larger memory_budget or split the work")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.groth16.batch import Verdict as Verdict
+    from quod.groth16.batch import verify_batch as verify_batch
     from quod.groth16.keys import ProvingKey as ProvingKey
     from quod.groth16.proof import Proof as Proof
     from quod.groth16.proof import public_from_json_text as public_from_json_text
@@ -21,6 +23,8 @@ __all__ = [
     "ProvingKey",
     "VerifyingKey",
     "Proof",
+    "Verdict",
+    "verify_batch",
     "public_from_json_text",
     "generate_key",
     "INSECURE_TAG",
@@ -29,6 +33,8 @@ __all__ = [
 _HOME = {
     "ProvingKey": "quod.groth16.keys",
     "VerifyingKey": "quod.groth16.verifier",
+    "Verdict": "quod.groth16.batch",
+    "verify_batch": "quod.groth16.batch",
     "Proof": "quod.groth16.proof",
     "public_from_json_text": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",

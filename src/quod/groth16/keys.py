@@ -26,7 +26,10 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag, instance, whole_number_or_none
+from quod.proving.busy import BusyMeter
+from quod.validation import flag, instance, whole_number, whole_number_or_none
+
+MOST_LANES = 16
 
 
 class ProvingKey:
@@ -45,17 +48,20 @@ class ProvingKey:
         *,
         allow_insecure: bool = False,
         memory_budget: int | None = None,
+        lanes: int = 1,
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`.
 
         Of a device's own memory it takes `memory_budget` bytes at most, all of the device's budget
-        unless it is given.
+        unless it is given. `lanes` are the proofs that a GPU computes side by side, which pays for
+        small circuits; processors and WebGPU compute one at a time.
         """
         timeline = or_null(timeline)
         instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
         self.zkey = zkey
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         whole_number_or_none("memory_budget", memory_budget, 1)
+        whole_number("lanes", lanes, 1, MOST_LANES)
         self.device = resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -95,7 +101,7 @@ class ProvingKey:
 
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
-            self.resident = GpuKey(zkey, self.device, g1, g2, timeline, memory_budget)
+            self.resident = GpuKey(zkey, self.device, g1, g2, timeline, memory_budget, lanes)
 
     @classmethod
     def from_zkey(
@@ -212,6 +218,34 @@ class ProvingKey:
         budget.
         """
         return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+
+    def begin(
+        self,
+        witness: str | PathLike[str] | Witness,
+        *,
+        seed: int | None = None,
+        self_check: bool = True,
+        timeline: Timeline | None = None,
+        meter: BusyMeter | None = None,
+    ) -> prover.PendingProof:
+        """Begins a proof as `prove` makes it, which the caller finishes; others may be begun.
+
+        On a GPU the witness is there when this returns; with `in_progress` proofs it waits for the
+        end of one. `meter` is told when the device computes.
+        """
+        return prover.begin(
+            self, witness, seed=seed, self_check=self_check, timeline=timeline, meter=meter
+        )
+
+    @property
+    def in_progress(self) -> int:
+        """How many proofs are worth having begun at a time."""
+        return self.resident.in_progress
+
+    def prepare(self) -> None:
+        """Makes now what the first proofs would make, such as page-locked memory."""
+        self.resident.prepare()
+        self.self_check_key.prepare()
 
     def prove_many(
         self,

@@ -29,8 +29,23 @@ def sum_of_multiples(
     device: AnyDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> Point:
     """The sum of scalars[i] * points[i] for plain points and scalars below the order."""
-    if len(points) > _FEW:
+    return sums_of_multiples(device, group, [(points, scalars)])[0]
+
+
+def sums_of_multiples(
+    device: AnyDevice, group: Group, sums: Sequence[tuple[Sequence[Point], Sequence[int]]]
+) -> list[Point]:
+    """`sum_of_multiples` of each pair; the multiples of all short ones are one launch."""
+    law = affine_group(group)
+    short = [own for own in sums if len(own[0]) <= _FEW]
+    points = [point for own, _ in short for point in own]
+    scalars = [scalar for _, own in short for scalar in own]
+    found = iter(multiples(device, group, points, scalars) if points else ())
+
+    def total(points: Sequence[Point], scalars: Sequence[int]) -> Point:
+        if len(points) <= _FEW:
+            return functools.reduce(law.add, (next(found) for _ in points), None)
         words = integers_to_words(group.scalars, scalars)
         return msm(device, group, from_points(group, points), words)
-    law = affine_group(group)
-    return functools.reduce(law.add, multiples(device, group, points, scalars), None)
+
+    return [total(*own) for own in sums]

@@ -38,6 +38,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
+from quod.proving.busy import BusyMeter
 from quod.proving.context import ProofContext, Tasks, self_check
 from quod.validation import flag, shown
 
@@ -76,7 +77,20 @@ def prove(
     timeline: Timeline | None = None,
 ) -> tuple[Proof, list[int]]:
     """See `ProvingKey.prove`."""
-    return _Proving(key, witness, seed, self_check, or_null(timeline)).finish()
+    return begin(key, witness, seed=seed, self_check=self_check, timeline=timeline).finish()
+
+
+def begin(
+    key: KeyInUse,
+    witness: str | PathLike[str] | Witness,
+    *,
+    seed: int | None = None,
+    self_check: bool = True,
+    timeline: Timeline | None = None,
+    meter: BusyMeter | None = None,
+) -> PendingProof:
+    """See `ProvingKey.begin`."""
+    return PendingProof(key, witness, seed, self_check, or_null(timeline), meter)
 
 
 def prove_many(
@@ -92,13 +106,17 @@ def prove_many(
         raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
     return overlapped(
         witnesses,
-        lambda witness: _Proving(key, witness, seed, self_check, or_null(None)).finish,
+        lambda witness: begin(key, witness, seed=seed, self_check=self_check).finish,
         name="quod-proof",
     )
 
 
-class _Proving:
-    """A proof from its witness on: begun when it is made, while another may be finished."""
+class PendingProof:
+    """A proof from its witness on: begun when it is made, while others are finished.
+
+    Either `finish`, or `compute` and then `check` with what it gave: threads of their own may do
+    these, for each proof once. One that is not wanted any more is ended by `close`.
+    """
 
     def __init__(
         self,
@@ -107,6 +125,7 @@ class _Proving:
         seed: int | None,
         self_check: bool,
         timeline: Timeline,
+        meter: BusyMeter | None,
     ) -> None:
         self._key, self._timeline = key, timeline
         self._self_check = flag("self_check", self_check)
@@ -122,14 +141,40 @@ class _Proving:
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
-            self._context = ProofContext(timeline, opening.enter_context(timeline.stage("sums")))
+            self._context = ProofContext(
+                timeline, opening.enter_context(timeline.stage("sums")), meter
+            )
             self._sums = opening.enter_context(
                 closing(key.resident.start(values, self._beside(), self._context))
             )
             self._open = opening.pop_all()
 
+    @property
+    def public(self) -> list[int]:
+        """The public inputs, which the witness has."""
+        return self._public
+
+    @property
+    def spans(self) -> Mapping[str, tuple[int, int]]:
+        """When its witness was copied and its sums were computed; see `ProofContext`."""
+        return self._context.spans
+
     def finish(self) -> tuple[Proof, list[int]]:
         """Waits for the sums; gives the proof and its public inputs."""
+        proof = self.compute()
+        self.check(proof)
+        return proof, self._public
+
+    def cancel(self) -> None:
+        """Has `compute` end soon with a DeviceError, where the device can stop what it does."""
+        self._context.cancellation.cancel()
+
+    def close(self) -> None:
+        """Gives back what the proof has of its key; nothing is computed any more."""
+        self._open.close()
+
+    def compute(self) -> Proof:
+        """Waits for the sums; a proof that is not checked yet."""
         key, timeline = self._key, self._timeline
         with self._open:
             a, b, rest = self._blind(self._sums.early())
@@ -137,10 +182,7 @@ class _Proving:
         with timeline.stage("assemble"):
             law = affine_group(key.groups[0])
             c = functools.reduce(law.add, (late["C"], late["H"], rest))
-            proof = Proof(key.curve, a, b, c)
-        if self._self_check:
-            self._check(proof)
-        return proof, self._public
+            return Proof(key.curve, a, b, c)
 
     # --- before the sums over c and h are there
 
@@ -192,8 +234,10 @@ class _Proving:
 
     # --- afterwards
 
-    def _check(self, proof: Proof) -> None:
-        """The verifier's answer to a proof before anyone sees it."""
+    def check(self, proof: Proof) -> None:
+        """The verifier's answer to a proof before anyone sees it, if it was asked for."""
+        if not self._self_check:
+            return
         key = self._key.zkey.path
         self_check(
             self._timeline,

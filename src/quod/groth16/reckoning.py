@@ -54,11 +54,14 @@ def host_parts(key: KeyCounts) -> dict[str, int]:
     return {"matrices": _matrices(key), "bases": bases}
 
 
-def device_parts(key: KeyCounts, device: AnyDevice, most: int, budget: int) -> dict[str, int]:
+def device_parts(
+    key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1
+) -> dict[str, int]:
     """What a key is to be given of a device's own memory (`memory_budget` of `ProvingKey`).
 
     As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
     for that, within `budget`. If that is not enough either, what it takes without their multiples.
+    Of `lanes` each has vectors, witnesses and workspaces of its own.
     """
     # Nothing of this is for devices that compute in host memory.
     from quod.groth16.gpu.bases import MsmMemory
@@ -67,18 +70,29 @@ def device_parts(key: KeyCounts, device: AnyDevice, most: int, budget: int) -> d
     parts = {
         "matrices": _matrices(key),
         "transforms": _VECTORS * key.domain * element,
-        "witnesses": _WITNESSES * key.variables * element,
+        "witnesses": lanes * _WITNESSES * key.variables * element,
     }
+    if lanes > 1:
+        parts["lanes"] = (lanes - 1) * _lane_bytes(key, element)
     fixed, bases = sum(parts.values()), key.bases()
     memory = None
     for limit in (most, budget):
         with suppress(DeviceError):
-            memory = MsmMemory.fitting(device, bases, limit - fixed)
+            memory = MsmMemory.fitting(device, bases, limit - fixed, lanes=lanes)
             if not memory.streamed:
                 break
     if memory is None:
         memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
-    return parts | {"bases and sums": memory.nbytes(device)}
+    more = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
+    return parts | {"bases and sums": memory.nbytes(device) + more}
+
+
+def _lane_bytes(key: KeyCounts, element: int) -> int:
+    """The vectors of a lane: three of the domain, or the products and sums of cut rows."""
+    from quod.groth16.gpu.matrix import DeviceMatrix
+
+    rows = DeviceMatrix.most_elements(key.entries, 2 * key.domain)
+    return max(3 * key.domain, rows) * element
 
 
 def _matrices(key: KeyCounts) -> int:

@@ -39,13 +39,19 @@ class ResidentKey(Protocol):
     """The matrices and bases of a key where a device computes with them.
 
     `nbytes` are those of the device's memory that it keeps, beside the zkey; `peak_bytes` is a
-    bound on the memory that a proof takes beside them.
+    bound on the memory that a proof takes beside them. More proofs at a time than `in_progress`
+    wait for one another.
     """
 
     @property
     def nbytes(self) -> int: ...
     @property
     def peak_bytes(self) -> int: ...
+    @property
+    def in_progress(self) -> int: ...
+
+    def prepare(self) -> None:
+        """Lays aside now, page-locked memory above all, what proofs take when they come."""
 
     def start(self, witness: Words, beside: Tasks, context: ProofContext) -> PendingSums:
         """Begins the sums of a proof; the host does the tasks `beside` meanwhile.

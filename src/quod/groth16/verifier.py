@@ -242,23 +242,17 @@ class VerifyingKey:
         sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
         `MismatchError` for another count of inputs or another curve than the key's.
         """
-        if not isinstance(proof, Proof):
-            raise InputError(
-                f"a proof is a Proof, not {type(proof).__name__}; Proof.from_json_text reads text"
-            )
-        verification = self.begin(public)
-        if proof.curve != self.curve:
-            raise MismatchError(
-                f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
-                "use the key of the circuit that was proved"
-            )
-        a, b, c = self._checked_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
+        inputs = self._checked_statement(public, proof)
+        a, b, c = self._checked_points(proof)
+        verification = self._begin(inputs)
         pairs = [*verification.first_pairs(a, b), verification.last_pair(c)]
         return self._holds(miller_values(self.device, self._parameters, pairs))
 
     def begin(self, public: Iterable[int | str]) -> Verification:
         """Begins to verify a proof whose points are to come. Raises as `verify` does."""
-        inputs = self._checked_inputs(public)
+        return self._begin(self._checked_inputs(public))
+
+    def _begin(self, inputs: Sequence[int]) -> Verification:
         group = self._group(1)
         return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *inputs]))
 
@@ -267,6 +261,24 @@ class VerifyingKey:
         return product_of_values(self.device, self._parameters, values) == self._alphabeta
 
     # --- checks
+
+    def _checked_statement(self, public: object, proof: object) -> list[int]:
+        """The public inputs as integers, once it is clear that the proof can be one for them."""
+        if not isinstance(proof, Proof):
+            raise InputError(
+                f"a proof is a Proof, not {type(proof).__name__}; Proof.from_json_text reads text"
+            )
+        inputs = self._checked_inputs(public)
+        if proof.curve != self.curve:
+            raise MismatchError(
+                f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
+                "use the key of the circuit that was proved"
+            )
+        return inputs
+
+    def _checked_points(self, proof: Proof) -> list[Point]:
+        """Copies of A, B and C; InputError for a bad one."""
+        return self._checked_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
 
     def _checked_inputs(self, public: object) -> list[int]:
         """The public inputs as integers; InputError or MismatchError for bad ones."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import perf_counter_ns
 from typing import Any
 
 from quod.device.cancellation import Cancellation
 from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.device.together import together
 from quod.errors import InputError, VerificationError
+from quod.proving.busy import BusyMeter
 
 Tasks = Mapping[str, Callable[[], Any]]
 """Work by name."""
@@ -20,12 +22,31 @@ class ProofContext:
     """A proof while it is made.
 
     `timeline` is told of its stages; those that several threads work on belong to `parent`, which
-    is open as long as they do. `cancellation` stops them.
+    is open as long as they do. `cancellation` stops them. `spans` has, by name, when a part began
+    and ended (`time.perf_counter_ns`), whoever looks at the timeline: "upload" and "compute", in
+    which the device computes, and which `meter` is told of.
     """
 
-    def __init__(self, timeline: Timeline, parent: Stage) -> None:
+    def __init__(self, timeline: Timeline, parent: Stage, meter: BusyMeter | None = None) -> None:
         self.timeline, self.parent = timeline, parent
         self.cancellation = Cancellation()
+        self.spans: dict[str, tuple[int, int]] = {}
+        self._meter = meter
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[None]:
+        """Times the body, as one of `spans`."""
+        begin = perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.spans[name] = begin, perf_counter_ns()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """The device computes in the body."""
+        with self._meter.working() if self._meter else nullcontext(), self.span("compute"):
+            yield
 
     @property
     def is_timed(self) -> bool:

@@ -32,6 +32,16 @@ class Slots(Generic[T]):
                 self._changed.wait()
             return self._free.pop()
 
+    def fill(self) -> None:
+        """Makes all of them now, so that no proof waits for one to be made."""
+        while True:
+            with self._changed:
+                if self._made >= self.most:
+                    return
+                self._free.append(self._make())
+                self._made += 1
+                self._changed.notify()
+
     def release(self, slot: T) -> None:
         """Lets another proof have a slot."""
         with self._changed:

@@ -18,7 +18,7 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.timeline import Timeline
-from quod.errors import DeviceError, KernelError, MismatchError, VerificationError
+from quod.errors import DeviceError, InputError, KernelError, MismatchError, VerificationError
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey, generate_key, setup
 from quod.groth16.chain import ChainCircuit
@@ -26,6 +26,7 @@ from quod.groth16.gpu import bases
 from quod.groth16.resident import KeyBases
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
+from quod.proving.busy import BusyMeter
 from quod.proving.context import ProofContext
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
@@ -325,6 +326,41 @@ def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
     key.close()
 
 
+# --- several at a time
+
+
+def test_lanes_share_bases_and_nothing_that_is_written_to(made: Make) -> None:
+    own, device = made("bn254"), EmulatedDevice()
+    alone = ProvingKey.from_zkey(own.zkey, device=EmulatedDevice())
+    zkey = Zkey.open(own.zkey, owned=True)
+    key = ProvingKey(zkey, device, lanes=3)
+    key.prepare()
+    assert (alone.in_progress, key.in_progress) == (2, 6)
+    # Less than three keys: the matrices and the bases are there once.
+    assert alone.resident.nbytes < key.resident.nbytes < 3 * alone.resident.nbytes
+    assert device.memory.in_use < 1.1 * key.resident.nbytes
+    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    meter = BusyMeter()
+    begun = [key.begin(own.wtns, seed=9, meter=meter) for _ in range(key.in_progress)]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda one: one.finish(), begun)) == [expected] * len(begun)
+    spans = sorted(one.spans["compute"] for one in begun)
+    # Three were computed side by side, and time that several took counts once.
+    assert spans[2][0] < min(end for _, end in spans)
+    longest = (max(end for _, end in spans) - spans[0][0]) / 1e9
+    assert 0 < meter.seconds < longest + 0.05
+    assert longest + 0.05 < sum(end - begin for begin, end in spans) / 1e9
+    # One that is given up gives its slot back.
+    for _ in range(key.in_progress + 1):
+        key.begin(own.wtns).close()
+    assert key.prove(own.wtns, seed=9) == expected
+    key.close()
+    with pytest.raises(InputError, match="lanes"):
+        ProvingKey(zkey, device, lanes=0)
+    with pytest.raises(DeviceError, match="budget"):
+        ProvingKey(zkey, EmulatedDevice(memory_budget=alone.resident.nbytes // 2), lanes=2)
+
+
 # --- timelines
 
 
@@ -391,7 +427,7 @@ def test_a_proof_with_bases_that_do_not_fit(
     own = made("bn254")
     fitting = bases.MsmMemory._streamed.__func__  # type: ignore[attr-defined]
 
-    def streamed(device: AnyDevice, parts: list[KeyBases], budget: int) -> Any:
+    def streamed(device: AnyDevice, parts: list[KeyBases], budget: int, *, lanes: int) -> Any:
         return fitting(bases.MsmMemory, device, parts[:3], parts[3:], budget)
 
     monkeypatch.setattr(bases.MsmMemory, "fitting", streamed)

@@ -21,8 +21,8 @@ class Key:
     """As much of a key as sums take."""
 
     def __init__(self) -> None:
-        self.slots: Slots[Slot] = Slots(Slot, 1)
-        self._runner = Background("test-gpu", 1)
+        self.runner = Background("test-gpu", 1)
+        self.slots: Slots[Slot] = Slots(lambda: Slot(self), 1)
 
     def sums(self) -> GpuSums:
         timeline = NullTimeline()
@@ -36,7 +36,8 @@ class Key:
 class Slot:
     """`go` lets a run go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, lane: Key) -> None:
+        self.lane = lane
         self.begun, self.go = threading.Event(), threading.Event()
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
@@ -62,11 +63,12 @@ def early_error(sums: GpuSums) -> list[BaseException]:
 
 
 def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
-    key, other = Key(), Slot()
-    running = key._runner.begin(lambda: Slot.run(other, Outcome(), None))  # type: ignore[arg-type]
+    key = Key()
+    other = Slot(key)
+    running = key.runner.begin(lambda: Slot.run(other, Outcome(), None))  # type: ignore[arg-type]
     assert other.begun.wait(10)
     sums = key.sums()
-    closing = threading.Thread(target=key._runner.close)
+    closing = threading.Thread(target=key.runner.close)
     closing.start()
     found = early_error(sums)
     assert [type(error).__bases__ for error in found] == [(DeviceError,)]
@@ -82,6 +84,7 @@ def test_sums_that_cannot_be_prepared() -> None:
     class Full(_Slot):
         def __init__(self) -> None:
             self.early: Any = self
+            self.lane: Any = key
 
         def expect(self) -> None:
             raise MemoryError

@@ -97,7 +97,8 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
             assert lease.value.device is device
             [use] = keys.status().keys
             assert use.tier is Tier.DEVICE
-            assert 0 < device.memory.in_use <= use.device_bytes
+            # Tables and results are some more.
+            assert 0 < device.memory.in_use < 1.01 * use.device_bytes
             assert max(device.memory.peak, use.device_bytes) <= needs.bytes(Tier.DEVICE)
         assert keys.evict("membership")
     with ResidentKeys(repository, device, device_bytes=100) as keys:

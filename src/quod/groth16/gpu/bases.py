@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -56,10 +57,12 @@ class MsmMemory:
         *,
         workspaces: Sequence[int] = _WORKSPACES,
         copies: Sequence[int | None] | None = None,
+        lanes: int = 1,
     ) -> MsmMemory:
         """The fastest choice within `budget` bytes.
 
-        It is made of so many `workspaces`, and `copies` of the bases (None: as many as pay).
+        It is made of so many `workspaces` for each of the `lanes`, and `copies` of the bases (None:
+        as many as pay).
 
         Multiples of the bases are given up first, then workspaces of their own, then room for all
         bases. DeviceError, with what is needed, if all of that is not enough.
@@ -78,7 +81,8 @@ class MsmMemory:
         least = _ANY_BYTES
         for choices in (resident, streamed):
             for choice in choices:
-                if choice.nbytes(device) <= budget:
+                more = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
+                if choice.nbytes(device) + more <= budget:
                     return choice
                 least = min(least, choice.nbytes(device))
         raise DeviceError(
@@ -162,12 +166,22 @@ class KeyMsms:
             for bases in key
             if bases.name in self._resident and bases.indices is not None
         }
-        made = [Workspace(device, nbytes) for nbytes in memory.workspaces]
+        self._device, self._sizes = device, memory.workspaces
+        self._workspaces = self._make_workspaces()
+
+    def _make_workspaces(self) -> dict[str, Workspace]:
+        made = [Workspace(self._device, nbytes) for nbytes in self._sizes]
         # The largest MSM gets the largest workspace, and the one that it shares with fewest.
         order = sorted(
             self._resident, key=lambda name: self._resident[name].workspace_bytes(), reverse=True
         )
-        self._workspaces = {name: made[place % len(made)] for place, name in enumerate(order)}
+        return {name: made[place % len(made)] for place, name in enumerate(order)}
+
+    def beside(self) -> KeyMsms:
+        """Another one of the same bases, with workspaces of its own."""
+        other = copy.copy(self)
+        other._workspaces = self._make_workspaces()
+        return other
 
     def is_apart(self, name: str) -> bool:
         """Whether one of the MSMs shares no memory with the others that they write to."""

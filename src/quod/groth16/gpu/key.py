@@ -9,10 +9,15 @@ what is there first. On a device that works in the order of its submissions both
 whose first sums are those that the host goes on with. A slot has all that a proof in progress needs
 to itself: the witness and the results. With two of them one witness is copied, and the sums of
 another are finished by the host, while a third proof is computed.
+
+A lane has what is written to while a proof is computed: products, and the workspaces of MSMs.
+Proofs of one lane are computed one after the other, those of several side by side, with the same
+bases.
 """
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from typing import Any
 
@@ -31,14 +36,14 @@ from quod.field.calibration import calibrate
 from quod.formats import Zkey
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory, RecordedPoints
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.resident import bases_of
+from quod.groth16.resident import KeyBases, bases_of
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
 from quod.proving.upload import LINGER_SECONDS, Copiers, UploadBuffer
 
 _EARLY = ("B2", "A", "B1")
 
-# Proofs in progress: one computed, and one whose witness is copied or whose sums are finished.
+# Proofs in progress in a lane: one computed, and one that is copied, or finished by the host.
 _PROOFS = 2
 
 
@@ -46,37 +51,60 @@ class GpuKey:
     """See `ResidentKey`.
 
     All memory is taken when the key is opened, at most `memory_budget` bytes of the device's.
-    DeviceError if there is too little.
+    DeviceError if there is too little. Up to `lanes` proofs are computed at a time: one on a device
+    that works in the order of its submissions, or where bases stay with the host.
     """
 
     peak_bytes = 0
 
     def __init__(
         self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline,
-        memory_budget: int | None = None,
+        memory_budget: int | None = None, lanes: int = 1,
     ) -> None:  # fmt: skip
         self._zkey, self._device = zkey, device
         budget = min(device.memory_budget, memory_budget or device.memory_budget)
         calibrate(device, timeline)
         with timeline.stage("matrices"):
-            self._quotient = Quotient(device, zkey)
+            quotient = Quotient(device, zkey)
         with timeline.stage("bases"):
             bases = bases_of(zkey, g1, g2)
-            taken = self._quotient.nbytes + _PROOFS * zkey.variables * zkey.fr.bytes
-            memory = MsmMemory.fitting(device, bases, budget - taken)
-            self.nbytes = taken + memory.nbytes(device)
-            self._msms = KeyMsms(device, bases, memory)
+            lanes = 1 if device.single_queue else lanes
+            memory, taken = self._memory(quotient, bases, budget, lanes)
+            if memory.streamed and lanes > 1:
+                lanes = 1
+                memory, taken = self._memory(quotient, bases, budget, lanes)
+            self.nbytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
+            first = _Lane(quotient, KeyMsms(device, bases, memory))
+            self._lanes = [first, *(first.beside() for _ in range(lanes - 1))]
         with timeline.stage("transforms"):
             self._copiers = Copiers()
             # Chunks of bases that pass through belong to a slot.
-            self.slots = Slots(lambda: _Slot(self), 1 if memory.streamed else _PROOFS)
-        # Slots share workspaces, so that their recordings run one after the other.
-        self._runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
+            self._next = itertools.cycle(self._lanes)
+            self.slots = Slots(
+                lambda: _Slot(self, next(self._next)), 1 if memory.streamed else _PROOFS * lanes
+            )
+
+    def _memory(
+        self, quotient: Quotient, bases: list[KeyBases], budget: int, lanes: int
+    ) -> tuple[MsmMemory, int]:
+        """What the MSMs take within a budget, and the bytes of all else."""
+        zkey, more = self._zkey, lanes - 1
+        taken = quotient.nbytes + more * quotient.lane_bytes
+        taken += lanes * _PROOFS * zkey.variables * zkey.fr.bytes
+        memory = MsmMemory.fitting(self._device, bases, budget - taken, lanes=lanes)
+        return memory, taken
+
+    @property
+    def in_progress(self) -> int:
+        return self.slots.most
+
+    def prepare(self) -> None:
+        self.slots.fill()
 
     def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
         slot = self.slots.acquire()
         try:
-            with context.stage("upload", bytes=2 * witness.nbytes):
+            with context.stage("upload", bytes=2 * witness.nbytes), context.span("upload"):
                 slot.witness.fill(witness)
             return GpuSums(self, slot, beside, context)
         except BaseException:
@@ -84,8 +112,22 @@ class GpuKey:
             raise
 
     def close(self) -> None:
-        self._runner.close()
+        for lane in self._lanes:
+            lane.runner.close()
         self._copiers.close()
+
+
+class _Lane:
+    """What the proofs that are computed one after the other share, and others do not."""
+
+    def __init__(self, quotient: Quotient, msms: KeyMsms) -> None:
+        self.quotient, self.msms = quotient, msms
+        # Slots share workspaces, so that their recordings run one after the other.
+        self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
+
+    def beside(self) -> _Lane:
+        """Another one, of the same matrices and bases."""
+        return _Lane(self.quotient.beside(), self.msms.beside())
 
 
 class _Slot:
@@ -95,8 +137,9 @@ class _Slot:
     `late`, above all H, are computed.
     """
 
-    def __init__(self, key: GpuKey) -> None:
-        self._device, msms = key._device, key._msms
+    def __init__(self, key: GpuKey, lane: _Lane) -> None:
+        self._device, self.lane = key._device, lane
+        msms, quotient = lane.msms, lane.quotient
         size = key._zkey.variables * key._zkey.fr.bytes
         self.witness = UploadBuffer(key._device, size, key._copiers)
         witness = self.witness.buffer
@@ -109,12 +152,16 @@ class _Slot:
             # What uses one memory stays in one recording, which puts it in order.
             last = self._device.stream("proof").record()
         c = msms.record(first, "C", witness)
-        h = msms.record(last, "H", key._quotient.record(last, witness))
+        h = msms.record(last, "H", quotient.record(last, witness))
         self.late = RecordedPoints({"C": c, "H": h})
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""
+        with context.computing():
+            self._run(first, context)
+
+    def _run(self, first: Outcome[None], context: ProofContext) -> None:
         # Steps that are timed run one after the other.
         followed = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
@@ -158,7 +205,7 @@ class GpuSums:
         self._key, self._slot = key, slot
         self._beside, self._context = beside, context
         self._first: Outcome[None] = Outcome(lambda: self._running.lost())
-        self._running = key._runner.begin(lambda: slot.run(self._first, context))
+        self._running = slot.lane.runner.begin(lambda: slot.run(self._first, context))
         self._running.then(self._end_first)
 
     def early(self) -> dict[str, Any]:

@@ -283,10 +283,15 @@ class DeviceMatrix(SparseMatrix):
         self._add = device.compile(add_pieces, modulus=modulus)
 
     @staticmethod
+    def most_elements(nonzeros: int, height: int) -> int:
+        """A bound on `elements`."""
+        # A cut row has more than PIECE entries, so at most two pieces for as many.
+        return height + 2 * (nonzeros // PIECE)
+
+    @staticmethod
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
         """A bound on the memory that so many entries take while they are laid out."""
-        # A cut row has more than PIECE entries, so at most two pieces for as many.
-        pieces = height + 2 * (nonzeros // PIECE)
+        pieces = DeviceMatrix.most_elements(nonzeros, height)
         entry = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
         return entry * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
@@ -38,10 +40,16 @@ class Quotient:
         self._matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )
-        elements = max(3 * n, self._matrix.elements)
-        self._products = device.allocate(elements * fr.bytes, zero=False)
+        self.lane_bytes = max(3 * n, self._matrix.elements) * fr.bytes
+        self._products = device.allocate(self.lane_bytes, zero=False)
         self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
         self._multiply = device.compile(field_multiply, spec=fr)
+
+    def beside(self) -> Quotient:
+        """Another one of the same matrices, whose vectors are `lane_bytes` of its own."""
+        other = copy.copy(self)
+        other._products = self._device.allocate(self.lane_bytes, zero=False)
+        return other
 
     @property
     def nbytes(self) -> int:

@@ -16,13 +16,17 @@ from quod.service.keys.repository import KeyRepository
 
 # Of the budget, what a key may take beyond what it must: others are to have room beside it.
 _SHARE = 2
+# Proofs over domains up to this size do not fill a GPU.
+_SMALL = 1 << 17
 
 
 class Groth16Loader:
     """See `Loader`. What is held is the file in memory of its own; ready is a `ProvingKey`."""
 
-    def __init__(self, repository: KeyRepository, device: AnyDevice, device_bytes: int) -> None:
-        self._repository = repository
+    def __init__(
+        self, repository: KeyRepository, device: AnyDevice, device_bytes: int, lanes: int = 1
+    ) -> None:
+        self._repository, self._lanes = repository, lanes
         self._device = device
         self._device_bytes = device_bytes
 
@@ -36,7 +40,8 @@ class Groth16Loader:
         if in_host_memory(self._device):
             return Needs(held, host_parts(counts), Tier.HOST)
         budget = self._device_bytes
-        ready = device_parts(counts, self._device, budget // _SHARE, budget)
+        lanes = self._lanes if record.domain <= _SMALL else 1
+        ready = device_parts(counts, self._device, budget // _SHARE, budget, lanes)
         return Needs(held, ready, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
@@ -53,11 +58,14 @@ class Groth16Loader:
         """The key on the device, where it takes no more than what was reserved."""
         budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
         # Whether it may be used was decided when it was registered.
-        ready = ProvingKey(held, self._device, allow_insecure=True, memory_budget=budget)
+        lanes = self._lanes if held.domain_size <= _SMALL else 1
+        ready = ProvingKey(
+            held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes
+        )
         try:
             stop()
             # Else the first proof would wait for it.
-            ready.self_check_key.prepare()
+            ready.prepare()
         except BaseException:
             ready.close()
             raise

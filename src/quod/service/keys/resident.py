@@ -9,6 +9,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import in_host_memory
 from quod.formats import Zkey
 from quod.groth16 import ProvingKey
+from quod.groth16.keys import MOST_LANES
 from quod.service.keys.cache import KeyCache
 from quod.service.keys.leases import CacheStatus, Lease
 from quod.service.keys.loader import Groth16Loader
@@ -16,7 +17,7 @@ from quod.service.keys.names import is_identity
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.checks import checked_list
-from quod.validation import instance, whole_number_or_none
+from quod.validation import instance, whole_number, whole_number_or_none
 
 # Of the machine's memory; proofs and witnesses need the rest.
 _HOST_SHARE = 0.5
@@ -27,7 +28,8 @@ class ResidentKeys:
 
     `host_bytes` are for keys in host memory (half of the machine's unless given), `device_bytes`
     for those in a device's own (its memory budget). On a device that computes in host memory only
-    the first counts. A name means what it points to when it is leased.
+    the first counts. On a GPU up to `lanes` proofs with a small key
+    are computed side by side. A name means what it points to when it is leased.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class ResidentKeys:
         *,
         host_bytes: int | None = None,
         device_bytes: int | None = None,
+        lanes: int = 1,
     ) -> None:
         remedy = "KeyRepository(folder) opens one"
         self.repository = instance("repository", repository, KeyRepository, remedy)
@@ -49,7 +52,8 @@ class ResidentKeys:
             own = 0
         elif own is None:
             own = self.device.memory_budget
-        loader = Groth16Loader(repository, self.device, own)
+        whole_number("lanes", lanes, 1, MOST_LANES)
+        loader = Groth16Loader(repository, self.device, own, lanes)
         budgets = {Tier.HOST: host, Tier.DEVICE: own}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 

@@ -1,1 +1,52 @@
-"""Workers of the proving service: what claims jobs from the queue and proves them."""
+"""Workers of the proving service: what claims jobs from the queue and proves them.
+
+    from quod.service.worker import LocalPool, WorkerSettings
+
+    pool = LocalPool(queue, repository, [WorkerSettings("cuda", warm=("membership",))])
+    pool.start()
+    ...
+    pool.drain(timeout=60)
+    pool.close()
+
+All calls may come from any thread. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.service.worker.local import LocalPool as LocalPool
+    from quod.service.worker.pool import Stage as Stage
+    from quod.service.worker.pool import StageRecord as StageRecord
+    from quod.service.worker.pool import WorkerPool as WorkerPool
+    from quod.service.worker.pool import WorkerState as WorkerState
+    from quod.service.worker.pool import WorkerStatus as WorkerStatus
+    from quod.service.worker.result import read_result as read_result
+    from quod.service.worker.settings import WorkerSettings as WorkerSettings
+
+__all__ = [
+    "WorkerPool",
+    "LocalPool",
+    "WorkerSettings",
+    "WorkerStatus",
+    "WorkerState",
+    "Stage",
+    "StageRecord",
+    "read_result",
+]
+
+_HOME = {
+    "WorkerPool": "quod.service.worker.pool",
+    "LocalPool": "quod.service.worker.local",
+    "WorkerSettings": "quod.service.worker.settings",
+    "WorkerStatus": "quod.service.worker.pool",
+    "WorkerState": "quod.service.worker.pool",
+    "Stage": "quod.service.worker.pool",
+    "StageRecord": "quod.service.worker.pool",
+    "read_result": "quod.service.worker.result",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""quod witness: the file it writes, what it says, and how each refusal ends."""
+"""quod wtns calculate: the file it writes, what it says, and how each refusal ends."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WASM, INPUT = str(EXAMPLE / "circuit.wasm"), str(EXAMPLE / "input.json")
 
 def test_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "w.wtns"
-    assert entry.run(["witness", WASM, INPUT, str(out)]) == 0
+    assert entry.run(["wtns", "calculate", WASM, INPUT, str(out)]) == 0
     assert out.read_bytes() == (EXAMPLE / "witness.wtns").read_bytes()
     printed, said = capsys.readouterr()
     assert printed == ""
     assert said.startswith("Computed 3,993 values in ")
-    assert entry.run(["witness", WASM, INPUT, str(out), "--quiet"]) == 0
+    assert entry.run(["wtns", "calculate", WASM, INPUT, str(out), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -49,7 +49,7 @@ def test_refusals(
     wasm, given, out = (tmp_path / name for name in ("circuit.wasm", "inputs.json", "w.wtns"))
     wasm.write_bytes(circuit(**changes))  # type: ignore[arg-type]
     given.write_text(inputs)
-    assert entry.run(["witness", str(wasm), str(given), str(out), *options]) == code
+    assert entry.run(["wtns", "calculate", str(wasm), str(given), str(out), *options]) == code
     said = capsys.readouterr().err
     assert message in said
     assert "778899" not in said

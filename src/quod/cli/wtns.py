@@ -1,4 +1,4 @@
-"""quod witness: a witness from inputs."""
+"""quod wtns: witnesses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ import typer
 from quod.cli.options import Quiet, check_outputs
 from quod.cli.terminal import note
 
+app = typer.Typer(help="Witnesses.", no_args_is_help=True)
 
-def witness(
+
+@app.callback()
+def _group() -> None:
+    """Witnesses."""
+
+
+@app.command()
+def calculate(
     wasm: Annotated[
         Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.", readable=False)
     ],

@@ -1,0 +1,63 @@
+"""What a worker asks of the queue: of the queue itself, or of the process that has it open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import BinaryIO, Protocol
+
+from quod.errors import ServiceError
+from quod.service.queue import JobQueue, Lease
+
+
+class Jobs(Protocol):
+    """The queue as one worker sees it; the calls do what those of `JobQueue` do."""
+
+    @property
+    def lease_seconds(self) -> float: ...
+
+    def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]: ...
+
+    def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]: ...
+
+    def finish(self, lease: Lease, result: bytes) -> None: ...
+
+    def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None: ...
+
+    def lose(self, lease: Lease, code: str, message: str) -> None: ...
+
+    def release(self, lease: Lease) -> None: ...
+
+    def open(self, payload: str) -> BinaryIO:
+        """A payload of the spool."""
+
+
+class OwnJobs:
+    """The queue of this process."""
+
+    def __init__(self, queue: JobQueue, worker: str) -> None:
+        self._queue, self._worker = queue, worker
+
+    @property
+    def lease_seconds(self) -> float:
+        return self._queue.limits.lease_seconds
+
+    def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
+        return self._queue.claim(self._worker, keys=keys, most=most, wait=wait)
+
+    def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
+        return self._queue.renew(leases, stage=stage)
+
+    def finish(self, lease: Lease, result: bytes) -> None:
+        self._queue.finish(lease, result)
+
+    def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
+        self._queue.fail(lease, code, message, retry=retry)
+
+    def lose(self, lease: Lease, code: str, message: str) -> None:
+        self._queue.lose(lease, code, message)
+
+    def release(self, lease: Lease) -> None:
+        self._queue.release(lease)
+
+    def open(self, payload: str) -> BinaryIO:
+        return self._queue.spool.open(payload)

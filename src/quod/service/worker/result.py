@@ -1,0 +1,35 @@
+"""A result of a partition: the proof and its public inputs as snarkjs writes them.
+
+    {"proof": PROOF, "publicSignals": PUBLIC}
+
+in UTF-8, PROOF being the text of a proof.json and PUBLIC that of a public.json: what
+``snarkjs.groth16.fullProve`` gives, and ``snarkjs.groth16.verify`` takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.formats import public_to_json
+from quod.groth16 import Proof, public_from_json_text
+from quod.service.queue.checks import checked_bytes
+
+
+def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
+    """The result of a proof."""
+    parts = proof.to_json().encode().rstrip(), public_to_json(public).rstrip()
+    return b'{"proof": %b, "publicSignals": %b}\n' % parts
+
+
+def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
+    """The proof and the public inputs of a result, as strict as their files are read."""
+    try:
+        found = json.loads(checked_bytes("a result", data))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or set(found) != {"proof", "publicSignals"}:
+        raise InputError('a result is a JSON object of "proof" and "publicSignals"')
+    proof = Proof.from_json_text(json.dumps(found["proof"]))
+    return proof, public_from_json_text(json.dumps(found["publicSignals"]), curve=proof.curve)

@@ -1,0 +1,71 @@
+"""How a worker is set up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quod.errors import InputError
+from quod.service.queue.checks import checked_list, checked_name, checked_seconds
+from quod.validation import instance, whole_number, whole_number_or_none
+
+_MEMORY_SHARE = 0.25
+_MOST_THREADS = 64
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """A worker of one device.
+
+    `device` is its name. `host_bytes` and `device_bytes` are the budgets of its keys (see
+    `ResidentKeys`), `memory_bytes` that of all witnesses in hand and of what proofs take beside
+    them in host memory: a quarter of the machine's unless given. `warm` are the keys that are
+    loaded before it is ready. Of partitions that are not on the device yet up to `ahead` are in
+    hand, and `checks` threads check proofs. `lanes` small proofs are computed side by side on a
+    GPU. A stage that takes longer than `patience_seconds` is taken for hung: its lease is not
+    renewed any more. A proof that does not verify is made again by the processor, to tell who is
+    to blame, up to `arbiter_constraints`.
+    """
+
+    device: str = "cpu"
+    host_bytes: int | None = None
+    device_bytes: int | None = None
+    memory_bytes: int | None = None
+    warm: tuple[str, ...] = ()
+    ahead: int = 2
+    checks: int = 2
+    lanes: int = 1
+    patience_seconds: float = 900.0
+    arbiter_constraints: int = 1 << 22
+
+    def __post_init__(self) -> None:
+        checked_name("the device", self.device)
+        for name in ("host_bytes", "device_bytes", "memory_bytes"):
+            whole_number_or_none(name, getattr(self, name), 0)
+        for key in checked_list("the keys of the start", self.warm):
+            checked_name("a key", key)
+        for name in ("ahead", "checks", "lanes"):
+            whole_number(name, getattr(self, name), 1, _MOST_THREADS)
+        checked_seconds("patience_seconds", self.patience_seconds)
+        whole_number("arbiter_constraints", self.arbiter_constraints, 0)
+
+    @property
+    def work_bytes(self) -> int:
+        """The budget of witnesses and proofs."""
+        if self.memory_bytes is not None:
+            return self.memory_bytes
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MEMORY_SHARE)
+
+
+def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
+    """A name for each worker: its device, with a number where there are several of one."""
+    for one in checked_list("the workers", settings):
+        instance("a worker", one, WorkerSettings, "write WorkerSettings(...)")
+    if not settings:
+        raise InputError("a pool needs a worker at least; give WorkerSettings()")
+    devices = [one.device for one in settings]
+    return [
+        name if devices.count(name) == 1 else f"{name}#{devices[:at].count(name)}"
+        for at, name in enumerate(devices)
+    ]

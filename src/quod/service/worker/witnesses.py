@@ -1,0 +1,57 @@
+"""A partition's witness, from the payload of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.formats import Witness
+from quod.formats.iden3 import Iden3File
+from quod.formats.wtns import KIND, VERSION
+from quod.service.payload import PayloadKind, Section, open_witness, read_body, read_header
+from quod.service.queue import Lease
+
+# No message names the file that a client gave, nor shows anything of it.
+_NAME = "the witness"
+
+Calculate = Callable[[str, bytes], bytes]
+"""The .wtns file of a key, by identity, from inputs as JSON."""
+
+
+def witness_of(file: BinaryIO, lease: Lease, calculate: Calculate) -> Witness:
+    """The witness of a lease, checked, in memory of its own. Raises `InputError`."""
+    header = read_header(file, lease.partitions)
+    if header.kind is PayloadKind.INPUTS:
+        inputs = read_body(file, header.sections[lease.partition])
+        return _parsed(memoryview(calculate(lease.key, inputs)))
+    with open_witness(file, header, lease.partition) as (found, section):
+        return _read(found, section)
+
+
+def _read(file: BinaryIO, section: Section) -> Witness:
+    own = np.empty(section.length, np.uint8).data
+    file.seek(section.offset)
+    if file.readinto(own) != len(own):  # type: ignore[attr-defined]
+        raise InputError("is cut short", path=_NAME)
+    return _parsed(own.toreadonly())
+
+
+def _parsed(data: memoryview) -> Witness:
+    if bytes(data[: len(KIND)]) != KIND.encode():
+        raise InputError("is not a wtns file", path=_NAME)
+    return Witness.of(Iden3File.parse(data, _NAME, KIND, VERSION))
+
+
+def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> int:
+    """A bound on the memory that a witness takes, of a circuit with so many variables."""
+    header = read_header(file, lease.partitions)
+    whole = variables * element
+    if header.kind is PayloadKind.WTNS:
+        return max(whole, header.sections[lease.partition].length)
+    if header.kind is PayloadKind.INPUTS:
+        return whole + header.sections[lease.partition].length
+    with open_witness(file, header, lease.partition) as (_, section):
+        return max(whole, section.length)

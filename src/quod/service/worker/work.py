@@ -1,0 +1,67 @@
+"""A partition in a worker's hands, from its lease to its end."""
+
+from __future__ import annotations
+
+import time
+
+from quod.device.cancellation import Cancellation
+from quod.formats import Witness
+from quod.groth16 import Proof, ProvingKey
+from quod.groth16.prover import PendingProof
+from quod.service.keys import Lease as KeyLease
+from quod.service.queue import Lease
+from quod.service.worker.pool import Stage
+
+
+class GoneError(Exception):
+    """The work is not wanted any more: cancelled, lost, or the worker ends."""
+
+
+class Work:
+    """What a stage finds of a partition, and leaves for the next one.
+
+    `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
+    was told of, and `renewed` when. `reserved` bytes of the budget are its own; `permitted` says
+    whether it has a permit.
+    """
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.stage = Stage.WITNESS
+        self.entered = self.renewed = time.monotonic()
+        self.told: Stage | None = None
+        self.reserved = 0
+        self.gone = self.ended = self.permitted = False
+        self.cancellation = Cancellation()
+        self.witness: Witness | None = None
+        self.key: KeyLease[ProvingKey] | None = None
+        self.pending: PendingProof | None = None
+        self.proof: Proof | None = None
+
+    def enter(self, stage: Stage) -> None:
+        """Goes on to a stage; GoneError if nobody wants it any more."""
+        self.check()
+        self.stage, self.entered = stage, time.monotonic()
+
+    def check(self) -> None:
+        """GoneError if nobody wants it any more."""
+        if self.gone:
+            raise GoneError
+
+    def give_up(self) -> None:
+        """Nobody wants it any more: what can be stopped stops, the rest ends with its stage."""
+        self.gone = True
+        self.cancellation.cancel()
+        pending = self.pending
+        if pending is not None:
+            pending.cancel()
+
+    def let_go(self) -> None:
+        """Gives back what it has of the key, and its memory."""
+        pending, key = self.pending, self.key
+        self.pending = self.key = None
+        self.witness = self.proof = None
+        if pending is not None:
+            pending.close()
+        if key is not None:
+            key.release()

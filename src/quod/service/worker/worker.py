@@ -1,0 +1,357 @@
+"""A worker: one device, the keys on it, and a line of stages that is kept full from the queue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from quod.curve.named import CURVES
+from quod.errors import QuodError, TryAgainError
+from quod.proving.busy import BusyMeter
+from quod.service.errors import LeaseLostError, UnavailableError
+from quod.service.keys import CacheStatus, ResidentKeys, Tier
+from quod.service.worker.budget import MemoryBudget
+from quod.service.worker.failures import Failure, Fault, failure_of
+from quod.service.worker.jobs import Jobs
+from quod.service.worker.keeper import Keeper
+from quod.service.worker.line import Line
+from quod.service.worker.permits import Permits
+from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.stages import Stages
+from quod.service.worker.witnesses import Calculate, witness_bytes
+from quod.service.worker.work import Work
+
+# How long a claim waits, and so how long a drain may.
+_CLAIM_SECONDS = 0.25
+# Between two starts of a worker whose device was lost.
+_BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.5, 60.0
+# For how long the queue is told again what it could not be told.
+_TELL_SECONDS = 60.0
+
+_EMPTY = CacheStatus(False, {}, {}, 0, ())
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Proves what it claims until it is closed; `start` begins. Calls come from any thread.
+
+    `open_keys` opens the keys on the device, again after a device was lost. `record` is told of
+    each stage that ends.
+    """
+
+    def __init__(
+        self, name: str, jobs: Jobs, open_keys: Callable[[], ResidentKeys],
+        settings: WorkerSettings, calculate: Calculate,
+        record: Callable[[StageRecord], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.name, self.settings = name, settings
+        self._jobs, self._open_keys = jobs, open_keys
+        self._calculate, self._record = calculate, record
+        self._changed = threading.Condition()
+        self._in_hand: dict[int, Work] = {}
+        self._keys: ResidentKeys | None = None
+        self._meter = BusyMeter()
+        self._budget = MemoryBudget(settings.work_bytes)
+        self._permits = Permits(2 * settings.lanes + settings.ahead)
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._started = time.time()
+        self._restarts = self._proofs = self._failures = 0
+        self._problem = ""
+        self._serving = self._draining = self._quarantined = False
+        self._closing = self._lost = self._claiming = False
+        self._thread = threading.Thread(target=self._run, name=f"quod-worker {name}")
+
+    # --- what a pool does with it
+
+    def start(self) -> None:
+        """Begins, on a thread of its own."""
+        self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the keys of the start are loaded."""
+        keys = self._keys
+        return self._serving and keys is not None and keys.ready
+
+    def status(self) -> WorkerStatus:
+        """The worker at this moment."""
+        with self._changed:
+            works, keys = list(self._in_hand.values()), self._keys
+        cache = _EMPTY if keys is None else keys.status()
+        return WorkerStatus(
+            self.name, self.settings.device, self._state(bool(works)), self._started,
+            self._restarts, {work.lease.job: work.stage for work in works}, self._proofs,
+            self._failures, self._meter.seconds, self._memory(cache), cache, self._problem,
+        )  # fmt: skip
+
+    def preload(self, key: str, timeout: float | None = None) -> None:
+        """Loads a key."""
+        self._opened().preload(key, timeout=timeout)
+
+    def evict(self, key: str) -> None:
+        """Gives a key's memory back."""
+        self._opened().evict(key)
+
+    def resume(self) -> None:
+        """Ends a quarantine."""
+        with self._changed:
+            self._quarantined, self._problem = False, ""
+            self._changed.notify_all()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Takes nothing more, and waits for what is in hand; whether all of it has ended."""
+        with self._changed:
+            self._draining = True
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: not self._in_hand and not self._claiming, timeout)
+
+    def close(self) -> None:
+        """Ends it; what it still has goes back to the queue."""
+        with self._changed:
+            self._closing = True
+            works = list(self._in_hand.values())
+            self._changed.notify_all()
+        for work in works:
+            work.give_up()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    # --- its life
+
+    def _run(self) -> None:
+        backoff = _BACKOFF_SECONDS
+        while not self._closing:
+            begun = time.monotonic()
+            try:
+                self._serve()
+            except Exception as error:
+                _log.exception("the worker %s ended with an error", self.name)
+                self._problem = str(error) if isinstance(error, QuodError) else type(error).__name__
+            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+                backoff = _BACKOFF_SECONDS
+            with self._changed:
+                if not self._closing:
+                    self._restarts += 1
+                    self._changed.wait_for(lambda: self._closing, backoff)
+            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+
+    def _serve(self) -> None:
+        """From opening the device until it is lost, or the worker is closed."""
+        self._lost = False
+        keys = self._open_keys()
+        try:
+            self._keys = keys
+            keys.warm(self.settings.warm)
+            stages = Stages(
+                self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
+                self._record, self._computed, self._done, self._quarantine,
+            )  # fmt: skip
+            line = Line(stages.steps(), self._failed)
+            keeper = Keeper(
+                self._jobs, self._works, self.settings.patience_seconds, self._hangs
+            )  # fmt: skip
+            self._serving, self._problem = True, "" if not self._quarantined else self._problem
+            try:
+                while self._goes_on():
+                    self._claim(line, keys)
+            finally:
+                self._serving = False
+                line.close()
+                keeper.close()
+        finally:
+            self._keys = None
+            keys.close()
+
+    def _goes_on(self) -> bool:
+        return not (self._closing or self._lost)
+
+    def _takes_work(self) -> bool:
+        return self._goes_on() and not (self._draining or self._quarantined)
+
+    def _claim(self, line: Line, keys: ResidentKeys) -> None:
+        """Claims as much as there is room for, and puts it on the line."""
+        only, most = self._wanted(keys)
+        with self._changed:
+            if not self._takes_work() or not most:
+                self._changed.wait(_CLAIM_SECONDS)
+                return
+        count = self._permits.take(most, _CLAIM_SECONDS)
+        for work in self._claimed(only, count) if count else ():
+            try:
+                self._reserve(work, keys)
+                line.put(work)
+            except BaseException as error:
+                self._failed(work, error)
+
+    def _claimed(self, only: list[str] | None, count: int) -> list[Work]:
+        """Works of new leases, up to as many as permits were taken."""
+        works: list[Work] = []
+        with self._changed:
+            self._claiming = self._takes_work()
+        try:
+            if self._claiming:
+                leases = self._jobs.claim(keys=only, most=count, wait=_CLAIM_SECONDS)
+                works = [Work(lease) for lease in leases]
+        except TryAgainError as error:
+            _log.warning("nothing could be claimed: %s", error)
+            time.sleep(_CLAIM_SECONDS)
+        finally:
+            self._permits.give_back(count - len(works))
+            with self._changed:
+                for work in works:
+                    work.permitted = True
+                    self._in_hand[id(work)] = work
+                stopped = self._closing or self._quarantined
+                self._claiming = False
+                self._changed.notify_all()
+        if stopped:
+            for work in works:
+                work.give_up()
+        return works
+
+    def _wanted(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
+        """Which keys to claim work for (None: any), and how much.
+
+        Work whose key has to be loaded waits for it. Where there is enough of that, only work whose
+        key is there is taken, as long as one is being loaded; not while a load waits for room,
+        which those that are used would never leave it.
+        """
+        ahead = self.settings.ahead
+        waiting = sum(work.stage is Stage.KEY for work in self._works())
+        if waiting < ahead:
+            return None, ahead - waiting
+        cache = keys.status()
+        if not any(one.loading for one in cache.keys):
+            return None, 0
+        return [one.key for one in cache.keys if one.ready], ahead
+
+    def _reserve(self, work: Work, keys: ResidentKeys) -> None:
+        """Takes the memory of a witness, in the order of the claims; waits for it."""
+        lease = work.lease
+        if lease.key not in self._sizes:
+            record = keys.repository.record(keys.repository.resolve(lease.key))
+            self._sizes[lease.key] = record.variables, CURVES[record.curve].fr.bytes
+        with self._jobs.open(lease.payload) as file:
+            nbytes = witness_bytes(file, lease, *self._sizes[lease.key])
+        if self._budget.take(nbytes, given_up=lambda: work.gone):
+            work.reserved = nbytes
+        work.check()
+
+    # --- how work ends
+
+    def _works(self) -> list[Work]:
+        with self._changed:
+            return list(self._in_hand.values())
+
+    def _computed(self, work: Work) -> None:
+        """The device has done its part, and may have more."""
+        if work.permitted:
+            work.permitted = False
+            self._permits.give_back()
+
+    def _done(self, work: Work) -> None:
+        self._permits.grow()
+        self._end(work, proofs=1)
+
+    def _failed(self, work: Work, error: BaseException) -> None:
+        keys = self._keys
+        lost = keys is not None and keys.device.space.is_lost
+        failure = failure_of(error, work.stage, device_is_lost=lost)
+        if work.gone:
+            failure = Failure(Fault.GONE, "", "")
+        try:
+            self._tell(lambda: self._report(work, failure))
+        finally:
+            self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
+
+    def _report(self, work: Work, failure: Failure) -> None:
+        """Tells the queue what has become of a partition."""
+        jobs, lease, fault = self._jobs, work.lease, failure.fault
+        if fault is Fault.GONE:
+            if self._closing or self._quarantined or self._lost:
+                jobs.release(lease)
+        elif fault is Fault.BUSY:
+            jobs.release(lease)
+        elif fault is Fault.LOST:
+            with self._changed:
+                first, self._lost, self._problem = not self._lost, True, failure.message
+            # What was computed is to blame, if anything; not what only waited.
+            if first and work.stage is Stage.PROVE:
+                jobs.lose(lease, failure.code, failure.message)
+            else:
+                jobs.release(lease)
+        else:
+            if fault is Fault.MEMORY:
+                self._permits.shrink()
+            jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
+
+    def _tell(self, report: Callable[[], None]) -> None:
+        """Does it again while the queue cannot be reached."""
+        limit, pause = time.monotonic() + _TELL_SECONDS, 0.05
+        while True:
+            try:
+                report()
+                return
+            except LeaseLostError:
+                return
+            except TryAgainError:
+                if time.monotonic() > limit or self._closing:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+
+    def _end(self, work: Work, *, proofs: int = 0, failures: int = 0) -> None:
+        work.ended = True
+        work.let_go()
+        self._budget.give_back(work.reserved)
+        self._computed(work)
+        with self._changed:
+            self._in_hand.pop(id(work), None)
+            self._proofs += proofs
+            self._failures += failures
+            self._changed.notify_all()
+
+    def _quarantine(self, reason: str) -> None:
+        """The device computes wrongly: what it has not finished goes to others."""
+        _log.error("the worker %s is quarantined: %s", self.name, reason)
+        with self._changed:
+            self._quarantined, self._problem = True, reason
+        for work in self._works():
+            if work.stage is not Stage.CHECK:
+                work.give_up()
+
+    def _hangs(self, work: Work) -> None:
+        self._problem = (
+            f"the stage {work.stage.value} of the job {work.lease.job} has taken more than "
+            f"{self.settings.patience_seconds:g} seconds"
+        )
+        _log.error("%s: %s", self.name, self._problem)
+
+    # --- what it looks like
+
+    def _state(self, working: bool) -> WorkerState:
+        if self._quarantined:
+            return WorkerState.QUARANTINED
+        if not self._serving:
+            return WorkerState.DEAD if self._problem else WorkerState.STARTING
+        if self._draining:
+            return WorkerState.DRAINING
+        return WorkerState.BUSY if working else WorkerState.READY
+
+    def _memory(self, cache: CacheStatus) -> Mapping[str, int]:
+        """Of the device where it has memory of its own, else of the host."""
+        own = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
+        keys, budget = cache.used.get(own, 0), cache.budgets.get(own, 0)
+        return {"keys": keys, "workspace": self._budget.used, "free": max(0, budget - keys)}
+
+    def _opened(self) -> ResidentKeys:
+        keys = self._keys
+        if keys is None:
+            raise UnavailableError(
+                f"the worker {self.name} has no device open; ask again", retry_seconds=1.0
+            )
+        return keys

@@ -1,0 +1,98 @@
+"""A queue, a repository with small keys, and workers of this process."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.groth16 import VerifyingKey
+from quod.service.keys import KeyRepository
+from quod.service.payload import PayloadKind, payload_header
+from quod.service.queue import Job, JobQueue, Limits, Submission, open_queue
+from quod.service.worker.local import LocalPool
+from quod.service.worker.pool import StageRecord
+from quod.service.worker.result import read_result
+from quod.service.worker.settings import WorkerSettings
+from tests.service.keys.conftest import BLS, BN254
+
+WITNESS = (BN254 / "witness.wtns").read_bytes()
+SECONDS = 60.0
+"""Longer than anything here takes."""
+
+
+class Bench:
+    """What tests do with a queue and its workers."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.repository = KeyRepository(folder / "keys", create=True)
+        self.key = self.repository.add(BN254 / "circuit.zkey", names=["small"]).identity
+        self.other = self.repository.add(BLS / "circuit.zkey", names=["other"]).identity
+        given = Limits(**({"ballast_bytes": 4096} | limits))
+        self.queue: JobQueue = open_queue(folder / "queue", limits=given, sweep_seconds=0.05)
+        self.verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
+        self.records: list[StageRecord] = []
+        self._pools: list[Any] = []
+
+    def pool(self, *workers: WorkerSettings, **given: Any) -> LocalPool:
+        """Workers, which are started and watched."""
+        pool = LocalPool(self.queue, self.repository, workers or (WorkerSettings(),), **given)
+        return self.started(pool)
+
+    def started(self, pool: Any) -> Any:
+        self._pools.append(pool)
+        pool.watch(self.records.append)
+        pool.start()
+        return pool
+
+    def submit(
+        self, *bodies: bytes, key: str | None = None, kind: PayloadKind = PayloadKind.WTNS,
+        **given: Any,
+    ) -> Job:  # fmt: skip
+        """A job with a partition for each body."""
+        bodies = bodies or (WITNESS,)
+        header = payload_header(kind, [len(body) for body in bodies])
+        payload = self.queue.spool.write([header, *bodies])
+        digest = hashlib.sha256(b"").digest()
+        return self.queue.submit(
+            Submission("ann", key or self.key, digest, payload, partitions=len(bodies), **given)
+        )
+
+    def ended(self, job: Job) -> Job:
+        """The job once it has ended."""
+        found, _ = self.queue.wait(job.id, timeout=SECONDS)
+        assert found.state.ended, f"{found.state.name} after {SECONDS} s"
+        return found
+
+    def check_results(self, job: Job) -> None:
+        """Each partition has a result that verifies."""
+        results = self.queue.results(job.id)
+        assert len(results) == job.partitions
+        for result in results:
+            proof, public = read_result(result)
+            assert self.verifying.verify(public, proof)
+
+    def close(self) -> None:
+        for pool in self._pools:
+            pool.close()
+        self.queue.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    found = Bench(tmp_path)
+    yield found
+    found.close()
+
+
+def eventually(what: Callable[[], object]) -> None:
+    """Waits until something is true."""
+    limit, pause = time.monotonic() + SECONDS, threading.Event()
+    while not what():
+        assert time.monotonic() < limit
+        pause.wait(0.005)

@@ -1,0 +1,201 @@
+"""Workers of this process: proofs, mistakes of clients and of devices, cancelling, draining."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.groth16 import VerifyingKey
+from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
+from quod.service.payload import PayloadKind, path_body
+from quod.service.queue import JobState
+from quod.service.worker.local import LocalPool
+from quod.service.worker.pool import Stage, WorkerState
+from quod.service.worker.result import read_result, result_bytes
+from quod.service.worker.settings import WorkerSettings
+from tests.service.keys.conftest import BLS, BN254
+from tests.service.keys.test_resident import MEMBERSHIP
+from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
+
+
+def test_jobs_are_proved(bench: Bench, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "w.wtns").write_bytes(WITNESS)
+    by_path = path_body(root, "w.wtns")
+    jobs = [bench.submit() for _ in range(5)]
+    jobs += [bench.submit(*[WITNESS] * 3), bench.submit(by_path, by_path, kind=PayloadKind.PATH)]
+    pool = bench.pool(WorkerSettings(warm=("small",)))
+    for job in jobs:
+        assert bench.ended(job).state is JobState.SUCCEEDED
+        bench.check_results(job)
+        assert all(attempt.worker == "cpu" for attempt in bench.queue.attempts(job.id))
+    assert pool.ready
+    assert pool.drain(SECONDS)
+    [status] = pool.status()
+    assert (status.name, status.device, status.state) == ("cpu", "cpu", WorkerState.DRAINING)
+    assert (status.proofs, status.failures, status.restarts) == (10, 0, 0)
+    assert status.jobs == {}
+    assert 0 < status.busy_seconds <= time.time() - status.started
+    assert status.memory["keys"] > 0
+    assert status.memory["workspace"] == 0
+    # Each stage of each partition was told of, once, in order.
+    assert len(bench.records) == 5 * 10
+    for job in jobs:
+        for partition in range(job.partitions):
+            own = [one for one in bench.records if (one.job, one.partition) == (job.id, partition)]
+            assert [one.stage for one in own] == list(Stage)
+            assert all(one.begin <= one.end for one in own)
+            assert job.created <= own[0].begin
+            assert own[-1].end <= time.time() + 1
+            assert {one.payload for one in own if one.stage is Stage.UPLOAD} != {0}
+    bench.queue.spool.drain()
+    assert list((tmp_path / "queue" / "spool").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (b"nonsense", "INVALID_ARGUMENT", "the witness: is not a wtns file"),
+        (WITNESS[:-1], "INVALID_ARGUMENT", "the witness, section 2, offset"),
+        (WITNESS[:40], "INVALID_ARGUMENT", "truncated"),
+        ((BLS / "witness.wtns").read_bytes(), "INVALID_ARGUMENT", "over bls12_381"),
+        # The last value, below the prime, and another.
+        (WITNESS[:-32] + bytes(32), "INVALID_ARGUMENT", "does not satisfy the circuit"),
+    ],
+)
+def test_a_witness_that_is_wrong_is_the_clients(
+    bench: Bench, body: bytes, code: str, message: str
+) -> None:
+    pool = bench.pool()
+    wrong, right = bench.submit(body), bench.submit()
+    job = bench.ended(wrong)
+    assert (job.state, job.code) == (JobState.FAILED, code)
+    assert message in job.message
+    assert len(bench.queue.attempts(wrong.id)) == 1
+    assert bench.ended(right).state is JobState.SUCCEEDED
+    eventually(lambda: (pool.status()[0].proofs, pool.status()[0].failures) == (1, 1))
+    assert pool.status()[0].state is not WorkerState.QUARANTINED
+
+
+def test_no_key_and_no_program(bench: Bench) -> None:
+    bench.pool()
+    unknown = bench.ended(bench.submit(key="0" * 64))
+    assert (unknown.state, unknown.code) == (JobState.FAILED, "NOT_FOUND")
+    inputs = bench.ended(bench.submit(b"{}", kind=PayloadKind.INPUTS))
+    assert (inputs.state, inputs.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    assert "has no program" in inputs.message
+
+
+def test_inputs_become_witnesses(bench: Bench) -> None:
+    pytest.importorskip("wasmtime")
+    key = bench.repository.add(MEMBERSHIP / "circuit.zkey", wasm=MEMBERSHIP / "circuit.wasm")
+    inputs = (MEMBERSHIP / "input.json").read_bytes()
+    bench.pool()
+    right = bench.submit(inputs, key=key.identity, kind=PayloadKind.INPUTS)
+    wrong = bench.submit(b'{"secret": 1}', key=key.identity, kind=PayloadKind.INPUTS)
+    assert bench.ended(right).state is JobState.SUCCEEDED
+    [result] = bench.queue.results(right.id)
+    proof, public = read_result(result)
+    verifying = VerifyingKey.from_json(MEMBERSHIP / "verification_key.json", allow_insecure=True)
+    assert verifying.verify(public, proof)
+    job = bench.ended(wrong)
+    assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+
+
+def test_a_witness_beyond_the_budget_is_refused(bench: Bench) -> None:
+    bench.pool(WorkerSettings(memory_bytes=10))
+    job = bench.ended(bench.submit())
+    assert (job.state, job.code) == (JobState.FAILED, "FAILED_PRECONDITION")
+    assert "the budget of work is 10 bytes" in job.message
+
+
+def test_work_waits_for_memory(bench: Bench) -> None:
+    """One witness at a time has room; all are proved."""
+    bench.pool(WorkerSettings(memory_bytes=len(WITNESS) * 3 // 2))
+    jobs = [bench.submit() for _ in range(6)]
+    assert {bench.ended(job).state for job in jobs} == {JobState.SUCCEEDED}
+
+
+def test_operators_load_evict_and_drain(bench: Bench) -> None:
+    pool = bench.pool(WorkerSettings(), WorkerSettings())
+    eventually(lambda: pool.ready)
+    assert [one.name for one in pool.status()] == ["cpu#0", "cpu#1"]
+    pool.preload("other", timeout=SECONDS)
+    assert all([use.key for use in one.keys.keys] == [bench.other] for one in pool.status())
+    pool.evict("other", worker="cpu#1")
+    tiers = [one.keys.keys[0].ready for one in pool.status()]
+    assert tiers == [True, False]
+    with pytest.raises(NotFoundError, match=r"the workers are cpu#0, cpu#1"):
+        pool.preload("other", worker="cuda")
+    with pytest.raises(NotFoundError):
+        pool.preload("nothing")
+    jobs = [bench.submit() for _ in range(8)]
+    assert pool.drain(SECONDS)
+    for job in jobs:
+        # Either not begun, or brought to its end.
+        assert bench.queue.job(job.id).state in (JobState.QUEUED, JobState.SUCCEEDED)
+    assert bench.queue.status().running == 0
+    pool.close()
+    with pytest.raises(UnavailableError):
+        pool.preload("other")
+
+
+def test_closing_gives_back_what_is_in_hand(bench: Bench) -> None:
+    pool = bench.pool()
+    jobs = [bench.submit() for _ in range(20)]
+    bench.ended(jobs[0])
+    pool.close()
+    assert bench.queue.status().running == 0
+    # The work goes on elsewhere, and what was given back was no attempt.
+    bench.pool()
+    for job in jobs:
+        assert bench.ended(job).state is JobState.SUCCEEDED
+        bench.check_results(job)
+
+
+def test_a_deadline_that_passes(bench: Bench) -> None:
+    job = bench.submit(deadline=time.time() + 0.05)
+    assert bench.ended(job).state is JobState.EXPIRED
+    bench.pool()
+    late = bench.submit()
+    assert bench.ended(late).state is JobState.SUCCEEDED
+    assert bench.queue.job(job.id).state is JobState.EXPIRED
+
+
+def test_results_are_those_of_snarkjs() -> None:
+    from quod.groth16 import Proof
+
+    proof = Proof.from_json(BN254 / "proof.json", curve="bn254")
+    data = result_bytes(proof, [33, 0])
+    assert json.loads(data) == {
+        "proof": json.loads((BN254 / "proof.json").read_text()), "publicSignals": ["33", "0"],
+    }  # fmt: skip
+    assert read_result(data) == (proof, (33, 0))
+    for bad in (b"", b"[]", b"{}", b'{"proof": {}}', data.replace(b'"33"', b'"033"')):
+        with pytest.raises(InputError):
+            read_result(bad)
+
+
+def test_wrong_settings(bench: Bench) -> None:
+    for bad in ({"ahead": 0}, {"lanes": 65}, {"memory_bytes": -1}, {"warm": "small"},
+                {"patience_seconds": 0}, {"device": ""}):  # fmt: skip
+        with pytest.raises(InputError):
+            WorkerSettings(**bad)
+    with pytest.raises(InputError, match="a pool needs a worker"):
+        LocalPool(bench.queue, bench.repository, ())
+    with pytest.raises(InputError, match="open_queue"):
+        LocalPool("queue", bench.repository)  # type: ignore[arg-type]
+
+
+def test_a_key_in_use_is_not_evicted(bench: Bench) -> None:
+    pool = bench.pool()
+    eventually(lambda: pool.ready)
+    worker = pool._workers["cpu"]
+    with worker._opened().lease("small"), pytest.raises(KeyInUseError):
+        pool.evict("small")
+    pool.evict("small")
