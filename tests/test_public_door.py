@@ -762,6 +762,11 @@ def rows_of_the_workers() -> Iterator[tuple[str, Row]]:
         service_worker.LocalPool,
         {"queue": queue, "repository": repository, "workers": [service_worker.WorkerSettings()]},
     )  # fmt: skip
+    yield "ProcessPool", Row(
+        service_worker.ProcessPool,
+        {"queue": queue, "repository": repository, "workers": [service_worker.WorkerSettings()],
+         "command": ["false"]},
+    )  # fmt: skip
     for call in (pool.preload, pool.evict):
         yield (
             f"workers {call.__name__}",

@@ -56,7 +56,7 @@ class Spool:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        own = file_path(folder)
+        own = self.path = os.path.abspath(file_path(folder))
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with suppress(FileExistsError):

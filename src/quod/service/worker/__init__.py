@@ -1,8 +1,8 @@
 """Workers of the proving service: what claims jobs from the queue and proves them.
 
-    from quod.service.worker import LocalPool, WorkerSettings
+    from quod.service.worker import ProcessPool, WorkerSettings
 
-    pool = LocalPool(queue, repository, [WorkerSettings("cuda", warm=("membership",))])
+    pool = ProcessPool(queue, repository, [WorkerSettings("cuda", warm=("membership",))])
     pool.start()
     ...
     pool.drain(timeout=60)
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from quod.service.worker.pool import WorkerPool as WorkerPool
     from quod.service.worker.pool import WorkerState as WorkerState
     from quod.service.worker.pool import WorkerStatus as WorkerStatus
+    from quod.service.worker.processes import ProcessPool as ProcessPool
     from quod.service.worker.result import read_result as read_result
     from quod.service.worker.settings import WorkerSettings as WorkerSettings
 
 __all__ = [
     "WorkerPool",
     "LocalPool",
+    "ProcessPool",
     "WorkerSettings",
     "WorkerStatus",
     "WorkerState",
@@ -41,6 +43,7 @@ __all__ = [
 _HOME = {
     "WorkerPool": "quod.service.worker.pool",
     "LocalPool": "quod.service.worker.local",
+    "ProcessPool": "quod.service.worker.processes",
     "WorkerSettings": "quod.service.worker.settings",
     "WorkerStatus": "quod.service.worker.pool",
     "WorkerState": "quod.service.worker.pool",

@@ -27,6 +27,9 @@ class Jobs(Protocol):
 
     def release(self, lease: Lease) -> None: ...
 
+    def forget(self, lease: Lease) -> None:
+        """Nothing more will come of a lease that is void."""
+
     def open(self, payload: str) -> BinaryIO:
         """A payload of the spool."""
 
@@ -58,6 +61,9 @@ class OwnJobs:
 
     def release(self, lease: Lease) -> None:
         self._queue.release(lease)
+
+    def forget(self, lease: Lease) -> None:
+        """The queue knows."""
 
     def open(self, payload: str) -> BinaryIO:
         return self._queue.spool.open(payload)

@@ -1,8 +1,9 @@
 """What a server needs of its workers, and what they tell it; a server knows no more of them.
 
 `LocalPool(queue, repository, [WorkerSettings(device=..., warm=...)])` is such a pool in the process
-of the queue. A job's key is an identity, its payload as `quod.service.payload` writes it, and a
-result of a partition as `quod.service.worker.result` has it.
+of the queue; `ProcessPool`, with the same arguments, has a process for each worker. A job's key is
+an identity, its payload as `quod.service.payload` writes it, and a result of a partition as
+`quod.service.worker.result` has it.
 """
 
 from __future__ import annotations

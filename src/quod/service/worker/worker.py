@@ -274,6 +274,8 @@ class Worker:
         if fault is Fault.GONE:
             if self._closing or self._quarantined or self._lost:
                 jobs.release(lease)
+            else:
+                jobs.forget(lease)
         elif fault is Fault.BUSY:
             jobs.release(lease)
         elif fault is Fault.LOST:

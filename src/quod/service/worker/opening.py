@@ -1,0 +1,16 @@
+"""How a worker opens its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.service.keys import KeyRepository, ResidentKeys
+from quod.service.worker.settings import WorkerSettings
+
+
+def opener(repository: KeyRepository, settings: WorkerSettings) -> Callable[[], ResidentKeys]:
+    """What opens the keys of a repository on the device of the settings."""
+    return lambda: ResidentKeys(
+        repository, settings.device, host_bytes=settings.host_bytes,
+        device_bytes=settings.device_bytes, lanes=settings.lanes,
+    )  # fmt: skip

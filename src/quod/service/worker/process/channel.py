@@ -1,0 +1,165 @@
+"""Calls in both directions over a pair of sockets, as frames of a length, JSON and bytes.
+
+u32   bytes of the JSON
+u32   bytes of the body
+      the JSON: {"call": NAME, "id": N, "arguments": {...}}, {"tell": NAME, "arguments": {...}},
+      {"value": ANY, "id": N} or {"error": {...}, "id": N}
+      the body
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from quod.errors import InputError
+from quod.service.errors import UnavailableError
+from quod.service.worker.process.codec import decode_error, encode, encode_error
+
+Handler = Callable[[dict[str, Any], bytes], object]
+
+_HEAD = struct.Struct("<II")
+_MOST_JSON, _MOST_BODY = 16 << 20, 64 << 20
+_log = logging.getLogger(__name__)
+
+
+class Channel:
+    """One end. `handlers` do what the other end calls, on up to `threads` threads.
+
+    `gone` is called once, when the other end has closed, or said what is no message.
+    """
+
+    def __init__(
+        self, connection: socket.socket, handlers: Mapping[str, Handler],
+        gone: Callable[[], None], *, threads: int = 8,
+    ) -> None:  # fmt: skip
+        self._connection, self._handlers, self._gone = connection, handlers, gone
+        self._sending = threading.Lock()
+        self._changing = threading.Lock()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._closed = False
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="quod-channel")
+        self._thread = threading.Thread(target=self._run, name="quod-channel", daemon=True)
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def call(
+        self, name: str, arguments: Mapping[str, object], body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Any:  # fmt: skip
+        """What the other end's handler gives, or its error; `UnavailableError` without an end."""
+        future: Future[Any] = Future()
+        with self._changing:
+            if self._closed:
+                raise _unavailable()
+            number = next(self._numbers)
+            self._waiting[number] = future
+        message = {"call": name, "id": number, "arguments": encode(arguments)}
+        try:
+            self._send(message, body)
+            return future.result(timeout)
+        except TimeoutError:
+            raise _unavailable() from None
+        finally:
+            with self._changing:
+                self._waiting.pop(number, None)
+
+    def tell(self, name: str, arguments: Mapping[str, object]) -> None:
+        """Has the other end's handler called, in order, and waits for nothing."""
+        self._send({"tell": name, "arguments": encode(arguments)}, b"")
+
+    def close(self) -> None:
+        """Ends the connection, and with it all calls."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        # What is being answered comes to its end before the caller goes on.
+        self._pool.shutdown()
+        self._connection.close()
+
+    # --- frames
+
+    def _send(self, message: object, body: bytes) -> None:
+        text = json.dumps(message).encode()
+        if len(text) > _MOST_JSON or len(body) > _MOST_BODY:
+            raise InputError(f"a message of {len(text)} and {len(body)} bytes is too long")
+        try:
+            with self._sending:
+                self._connection.sendall(_HEAD.pack(len(text), len(body)) + text + body)
+        except OSError:
+            raise _unavailable() from None
+
+    def _receive(self, count: int) -> bytes:
+        data = bytearray(count)
+        done, view = 0, memoryview(data)
+        while done < count:
+            got = self._connection.recv_into(view[done:])
+            if not got:
+                raise EOFError
+            done += got
+        return bytes(data)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                length, more = _HEAD.unpack(self._receive(_HEAD.size))
+                if length > _MOST_JSON or more > _MOST_BODY:
+                    raise InputError("a message is too long")
+                self._take(json.loads(self._receive(length)), self._receive(more))
+        except (EOFError, OSError):
+            pass
+        except Exception:
+            _log.exception("the other process said what is no message")
+        with self._changing:
+            self._closed = True
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for future in waiting:
+            future.set_exception(_unavailable())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._gone()
+
+    def _take(self, message: Any, body: bytes) -> None:
+        match message:
+            case {"call": str(name), "id": int(number), "arguments": dict(arguments)}:
+                self._pool.submit(self._answer, name, number, arguments, body)
+            case {"tell": str(name), "arguments": dict(arguments)}:
+                self._handlers[name](arguments, body)
+            case {"value": value, "id": int(number)}:
+                self._settle(number, lambda future: future.set_result(value))
+            case {"error": error, "id": int(number)}:
+                found = decode_error(error)
+                self._settle(number, lambda future: future.set_exception(found))
+            case _:
+                raise InputError("a message is none of a channel")
+
+    def _settle(self, number: int, settle: Callable[[Future[Any]], None]) -> None:
+        with self._changing:
+            future = self._waiting.pop(number, None)
+        # Nobody waits any more after a time-out.
+        if future is not None:
+            settle(future)
+
+    def _answer(self, name: str, number: int, arguments: dict[str, Any], body: bytes) -> None:
+        answer: dict[str, object]
+        try:
+            answer = {"value": encode(self._handlers[name](arguments, body))}
+        except Exception as error:
+            answer = {"error": encode_error(error)}
+        with suppress(UnavailableError):
+            self._send({**answer, "id": number}, b"")
+
+
+def _unavailable() -> UnavailableError:
+    return UnavailableError("the other process has gone, or does not answer", retry_seconds=1.0)

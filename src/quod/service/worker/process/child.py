@@ -1,0 +1,150 @@
+"""A worker's process: started by the server's with its end of a pair of sockets, and ends with it.
+
+python -m quod.service.worker.process.child DESCRIPTOR
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+from quod.errors import QuodError, ServiceError
+from quod.service.errors import UnavailableError
+from quod.service.keys import KeyRepository, ResidentKeys
+from quod.service.queue import Lease, Spool
+from quod.service.worker.calculators import Calculators
+from quod.service.worker.opening import opener
+from quod.service.worker.pool import StageRecord
+from quod.service.worker.process.channel import Channel
+from quod.service.worker.process.codec import decode_error, lease_of, settings_of
+from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.worker import Worker
+
+# How often the server hears of it: what it does not hear of for long is taken for dead.
+STATUS_SECONDS = 0.2
+
+Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
+
+
+class RemoteJobs:
+    """The queue, which the process at the other end has open; see `Jobs`."""
+
+    def __init__(self, channel: Channel, spool: Spool, lease_seconds: float) -> None:
+        self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
+
+    @property
+    def lease_seconds(self) -> float:
+        return self._lease_seconds
+
+    def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
+        given = {"keys": None if keys is None else list(keys), "most": most, "wait": wait}
+        return [lease_of(one) for one in self._channel.call("claim", given)]
+
+    def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
+        given = {"leases": [_named(lease) for lease in leases], "stage": stage}
+        found: list[QuodError | None] = [
+            None if one is None else decode_error(one) for one in self._channel.call("renew", given)
+        ]
+        return [one if isinstance(one, ServiceError) else None for one in found]
+
+    def finish(self, lease: Lease, result: bytes) -> None:
+        self._channel.call("finish", {"lease": _named(lease)}, result)
+
+    def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
+        given = {"lease": _named(lease), "code": code, "message": message, "retry": retry}
+        self._channel.call("fail", given)
+
+    def lose(self, lease: Lease, code: str, message: str) -> None:
+        self._channel.call("lose", {"lease": _named(lease), "code": code, "message": message})
+
+    def release(self, lease: Lease) -> None:
+        self._channel.call("release", {"lease": _named(lease)})
+
+    def forget(self, lease: Lease) -> None:
+        self._channel.tell("forget", {"lease": _named(lease)})
+
+    def open(self, payload: str) -> BinaryIO:
+        return self._spool.open(payload)
+
+
+def _named(lease: Lease) -> tuple[str, int, int]:
+    return lease.job, lease.partition, lease.token
+
+
+class Child:
+    """What the server calls. `open_keys` gives what opens the keys of a repository."""
+
+    def __init__(self, descriptor: int, open_keys: Opener = opener) -> None:
+        self._open_keys = open_keys
+        self._worker: Worker | None = None
+        self._closed = threading.Event()
+        self._channel = Channel(
+            socket.socket(fileno=descriptor),
+            {
+                "begin": self._begin, "preload": self._preload, "evict": self._evict,
+                "resume": self._resume, "drain": self._drain, "close": self._close,
+            },
+            # Nobody is there to be told anything, and native code may go on for long.
+            lambda: os._exit(1),
+        )  # fmt: skip
+
+    def run(self) -> None:
+        """Until it is told to close."""
+        self._channel.start()
+        while not self._closed.wait(STATUS_SECONDS):
+            if self._worker is not None:
+                self._channel.tell("status", {"status": self._worker.status()})
+
+    def _begin(self, given: dict[str, Any], _: bytes) -> None:
+        settings = settings_of(given["settings"])
+        repository = KeyRepository(given["repository"])
+        jobs = RemoteJobs(self._channel, Spool(given["spool"]), given["lease_seconds"])
+        self._worker = Worker(
+            given["name"], jobs, self._open_keys(repository, settings), settings,
+            Calculators(repository), self._record,
+        )  # fmt: skip
+        self._worker.start()
+
+    def _record(self, record: StageRecord) -> None:
+        self._channel.tell("record", {"record": record})
+
+    def _begun(self) -> Worker:
+        if self._worker is None:
+            raise UnavailableError("the worker has not begun", retry_seconds=1.0)
+        return self._worker
+
+    def _preload(self, given: dict[str, Any], _: bytes) -> None:
+        self._begun().preload(given["key"], given["timeout"])
+
+    def _evict(self, given: dict[str, Any], _: bytes) -> None:
+        self._begun().evict(given["key"])
+
+    def _resume(self, _given: dict[str, Any], _: bytes) -> None:
+        self._begun().resume()
+
+    def _drain(self, given: dict[str, Any], _: bytes) -> bool:
+        return self._begun().drain(given["timeout"])
+
+    def _close(self, _given: dict[str, Any], _: bytes) -> None:
+        if self._worker is not None:
+            self._worker.close()
+        self._closed.set()
+
+
+def main(open_keys: Opener = opener) -> None:
+    """What the process does."""
+    # Ctrl-C is for the server, which drains.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Child(int(sys.argv[1]), open_keys).run()
+    sys.stdout.flush()
+    # Threads of drivers that hang must not keep the process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

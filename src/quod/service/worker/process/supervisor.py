@@ -1,0 +1,330 @@
+"""The server's end of a worker's process: starts it, speaks with it, and starts it again."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from quod.errors import InputError, QuodError, ServiceError, TryAgainError
+from quod.frozen import replace
+from quod.service.errors import LeaseLostError, UnavailableError
+from quod.service.keys import CacheStatus, KeyRepository
+from quod.service.queue import JobQueue, Lease
+from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.process.channel import Channel
+from quod.service.worker.process.codec import encode_error, stage_record_of, status_of
+from quod.service.worker.settings import WorkerSettings
+
+CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
+
+_BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.2, 30.0
+# For the first message of a process, which imports and opens a device before.
+_BEGIN_SECONDS = 120.0
+# A process that says nothing for so many leases is ended.
+_SILENT_LEASES = 2
+_CLOSE_SECONDS = 30.0
+
+_NO_KEYS = CacheStatus(False, {}, {}, 0, ())
+_AT_THE_DEVICE = (Stage.KEY, Stage.UPLOAD, Stage.PROVE)
+
+_log = logging.getLogger(__name__)
+
+Named = tuple[str, int, int]
+
+
+class Supervisor:
+    """A worker of the settings in a process of its own; `command` starts one, but for its socket.
+
+    When the process dies the partition that it was at is lost, so that its key is blamed, and what
+    waited goes back to the queue. It is started again, later each time that it dies soon.
+    """
+
+    def __init__(
+        self, name: str, queue: JobQueue, repository: KeyRepository, settings: WorkerSettings,
+        record: Callable[[StageRecord], None], command: Sequence[str] = CHILD,
+    ) -> None:  # fmt: skip
+        self.name, self._queue, self._repository = name, queue, repository
+        self._settings, self._record, self._command = settings, record, tuple(command)
+        self._changed = threading.Condition()
+        self._leases: dict[Named, Lease] = {}
+        self._at_device: dict[tuple[str, int], Stage] = {}
+        self._channel: Channel | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._status: WorkerStatus | None = None
+        self._started = time.time()
+        self._heard = 0.0
+        self._restarts, self._problem = 0, ""
+        self._busy, self._proofs, self._failures = 0.0, 0, 0
+        self._claiming = 0
+        self._closing = self._draining = False
+        self._thread = threading.Thread(target=self._run, name=f"quod-supervisor {name}")
+
+    # --- what a pool does with it
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that there is now."""
+        process = self._process
+        return None if process is None else process.pid
+
+    @property
+    def ready(self) -> bool:
+        status = self._status
+        return (
+            status is not None and status.keys.ready and status.state is not WorkerState.DEAD
+        )  # fmt: skip
+
+    def status(self) -> WorkerStatus:
+        """What it told last, and of all processes before."""
+        with self._changed:
+            status = self._status
+            if status is None:
+                state = WorkerState.DEAD if self._problem else WorkerState.STARTING
+                status = WorkerStatus(
+                    self.name, self._settings.device, state, self._started, 0, {}, 0, 0, 0.0, {},
+                    _NO_KEYS, "",
+                )  # fmt: skip
+            return replace(
+                status,
+                started=self._started,
+                restarts=self._restarts + status.restarts,
+                proofs=self._proofs + status.proofs,
+                failures=self._failures + status.failures,
+                busy_seconds=self._busy + status.busy_seconds,
+                problem=status.problem or self._problem,
+            )
+
+    def ask(self, name: str, **arguments: object) -> Any:
+        """Has the worker do something; `UnavailableError` while there is none."""
+        channel = self._channel
+        if channel is None:
+            raise UnavailableError(
+                f"the worker {self.name} is being started; ask again", retry_seconds=1.0
+            )
+        return channel.call(name, arguments)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """See `WorkerPool`; one that is started again does not take work either."""
+        with self._changed:
+            self._draining = True
+        with suppress(UnavailableError):
+            self.ask("drain", timeout=0)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._leases and not self._claiming, timeout)
+
+    def close(self) -> None:
+        """Ends the process; what it has goes back to the queue."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        channel, process = self._channel, self._process
+        if channel is not None and process is not None:
+            with suppress(QuodError):
+                channel.call("close", {}, timeout=_CLOSE_SECONDS)
+            try:
+                process.wait(1.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _is_closing(self) -> bool:
+        return self._closing
+
+    # --- its life
+
+    def _run(self) -> None:
+        backoff = _BACKOFF_SECONDS
+        while not self._is_closing():
+            begun = time.monotonic()
+            why = self._one_process()
+            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+                backoff = _BACKOFF_SECONDS
+            with self._changed:
+                if self._closing:
+                    break
+                self._restarts += 1
+                self._problem = why
+                _log.error("the worker %s has died: %s", self.name, why)
+                self._changed.wait_for(lambda: self._closing, backoff)
+            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+
+    def _one_process(self) -> str:
+        """Starts a process, waits for its end, and cleans up; why it ended."""
+        own, its = socket.socketpair()
+        ended = threading.Event()
+        with own, its:
+            try:
+                process = subprocess.Popen(
+                    [*self._command, str(its.fileno())], pass_fds=(its.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                )  # fmt: skip
+            except OSError as error:
+                return f"it could not be started ({error.strerror})"
+            its.close()
+            channel = Channel(own, self._handlers(), ended.set)
+            channel.start()
+            self._heard = time.monotonic()
+            self._process = process
+            if self._is_closing():
+                process.kill()
+            silent = ""
+            try:
+                self._begin(channel)
+                silent = self._watch(ended)
+            except QuodError as error:
+                silent = str(error)
+            process.kill()
+            code = process.wait()
+            self._channel = None
+            channel.close()
+        self._give_back()
+        self._process = None
+        return silent or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
+
+    def _begin(self, channel: Channel) -> None:
+        given = {
+            "name": self.name, "settings": self._settings, "repository": self._repository.path,
+            "spool": self._queue.spool.path, "lease_seconds": self._queue.limits.lease_seconds,
+        }  # fmt: skip
+        channel.call("begin", given, timeout=_BEGIN_SECONDS)
+        self._channel = channel
+        if self._draining:
+            channel.call("drain", {"timeout": 0}, timeout=_BEGIN_SECONDS)
+
+    def _watch(self, ended: threading.Event) -> str:
+        """Waits until the process has ended, or has said nothing for too long."""
+        most = _SILENT_LEASES * self._queue.limits.lease_seconds
+        while not ended.wait(min(1.0, most / 4)):
+            silence = time.monotonic() - self._heard
+            if silence > most:
+                return f"it said nothing for {silence:.1f} seconds"
+        return ""
+
+    def _give_back(self) -> None:
+        """What a dead process had: one partition is blamed, as it ends all others if it kills."""
+        with self._changed:
+            left = list(self._leases.values())
+            status, self._status = self._status, None
+            if status is not None:
+                self._busy += status.busy_seconds
+                self._proofs += status.proofs
+                self._failures += status.failures
+                self._restarts += status.restarts
+            at_device = [one for one in left if (one.job, one.partition) in self._at_device]
+        blamed = None if self._closing else next(iter(at_device or left), None)
+        for lease in left:
+            try:
+                if lease is blamed:
+                    self._queue.lose(lease)
+                else:
+                    self._queue.release(lease)
+            except (LeaseLostError, TryAgainError) as error:
+                # Else the lease runs out.
+                _log.info("a lease could not be given back: %s", error)
+            self._forget(lease)
+
+    # --- what the process asks
+
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], object]]:
+        return {
+            "claim": self._claim, "renew": self._renew, "finish": self._finish,
+            "fail": self._fail, "lose": self._lose, "release": self._release,
+            "forget": self._void, "status": self._take_status, "record": self._take_record,
+        }  # fmt: skip
+
+    def _claim(self, given: dict[str, Any], _: bytes) -> list[Lease]:
+        with self._changed:
+            if self._draining or self._closing:
+                return []
+            self._claiming += 1
+        leases: list[Lease] = []
+        try:
+            leases = self._queue.claim(
+                self.name, keys=given["keys"], most=given["most"], wait=given["wait"]
+            )
+        finally:
+            with self._changed:
+                self._claiming -= 1
+                for lease in leases:
+                    self._leases[lease.job, lease.partition, lease.token] = lease
+                self._changed.notify_all()
+        return leases
+
+    def _renew(self, given: dict[str, Any], _: bytes) -> list[object]:
+        self._heard = time.monotonic()
+        void = LeaseLostError("the lease is void: it was given back before")
+        known = [self._leases.get(tuple(one)) for one in given["leases"]]
+        own = [lease for lease in known if lease is not None]
+        told = iter(self._queue.renew(own, stage=given["stage"]) if own else [])
+        outcomes: list[ServiceError | None] = [
+            void if lease is None else next(told) for lease in known
+        ]  # fmt: skip
+        return [None if one is None else encode_error(one) for one in outcomes]
+
+    def _finish(self, given: dict[str, Any], body: bytes) -> None:
+        self._settle(given, lambda lease: self._queue.finish(lease, body))
+
+    def _fail(self, given: dict[str, Any], _: bytes) -> None:
+        code, message, retry = given["code"], given["message"], given["retry"]
+        self._settle(given, lambda lease: self._queue.fail(lease, code, message, retry=retry))
+
+    def _lose(self, given: dict[str, Any], _: bytes) -> None:
+        code, message = given["code"], given["message"]
+        self._settle(given, lambda lease: self._queue.lose(lease, code, message))
+
+    def _release(self, given: dict[str, Any], _: bytes) -> None:
+        self._settle(given, self._queue.release)
+
+    def _void(self, given: dict[str, Any], _: bytes) -> None:
+        with suppress(LeaseLostError):
+            self._forget(self._lease(given["lease"]))
+
+    def _settle(self, given: dict[str, Any], settle: Callable[[Lease], object]) -> None:
+        """Ends a lease, unless the queue cannot be reached."""
+        lease = self._lease(given["lease"])
+        try:
+            settle(lease)
+        except TryAgainError:
+            raise
+        except ServiceError:
+            self._forget(lease)
+            raise
+        self._forget(lease)
+
+    def _lease(self, named: object) -> Lease:
+        """A lease that this process was given."""
+        match named:
+            case [str(job), int(partition), int(token)]:
+                found = self._leases.get((job, partition, token))
+            case _:
+                raise InputError("a message names no lease")
+        if found is None:
+            raise LeaseLostError("the lease is void: it was given back before")
+        return found
+
+    def _forget(self, lease: Lease) -> None:
+        with self._changed:
+            self._leases.pop((lease.job, lease.partition, lease.token), None)
+            self._at_device.pop((lease.job, lease.partition), None)
+            self._changed.notify_all()
+
+    def _take_status(self, given: dict[str, Any], _: bytes) -> None:
+        self._heard = time.monotonic()
+        self._status = status_of(given["status"])
+
+    def _take_record(self, given: dict[str, Any], _: bytes) -> None:
+        record = stage_record_of(given["record"])
+        if record.stage in _AT_THE_DEVICE:
+            self._at_device[record.job, record.partition] = record.stage
+        self._record(record)

@@ -1,0 +1,46 @@
+"""Workers in processes of their own, of which one may die: for GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue
+from quod.service.queue.checks import checked_list, checked_name
+from quod.service.worker.members import Members
+from quod.service.worker.process.supervisor import CHILD, Supervisor
+from quod.service.worker.settings import WorkerSettings
+
+
+class ProcessPool(Members[Supervisor]):
+    """See `WorkerPool`: a process for each of the settings, started with `command`.
+
+    The queue stays in this process, of which workers ask what they want of it over a socket; they
+    end when it ends. One that dies is started again.
+    """
+
+    def __init__(
+        self, queue: JobQueue, repository: KeyRepository,
+        workers: Sequence[WorkerSettings] = (WorkerSettings(),), *,
+        command: Sequence[str] = CHILD,
+    ) -> None:  # fmt: skip
+        for word in checked_list("the command", command):
+            checked_name("a word of the command", word)
+        super().__init__(
+            queue, repository, workers,
+            lambda name, settings: Supervisor(
+                name, queue, repository, settings, self._tell, command
+            ),
+        )  # fmt: skip
+
+    def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
+        for one in self._chosen(worker):
+            one.ask("preload", key=key, timeout=timeout)
+
+    def evict(self, key: str, *, worker: str | None = None) -> None:
+        for one in self._chosen(worker):
+            one.ask("evict", key=key)
+
+    def resume(self, worker: str) -> None:
+        for one in self._named(worker):
+            one.ask("resume")

@@ -1,0 +1,180 @@
+"""Workers in processes of their own: killed, stopped, closed; none of their work is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError
+from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
+from quod.service.queue import JobState, Outcome
+from quod.service.worker.pool import Stage, WorkerState
+from quod.service.worker.process.channel import Channel
+from quod.service.worker.process.codec import decode_error, encode_error, status_of
+from quod.service.worker.processes import ProcessPool
+from quod.service.worker.settings import WorkerSettings
+from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Bench]:
+    """A queue whose leases are short, and whose jobs may be tried often."""
+    found = Bench(tmp_path, lease_seconds=1.0, max_attempts=100, suspend_after=100)
+    yield found
+    found.close()
+
+
+def started(bench: Bench, *workers: WorkerSettings) -> ProcessPool:
+    pool = ProcessPool(
+        bench.queue, bench.repository, workers or (WorkerSettings(warm=("small",)),)
+    )  # fmt: skip
+    bench.started(pool)
+    return pool
+
+
+def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
+    pool = started(bench)
+    jobs = [bench.submit() for _ in range(4)]
+    wrong = bench.submit(WITNESS[:-1])
+    for job in jobs:
+        assert bench.ended(job).state is JobState.SUCCEEDED
+        bench.check_results(job)
+    failed = bench.ended(wrong)
+    assert (failed.state, failed.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    eventually(lambda: pool.ready and pool.status()[0].proofs == 4)
+    [status] = pool.status()
+    assert (status.failures, status.restarts, status.problem) == (1, 0, "")
+    assert status.busy_seconds > 0
+    assert [use.key for use in status.keys.keys] == [bench.key]
+    stages = [one.stage for one in bench.records if one.job == jobs[0].id]
+    assert stages == list(Stage)
+    pool.preload("other", timeout=SECONDS)
+    pool.evict("other")
+    with pytest.raises(NotFoundError, match="nothing"):
+        pool.preload("nothing")
+    pool.resume("cpu")
+    assert pool.drain(SECONDS)
+    late = bench.submit()
+    eventually(lambda: pool.status()[0].state is WorkerState.DRAINING)
+    assert bench.queue.job(late.id).state is JobState.QUEUED
+    process = pool._workers["cpu"].process_id
+    pool.close()
+    assert process is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    with pytest.raises(UnavailableError):
+        pool.preload("small")
+
+
+def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
+    pool = started(quick)
+    jobs = [quick.submit() for _ in range(30)]
+    supervisor = pool._workers["cpu"]
+    for at in (0, 5):
+        assert quick.ended(jobs[at]).state is JobState.SUCCEEDED
+        process = supervisor.process_id
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        eventually(lambda: supervisor.process_id not in (None, process))  # noqa: B023
+    for job in jobs:
+        assert quick.ended(job).state is JobState.SUCCEEDED
+        quick.check_results(job)
+        done = [one for one in quick.queue.attempts(job.id) if one.outcome is Outcome.SUCCEEDED]
+        assert len(done) == 1
+    [status] = pool.status()
+    assert status.restarts == 2
+    assert "signal 9" in status.problem
+
+
+def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
+    """Another one proves; the first, once it goes on, can hand nothing in."""
+    pool = started(quick, WorkerSettings(), WorkerSettings())
+    first, second = (pool._workers[name] for name in ("cpu#0", "cpu#1"))
+    eventually(lambda: pool.ready)
+    jobs = [quick.submit() for _ in range(40)]
+    eventually(lambda: first._leases)
+    process = first.process_id
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    try:
+        for job in jobs:
+            assert quick.ended(job).state is JobState.SUCCEEDED
+            quick.check_results(job)
+    finally:
+        os.kill(process, signal.SIGCONT)
+    lost = [
+        one for job in jobs for one in quick.queue.attempts(job.id) if one.outcome is Outcome.LOST
+    ]
+    assert lost
+    assert {one.worker for one in lost} == {"cpu#0"}
+    assert second.status().restarts == 0
+    # Nothing of it is kept, by whichever way it went.
+    eventually(lambda: not first._leases)
+    assert quick.queue.status().jobs == {}
+
+
+def test_a_process_that_cannot_start(bench: Bench) -> None:
+    pool = ProcessPool(
+        bench.queue, bench.repository, [WorkerSettings()], command=[sys.executable, "-c", "exit(3)"]
+    )
+    bench.started(pool)
+    eventually(lambda: pool.status()[0].restarts > 1)
+    [status] = pool.status()
+    assert status.state is WorkerState.DEAD
+    assert not pool.ready
+    other = ProcessPool(bench.queue, bench.repository, command=["/no/such/program"])
+    bench.started(other)
+    eventually(lambda: "could not be started" in other.status()[0].problem)
+
+
+def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
+    own, its = socket.socketpair()
+    import subprocess
+
+    child = subprocess.Popen(
+        [sys.executable, "-m", "quod.service.worker.process.child", str(its.fileno())],
+        pass_fds=(its.fileno(),),
+    )
+    its.close()
+    own.close()
+    assert child.wait(SECONDS) == 1
+
+
+def test_errors_and_records_are_read_back() -> None:
+    error = KeyTooLargeError("too large", parts={"file": 3}, budget=2)
+    found = decode_error(encode_error(error))
+    assert isinstance(found, KeyTooLargeError)
+    assert (str(found), found.parts, found.budget) == ("too large", {"file": 3}, 2)
+    busy = decode_error(encode_error(UnavailableError("gone", retry_seconds=2.5)))
+    assert isinstance(busy, UnavailableError)
+    assert busy.retry_seconds == 2.5
+    # The text of what nobody foresaw is not told.
+    assert "secret" not in str(decode_error(encode_error(ValueError("secret"))))
+    for bad in (None, {}, {"state": "asleep"}, [1]):
+        with pytest.raises(InputError):
+            status_of(bad)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\xff" * 8, b"\x02\0\0\0\0\0\0\0[]", b"\x02\0\0\0\0\0\0\0{x", b"\x05\0"]
+)
+def test_what_is_no_message_ends_the_channel(sent: bytes) -> None:
+    import threading
+
+    own, its = socket.socketpair()
+    gone = threading.Event()
+    channel = Channel(own, {}, gone.set)
+    channel.start()
+    its.sendall(sent)
+    its.shutdown(socket.SHUT_WR)
+    assert gone.wait(SECONDS)
+    with pytest.raises(UnavailableError):
+        channel.call("anything", {})
+    channel.close()
+    its.close()
