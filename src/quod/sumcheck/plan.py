@@ -11,6 +11,7 @@ from quod.device.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.kernel.machine import DEFAULT_SHARED_BYTES
 from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
@@ -32,7 +33,8 @@ _SHARE_OF_LONG = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_A_THREAD = 8
 _LANES_OF_SHORT = 8
-# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own.
+# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own and
+# there is more than every GPU has.
 _SIDE_BY_SIDE = 3
 _LEAST_LOG_IN_PLACE = 8
 
@@ -133,12 +135,19 @@ class SumcheckPlan:
         lanes = min(_LANES, self.device.lanes)
         return 1 << (lanes.bit_length() - 1)
 
+    @property
+    def pass_lanes(self) -> int:
+        """Instances of the workgroups of a pass."""
+        return self._lanes
+
     @cached_property
     def _fitting(self) -> int:
         """The logarithm of how many entries of each table shared memory holds."""
         machine = self.device.machine(self._tail_lanes)
         sums = WorkgroupSums.elements(machine, self.shape.degree)
-        limit = machine.shared_bytes_limit // (_SIDE_BY_SIDE if self._in_place else 1)
+        limit = machine.shared_bytes_limit
+        if self._in_place:
+            limit = max(limit // _SIDE_BY_SIDE, min(limit, DEFAULT_SHARED_BYTES))
         entries = limit // self._element_bytes - sums
         entries //= self.shape.tables
         return max(0, entries).bit_length() - 1
