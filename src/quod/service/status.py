@@ -120,11 +120,11 @@ def status_document(
     """The document that `GET /status` answers and the page draws.
 
     `jobs` are the newest ones first: waits are theirs, and the first 50 are shown. `names` are
-    those of each key. `stages_after` is the number from which a stream of stages goes on.
+    those of each key. `stages_after` is the number from which a stream of stages goes on; from 0 on
+    it begins with those of the last minute.
     """
     now = activity.clock()
     rate, shares = activity.rates()
-    stages, last = activity.stages()
     waits = sorted(job.started - job.created for job in jobs if job.started is not None)
     return {
         "format": FORMAT,
@@ -159,8 +159,7 @@ def status_document(
         },
         "keys": _keys(workers, names or {}),
         "jobs": [job_document(job) for job in jobs[:SHOWN_JOBS]],
-        "stages": [stage_document(stage) for stage in stages],
-        "stages_after": last,
+        "stages_after": activity.stages()[1],
     }
 
 
