@@ -21,6 +21,7 @@ from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Dependencies, Mark, Recording
 from quod.device.stream import IdleStream, RecordingStream, SubmittedStream
+from quod.device.thread_stream import run_in_thread
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError
 from tests.device import kernels
@@ -555,3 +556,23 @@ def test_labels_name_the_part_that_they_belong_to(device: AnyDevice) -> None:
     recording.upload(np.zeros(64, np.uint8), a)
     labels = [step.label for step in recording.finish().recording.steps]
     assert labels == ["first: fill", "first: inner: there", "first: raise", "upload"]
+
+
+def test_threads_are_taken_again() -> None:
+    """One task after the other leaves few threads; those side by side have one each."""
+    found: list[tuple[str, int]] = []
+    for number in range(100):
+        done = threading.Event()
+
+        def task(done: threading.Event = done) -> None:
+            found.append((threading.current_thread().name, threading.get_ident()))
+            done.set()
+
+        run_in_thread(task, f"task {number}")
+        assert done.wait(30)
+    assert [name for name, _ in found] == [f"task {number}" for number in range(100)]
+    assert len({ident for _, ident in found}) < 50
+    together = threading.Barrier(13)
+    for number in range(12):
+        run_in_thread(lambda: (together.wait(30), None)[1], f"beside {number}")
+    together.wait(30)

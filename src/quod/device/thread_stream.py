@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quod.device.cancellation import Cancellation
 from quod.device.cpu.workers import GRACE_SECONDS
@@ -12,6 +13,57 @@ from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
+
+# Threads that wait for the next submission: to start one takes as long as a small kernel.
+_MOST_IDLE = 8
+_idle: list[_Runner] = []
+_process = os.getpid()
+_lock = threading.Lock()
+
+
+def run_in_thread(task: Callable[[], None], name: str) -> None:
+    """Begins a task on a daemon thread of its own for as long as it takes, called `name`."""
+    global _process
+    with _lock:
+        if _process != os.getpid():
+            # Threads do not survive a fork.
+            _idle.clear()
+            _process = os.getpid()
+        runner = _idle.pop() if _idle else None
+    if runner is None:
+        runner = _Runner()
+        runner.begin(task, name)
+        runner.start()
+    else:
+        runner.begin(task, name)
+
+
+class _Runner(threading.Thread):
+    """Does one task after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._given = threading.Lock()
+        self._given.acquire()
+        self._task: Callable[[], None] | None = None
+
+    def begin(self, task: Callable[[], None], name: str) -> None:
+        """Gives it a task while it has none."""
+        self.name, self._task = name, task
+        self._given.release()
+
+    def run(self) -> None:
+        while True:
+            self._given.acquire()
+            task, self._task = self._task, None
+            assert task is not None
+            task()
+            # What a task held must not live on until the next one comes.
+            del task
+            with _lock:
+                if len(_idle) >= _MOST_IDLE or _process != os.getpid():
+                    return
+                _idle.append(self)
 
 
 class BackgroundSubmission(ABC):
@@ -32,7 +84,7 @@ class BackgroundSubmission(ABC):
         steps = recording.steps
         self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
         self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        run_in_thread(self._run, name)
 
     @property
     def is_done(self) -> bool:

@@ -52,6 +52,8 @@ class BodyEmitter:
         self.uniformity = uniformity
         self.names: dict[Value, str] = {}
         self.mask: str | None = None
+        self.beginning: set[str] = set()
+        """Masks of the first lanes, however many."""
         self.label = "entry"
         self.workgroup = ""
         self.strides = LaneStrides(uniformity)
@@ -61,6 +63,11 @@ class BodyEmitter:
         self._allocations: list[str] = []
         self._count = 0
         self._scratch: dict[int, str] = {}
+
+    @property
+    def lane0_is_active(self) -> bool:
+        """Whether lane 0 is known to be active where any is."""
+        return self.mask is None or self.mask in self.beginning
 
     # --- text
 

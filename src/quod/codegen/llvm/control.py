@@ -127,6 +127,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     (region,) = op.regions
     index, carried = region.arguments[0], region.arguments[1:]
     divergent = body.is_varying(index)
+    body.strides.count(index, start, step)
     initial = [
         body.get(value, varying=body.is_varying(argument))
         for value, argument in zip((start, *op.operands[3:]), region.arguments, strict=True)
@@ -148,6 +149,10 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     else:
         now = body.fresh(f"and {_masks(body)} {active}, {below}")
         running = _any(body, now)
+        stride, bounds = body.strides.of(index), body.strides.of(stop)
+        if body.lane0_is_active and stride is not None and stride >= 0 and bounds == 0:
+            # The lanes that are left are the first ones.
+            body.beginning.add(now)
         body.mask = now
     body.line(f"br i1 {running}, label %{inside}, label %{leave}")
     body.start(inside)

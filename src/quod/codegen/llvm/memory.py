@@ -87,7 +87,7 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
     element = memory_name(element_of(pointer))
     kind = body.type_of(index, varying=True)
     vector = body.get(index, varying=True)
-    if body.mask is None:
+    if body.lane0_is_active:
         at = _index64_of_lane0(body, index)
     else:
         bits = f"i{body.lanes}"

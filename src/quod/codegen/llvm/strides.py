@@ -23,6 +23,12 @@ class LaneStrides:
             self._known[value] = self._find(value)
         return self._known[value]
 
+    def count(self, index: Value, start: Value, step: Value) -> None:
+        """Says that a loop's index goes from a start by steps: where all lanes take the same step,
+        they stay as far apart as they begin."""
+        if self.of(step) == 0:
+            self._known[index] = self.of(start)
+
     def _find(self, value: Value) -> int | None:
         op = value.op
         rule = None if op is None else _RULES.get(op.name)

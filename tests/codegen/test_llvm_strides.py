@@ -1,0 +1,71 @@
+"""Loops whose lanes read and write side by side, and loops whose lanes seem to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from quod.codegen.llvm import emitter as llvm
+from quod.kernel import U32, Builder, Pointer, kernel
+from tests.support.executors import executors, run_everywhere
+
+Way = Literal["beside", "some", "inner", "down", "own step", "own stop", "twice", "every other"]
+
+WAYS: dict[Way, bool] = {
+    "beside": True, "some": True, "inner": True, "down": False, "own step": False,
+    "own stop": True, "twice": True, "every other": False,
+}  # fmt: skip
+"""Whether lanes are neighbours, so that nothing is gathered."""
+
+
+@kernel
+def walk(
+    k: Builder, count: U32, given: Pointer[U32], out: Pointer[U32], *, way: Way
+) -> None:  # fmt: skip
+    """out[i] = given[i] + 7 + the number of the visit, for the places that a way leads to."""
+    local, size = k.local_id(), k.workgroup_size
+
+    def visit(place: object, number: object) -> None:
+        out[place] = given[place] + 7 + number  # type: ignore[index, operator]
+
+    if way == "down":
+        with k.range(0, (count - k.minimum(local, count)) // size) as loop:
+            visit(count - 1 - local - loop.index * size, 0)
+    elif way == "own step":
+        with k.range(local, count, local + 1) as loop:
+            k.atomic_max(out, loop.index, given[loop.index] + 7)
+    elif way == "own stop":
+        with k.range(local, count - k.minimum(local, count), size) as loop:
+            visit(loop.index, 0)
+    elif way == "twice":
+        with k.range(0, 2) as outer, k.range(local, count, size) as loop:
+            visit(loop.index, outer.index)
+    elif way == "every other":
+        with k.range(2 * local, count, 2 * size) as loop:
+            visit(loop.index, 0)
+    elif way == "some":
+        with k.if_(local % 3 == 1), k.range(local, count, size) as loop:
+            visit(loop.index, 0)
+    elif way == "inner":
+        with k.range(local, count, size) as loop, k.if_(given[loop.index] % 2 == 1):
+            visit(loop.index, 0)
+    else:
+        with k.range(local, count, size) as loop:
+            visit(loop.index, 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 21, 32])
+def test_loops_of_lanes(way: Way, count: int) -> None:
+    """Every executor does what the interpreter does, also where the last lanes have nothing."""
+    given = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
+    run_everywhere(walk, 1, [count, given, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_gathered(way: Way) -> None:
+    machine = executors()[0].machine
+    text = llvm.emit(walk.trace(machine, way=way), machine)
+    assert ("masked.gather" not in text) == WAYS[way]
