@@ -130,6 +130,7 @@ COMMANDS = [
     "bench gkr",
     "bench groth16",
     "bench process",
+    "bench porep-like",
     "bench queue",
     "bench witness",
 ]

@@ -113,6 +113,8 @@ def test_layered_circuits_are_proved_and_verified(
         (["gkr", "--field", "none"], 3, "'none' is not a field"),
         (["commitment", "--scheme", "kate"], 3, "the commitment must be raw, ligero"),
         (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
+        (["porep-like", "--domain", "8"], 2, "Usage"),
+        (["porep-like", "--bits", "100"], 2, "Usage"),
     ],
 )
 def test_refusals(
@@ -122,6 +124,29 @@ def test_refusals(
     captured = capsys.readouterr()
     assert text in captured.err
     assert captured.out == ""
+
+
+def test_a_partition_and_several_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["porep-like", "--domain", "10", "--proofs", "2", "--repeats", "1", "--seconds", "0"]
+    assert entry.run(["bench", *given, "--json"]) == 0
+    captured = capsys.readouterr()
+    one, several = json.loads(captured.out)
+    assert one["parameters"]["constraints"] == (130_278_869 << 10) >> 27
+    assert (one["unit"], several["unit"]) == ("s", "s/proof")
+    assert several["parameters"]["proofs"] == 2
+    assert "the key: key" in captured.err
+
+
+def test_the_memory_of_a_partition_is_planned_without_a_gpu(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert entry.run(["bench", "porep-like", "--plan", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bytes"] == sum(found["parts"].values()) < found["budget"]
+    assert found["circuit"]["constraints"] == 130_278_869
+    assert found["parts"]["bases H"] == 96 << 27
+    assert entry.run(["bench", "porep-like", "--plan", "--bits", "90"]) == 0
+    assert "GiB, which fits the 127.9 GiB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, unwritten
 from quod.field.array import Words, from_integers
@@ -16,6 +17,9 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 
 # Elements that share one inversion.
 _BATCH = 64
+
+# First elements of batches that the host computes; enough to fill any GPU.
+_MOST_STARTS = 1 << 17
 
 
 @kernel
@@ -103,24 +107,41 @@ def lagrange_at(
 
     `point` must be none of the x.
     """
-    p = modulus.value
-    step, x, starts = pow(root, _BATCH, p), shift % p, []
-    for _ in range(-(-count // _BATCH)):
+    out = unwritten(count, modulus.words)
+    lagrange_into(
+        device, modulus, out, count=count, root=root, shift=shift, point=point, scale=scale
+    )
+    check_written(device, "Lagrange polynomials", out)
+    return out
+
+
+def lagrange_into(
+    device: AnyDevice,
+    modulus: Modulus,
+    out: Words | Buffer,
+    *,
+    count: int,
+    root: int,
+    shift: int,
+    point: int,
+    scale: int,
+) -> None:
+    """As `lagrange_at`, into an array or into a device's memory."""
+    p, batch = modulus.value, max(_BATCH, count // _MOST_STARTS)
+    step, x, starts = pow(root, batch, p), shift % p, []
+    for _ in range(-(-count // batch)):
         starts.append(x)
         x = x * step % p
     constants = (point, root, pow(root, -1, p), scale)
-    out = unwritten(count, modulus.words)
     device.launch(
         device.compile(lagrange_values, modulus=modulus),
         -(-len(starts) // device.lanes),
         count,
-        _BATCH,
+        batch,
         from_integers(modulus, constants),
         from_integers(modulus, starts),
         out,
     )
-    check_written(device, "Lagrange polynomials", out)
-    return out
 
 
 def scaled(device: AnyDevice, modulus: Modulus, array: Words, factor: int) -> Words:

@@ -32,7 +32,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
-from quod.formats import Witness, Zkey
+from quod.formats import Witness
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
@@ -43,10 +43,23 @@ from quod.proving.context import ProofContext, Tasks, self_check
 from quod.validation import flag, shown
 
 
+class KeySource(Protocol):
+    """What a proof asks where the key comes from: a zkey, say."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def public(self) -> int: ...
+    @property
+    def fr(self) -> Modulus: ...
+
+    def check_unchanged(self) -> None:
+        """InputError if it is not what it was."""
+
+
 class KeyInUse(Protocol):
     """What a proof takes of its key; see `quod.groth16.keys.ProvingKey`."""
 
-    zkey: Zkey
     device: AnyDevice
     host: AnyDevice
     resident: ResidentKey
@@ -62,6 +75,8 @@ class KeyInUse(Protocol):
     delta_g1: Point
     delta_g2: Point
 
+    @property
+    def zkey(self) -> KeySource: ...
     @property
     def peak_bytes(self) -> int: ...
     @property

@@ -50,8 +50,8 @@ from quod.msm.fixed_base import FixedBase
 
 
 @frozen
-class _Secret:
-    """The toxic waste."""
+class Secret:
+    """The toxic waste of a key for tests."""
 
     tau: int
     alpha: int
@@ -60,7 +60,7 @@ class _Secret:
     delta: int
 
     @classmethod
-    def from_seed(cls, seed: int, fr: Modulus, domain_size: int) -> _Secret:
+    def from_seed(cls, seed: int, fr: Modulus, domain_size: int) -> Secret:
         """Each secret but gamma is SHA-512 of a line that names it, a big-endian integer modulo r.
 
         The line is ``quod insecure groth16 key: FIELD SECRET SEED COUNTER`` in ASCII; the counter,
@@ -79,6 +79,22 @@ class _Secret:
 
         tau, alpha, beta, delta = map(draw, ("tau", "alpha", "beta", "delta"))
         return cls(tau, alpha, beta, TEST_GAMMA, delta)
+
+    def combination(self, fr: Modulus, divisor: int) -> tuple[int, int, int]:
+        """The weights of a_j, b_j and c_j in (beta*a_j + alpha*b_j + c_j) / divisor."""
+        factor = pow(divisor, -1, fr.value)
+        return self.beta * factor % fr.value, self.alpha * factor % fr.value, factor
+
+    def lagrange_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
+        """What `lagrange_at` scales by to give Lagrange polynomials of a coset at tau."""
+        n, r = domain_size, fr.value
+        outer = pow(shift, n, r)
+        return (pow(self.tau, n, r) - outer) * pow(n * outer, -1, r) % r
+
+    def quotient_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
+        """Z over delta, divided by what Z is on the coset: see h above."""
+        n, r = domain_size, fr.value
+        return (pow(self.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * self.delta, -1, r) % r
 
 
 class Constraints(Protocol):
@@ -156,7 +172,7 @@ def make_key(
             f"{curve.name} has (2**{fr.two_adicity}); split the circuit",
             path=system.path,
         )
-    secret = _Secret.from_seed(seed, fr, domain_size)
+    secret = Secret.from_seed(seed, fr, domain_size)
     with timeline.stage("scalars"):
         entries = _entries(system, fr)
         entries["value"] = scaled(chosen, fr, entries["value"], fr.montgomery_radix**2)
@@ -227,7 +243,7 @@ def _scalars(
     device: AnyDevice,
     system: Constraints,
     entries: NDArray[Any],
-    secret: _Secret,
+    secret: Secret,
     domain_size: int,
 ) -> dict[str, Words]:
     """The canonical scalars of every array of points, by the names of `write_zkey`."""
@@ -240,10 +256,9 @@ def _scalars(
 
     def lagrange(shift: int, scale: int) -> Words:
         """scale times the Lagrange polynomials of the coset, at tau."""
-        outer = pow(shift, n, r)
-        factor = (pow(secret.tau, n, r) - outer) * pow(n * outer, -1, r) * scale
+        factor = secret.lagrange_scale(fr, n, shift) * scale % r
         return lagrange_at(
-            device, fr, count=n, root=root, shift=shift, point=secret.tau, scale=factor % r
+            device, fr, count=n, root=root, shift=shift, point=secret.tau, scale=factor
         )
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
@@ -254,20 +269,20 @@ def _scalars(
     leave = pow(fr.montgomery_radix, -1, r)
 
     def combined(first: int, last: int, divisor: int) -> Words:
-        factor = pow(divisor, -1, r) * leave
-        weights = (secret.beta * factor % r, secret.alpha * factor % r, factor % r)
-        return weighted_sum(device, fr, weights, a[first:last], b[first:last], c[first:last])
+        of_a, of_b, of_c = (own * leave % r for own in secret.combination(fr, divisor))
+        return weighted_sum(
+            device, fr, (of_a, of_b, of_c), a[first:last], b[first:last], c[first:last]
+        )
 
     tied = system.public + 1
     b_scalars = from_montgomery(device, fr, b)
-    vanishing = (pow(secret.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * secret.delta, -1, r)
     return {
         "a": from_montgomery(device, fr, a),
         "b_g1": b_scalars,
         "b_g2": b_scalars,
         "ic": combined(0, tied, secret.gamma),
         "c": combined(tied, wires, secret.delta),
-        "h": lagrange(shift, vanishing),
+        "h": lagrange(shift, secret.quotient_scale(fr, n, shift)),
     }
 
 

@@ -16,10 +16,11 @@ from quod.curve import operations
 from quod.curve.array import Point, check_group, check_scalars_array, from_points
 from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
-from quod.device.buffer import Array
+from quod.device.buffer import Array, Buffer
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.written import check_written, mark, unwritten
+from quod.errors import InputError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.kernel import types
@@ -127,6 +128,12 @@ class FixedBase:
         """
         check_scalars_array(self.group, scalars)
         return self._multiples.multiply(scalars)
+
+    def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
+        """As `multiply` where all of it is memory of the device's own: from scalars, to points."""
+        if isinstance(self._multiples, _HostTable):
+            raise InputError(f"{self.device.name} computes in host memory: multiply arrays there")
+        self._multiples.multiply_into(scalars, out)
 
 
 class _HostTable:

@@ -12,7 +12,8 @@ from quod.device.background import Background
 from quod.device.outcome import Outcome
 from quod.device.timeline import NullTimeline
 from quod.errors import DeviceError
-from quod.groth16.gpu.key import GpuSums, _Slot
+from quod.groth16.gpu.key import _Slot
+from quod.groth16.gpu.sums import GpuSums
 from quod.proving.context import ProofContext
 from quod.proving.slots import Slots
 
@@ -28,16 +29,15 @@ class Key:
         timeline = NullTimeline()
         with timeline.stage("sums") as parent:
             context = ProofContext(timeline, parent)
-        key: Any = self
         slot: Any = self.slots.acquire()
-        return GpuSums(key, slot, {}, context)
+        return GpuSums(self.slots, slot, {}, context)
 
 
 class Slot:
     """`go` lets a run go on."""
 
     def __init__(self, lane: Key) -> None:
-        self.lane = lane
+        self.runner = lane.runner
         self.begun, self.go = threading.Event(), threading.Event()
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:

@@ -242,6 +242,32 @@ def process(
     )
 
 
+def porep_like(
+    settings: StagedSettings,
+    domain: Annotated[
+        int, typer.Option(metavar="K", min=9, max=27, help="Of 2^K rows, constraints to match.")
+    ] = 27,
+    bits: Annotated[int, typer.Option(min=50, max=99, help="Percent of values 0 or 1.")] = 99,
+    proofs: Annotated[int, typer.Option(min=1, help="Partitions of one job.")] = 10,
+    pageable: Annotated[
+        bool, typer.Option("--pageable", help="Witnesses in ordinary memory, not page-locked.")
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only print what the memory of an H200 goes to.")
+    ] = False,
+) -> None:
+    """A partition of PoRep's shape, its key made on the device: one, and several in a row."""
+    from quod.cli.bench import porep
+
+    if plan:
+        porep.plan(domain, bits, as_json=settings.as_json)
+        return
+    found = porep.cases(
+        settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet
+    )
+    settings.measure("porep-like", found, warm_up=0.0)
+
+
 def queue(
     settings: Settings,
     database: Annotated[
@@ -286,4 +312,7 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, queue, witness)
+SUBJECTS = (
+    field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, porep_like, queue,
+    witness,
+)  # fmt: skip

@@ -67,7 +67,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     DeviceError if they do not fit the memory budget of the device, or its limits.
     """
     g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
-    quotient = Quotient(device, zkey)
+    quotient = Quotient.of(device, zkey)
     witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
     key = bases_of(zkey, g1, g2)
     left = device.memory_budget - quotient.nbytes - witness.nbytes

@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
-from typing import Any
 
-from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.device.background import Background
 from quod.device.event import Event
 from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError
@@ -36,6 +33,7 @@ from quod.field.calibration import calibrate
 from quod.formats import Zkey
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory, RecordedPoints
 from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.sums import GpuSums, end_after, replay
 from quod.groth16.resident import KeyBases, bases_of
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
@@ -65,7 +63,7 @@ class GpuKey:
         budget = min(device.memory_budget, memory_budget or device.memory_budget)
         calibrate(device, timeline)
         with timeline.stage("matrices"):
-            quotient = Quotient(device, zkey)
+            quotient = Quotient.of(device, zkey)
         with timeline.stage("bases"):
             bases = bases_of(zkey, g1, g2)
             lanes = 1 if device.single_queue else lanes
@@ -102,14 +100,7 @@ class GpuKey:
         self.slots.fill()
 
     def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
-        slot = self.slots.acquire()
-        try:
-            with context.stage("upload", bytes=2 * witness.nbytes), context.span("upload"):
-                slot.witness.fill(witness)
-            return GpuSums(self, slot, beside, context)
-        except BaseException:
-            self.slots.release(slot)
-            raise
+        return GpuSums.started(self.slots, witness, beside, context)
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -156,12 +147,17 @@ class _Slot:
         self.late = RecordedPoints({"C": c, "H": h})
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
+    @property
+    def runner(self) -> Background:
+        """See `SumSlot`."""
+        return self.lane.runner
+
+    def upload(self, witness: Words) -> None:
+        """See `SumSlot`."""
+        self.witness.fill(witness)
+
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""
-        with context.computing():
-            self._run(first, context)
-
-    def _run(self, first: Outcome[None], context: ProofContext) -> None:
         # Steps that are timed run one after the other.
         followed = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
@@ -172,9 +168,11 @@ class _Slot:
             if followed is None:
                 # The longest way to its end first.
                 for recording in reversed(self._recordings):
-                    running.append(self._submit(recording, context, None))
+                    running.append(replay(self._device, recording))
             for recording in self._recordings:
-                stream = running.pop() if running else self._submit(recording, context, followed)
+                stream = (
+                    running.pop() if running else replay(self._device, recording, followed, context)
+                )
                 if self._early_event is not None:
                     # Where it is not passed, the stream tells why.
                     with suppress(DeviceError):
@@ -184,54 +182,5 @@ class _Slot:
                 if not first.done():
                     first.set(None)
         except BaseException as error:
-            if not first.done():
-                first.fail(error)
-            for stream in running:
-                with suppress(DeviceError):
-                    stream.wait()
+            end_after(error, first, running)
             raise
-
-    def _submit(
-        self, recording: Recording, context: ProofContext, timeline: Timeline | None
-    ) -> SubmittedStream:
-        stream = self._device.stream("proof").replay(recording)
-        return stream.submit(timeline, parent=context.parent)
-
-
-class GpuSums:
-    """See `PendingSums`."""
-
-    def __init__(self, key: GpuKey, slot: _Slot, beside: Tasks, context: ProofContext) -> None:
-        self._key, self._slot = key, slot
-        self._beside, self._context = beside, context
-        self._first: Outcome[None] = Outcome(lambda: self._running.lost())
-        self._running = slot.lane.runner.begin(lambda: slot.run(self._first, context))
-        self._running.then(self._end_first)
-
-    def early(self) -> dict[str, Any]:
-        results = {name: task() for name, task in self._beside.items()}
-        self._first.result()
-        return results | self._finish(self._slot.early)
-
-    def last(self) -> dict[str, Point]:
-        self._running.result()
-        return self._finish(self._slot.late)
-
-    def _end_first(self) -> None:
-        """Nobody waits for the early sums of what was dropped."""
-        if not self._first.done():
-            try:
-                self._running.result()
-            except BaseException as error:
-                self._first.fail(error)
-
-    def _finish(self, points: RecordedPoints) -> dict[str, Point]:
-        with self._context.stage("finish sums"):
-            return points.finish()
-
-    def close(self) -> None:
-        if self._running.lost():
-            self._key.slots.release(self._slot)
-        else:
-            # After an error, or Ctrl-C, the GPU may still be at work in the slot.
-            self._running.then(lambda: self._key.slots.release(self._slot))

@@ -40,7 +40,7 @@ PIECE = 128
 Array = NDArray[Any]
 
 
-def _entry(k: Builder, piece: Value, start: Value, j: Value) -> Value:
+def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
     """The place of entry j of a piece; `start` is where its bundle begins."""
     lane = (piece % BUNDLE).cast(types.u64)
     return start + lane + j.cast(types.u64) * BUNDLE
@@ -71,7 +71,7 @@ def lay_out_rows(
         begin = first[piece].cast(types.u64)
         with k.range(0, lengths[piece]) as loop:
             source = (begin + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
-            target = _entry(k, piece, start, loop.index)
+            target = entry_place(k, piece, start, loop.index)
             indices[target] = entries[source + index]
             k.store(values, target * words, *k.load(entries, source + HEAD_WORDS, words))
 
@@ -99,7 +99,7 @@ def multiply_pieces(
     with k.if_(piece < pieces):
         start = bundles[piece // BUNDLE]
         with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
-            at = _entry(k, piece, start, loop.index)
+            at = entry_place(k, piece, start, loop.index)
             factor = f.load(vector, indices[at], linear=True)
             loop.next(f.carried(loop.carried + f.load(values, at) * factor))
         f.store(out, targets[piece], loop.results)
@@ -213,50 +213,76 @@ class Layout:
             begin = end
 
 
-class _Run:
-    """Pieces of rows in device memory."""
+@frozen(eq=False)
+class Pieces:
+    """Pieces of rows in device memory, as `multiply_pieces` takes them, and their entries."""
 
-    def __init__(
-        self,
-        device: AnyDevice,
-        modulus: Modulus,
-        coefficients: Coefficients,
-        layout: Layout,
-        run: tuple[slice, slice, int],
-        index_word: int,
-    ) -> None:
-        pieces, bundles, room = run
-        first, lengths = layout.first[pieces], layout.lengths[pieces]
-        self.count = len(lengths)
-        if self.count < len(layout.lengths):
-            # Only the entries of these pieces are brought to the device.
-            sizes = lengths.astype(np.int64)
-            own = np.cumsum(sizes) - sizes
-            places = np.arange(sizes.sum()) + np.repeat(first - own, sizes)
-            coefficients, first = taken(coefficients, places), own.astype(np.uint32)
-        starts = layout.bundles[bundles] - layout.bundles[bundles.start]
-        self.targets, self.lengths, self.bundles = (
-            device.upload(array) for array in (layout.targets[pieces], lengths, starts)
-        )
-        self.indices = device.allocate(4 * room, zero=False)
-        self.values = device.allocate(modulus.bytes * room, zero=False)
-        words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
-        device.launch(
-            device.compile(lay_out_rows, words=modulus.words, index=index_word),
-            -(-self.count // device.lanes),
-            self.count,
-            device.upload(first),
-            self.lengths,
-            self.bundles,
-            device.upload(np.require(words, requirements=("C", "A"))),
-            self.indices,
-            self.values,
-        )
+    count: int
+    nonzeros: int
+    targets: Buffer
+    lengths: Buffer
+    bundles: Buffer
+    indices: Buffer
+    values: Buffer
 
     @property
     def nbytes(self) -> int:
         buffers = (self.targets, self.lengths, self.bundles, self.indices, self.values)
         return sum(buffer.nbytes for buffer in buffers)
+
+    def record(
+        self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vector: Buffer,
+        out: Buffer,
+    ) -> None:  # fmt: skip
+        """Adds the sums of the pieces with `vector`; see `DeviceMatrix.record`."""
+        nonzeros, size = self.nonzeros, modulus.bytes
+        recording.launch(
+            device.compile(multiply_pieces, modulus=modulus), -(-self.count // device.lanes),
+            self.count, self.targets, self.lengths, self.bundles, self.indices, self.values,
+            vector, out, label="A·w, B·w",
+            bytes=nonzeros * (4 + 2 * size) + self.count * size, modmuls=nonzeros,
+            multiply_adds=nonzeros * product_cost(modulus),
+        )  # fmt: skip
+
+
+def _laid_out(
+    device: AnyDevice,
+    modulus: Modulus,
+    coefficients: Coefficients,
+    layout: Layout,
+    run: tuple[slice, slice, int],
+    index_word: int,
+) -> Pieces:
+    """The pieces of one run of a layout, brought to the device."""
+    pieces, bundles, room = run
+    first, lengths = layout.first[pieces], layout.lengths[pieces]
+    count, sizes = len(lengths), lengths.astype(np.int64)
+    if count < len(layout.lengths):
+        # Only the entries of these pieces are brought to the device.
+        own = np.cumsum(sizes) - sizes
+        places = np.arange(sizes.sum()) + np.repeat(first - own, sizes)
+        coefficients, first = taken(coefficients, places), own.astype(np.uint32)
+    starts = layout.bundles[bundles] - layout.bundles[bundles.start]
+    targets, device_lengths, device_bundles = (
+        device.upload(array) for array in (layout.targets[pieces], lengths, starts)
+    )
+    indices = device.allocate(4 * room, zero=False)
+    values = device.allocate(modulus.bytes * room, zero=False)
+    words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
+    device.launch(
+        device.compile(lay_out_rows, words=modulus.words, index=index_word),
+        -(-count // device.lanes),
+        count,
+        device.upload(first),
+        device_lengths,
+        device_bundles,
+        device.upload(np.require(words, requirements=("C", "A"))),
+        indices,
+        values,
+    )
+    return Pieces(
+        count, int(sizes.sum()), targets, device_lengths, device_bundles, indices, values
+    )  # fmt: skip
 
 
 class DeviceMatrix(SparseMatrix):
@@ -271,15 +297,14 @@ class DeviceMatrix(SparseMatrix):
         self.nonzeros, self.height = len(rows.entries), rows.height
         layout = Layout.of_rows(rows.height, rows.row, rows.start, rows.stop - rows.start)
         self.elements = layout.elements
-        self._pieces, self._cut = len(layout.lengths), len(layout.cut)
+        self._cut = len(layout.cut)
         self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
         # What a kernel reaches of the entries as they are in the file.
         most = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
         self._runs = [
-            _Run(device, modulus, rows.entries, layout, run, rows.index_word)
+            _laid_out(device, modulus, rows.entries, layout, run, rows.index_word)
             for run in layout.runs(most)
         ]
-        self._multiply = device.compile(multiply_pieces, modulus=modulus)
         self._add = device.compile(add_pieces, modulus=modulus)
 
     @staticmethod
@@ -317,26 +342,8 @@ class DeviceMatrix(SparseMatrix):
 
         `out` has room for `elements` elements and may hold anything.
         """
-        lanes, size = self._device.lanes, self._modulus.bytes
         for run in self._runs:
-            share = run.count / self._pieces
-            nonzeros = round(share * self.nonzeros)
-            recording.launch(
-                self._multiply,
-                -(-run.count // lanes),
-                run.count,
-                run.targets,
-                run.lengths,
-                run.bundles,
-                run.indices,
-                run.values,
-                vector,
-                out,
-                label="A·w, B·w",
-                bytes=nonzeros * (4 + 2 * size) + run.count * size,
-                modmuls=nonzeros,
-                multiply_adds=nonzeros * product_cost(self._modulus),
-            )
+            run.record(recording, self._device, self._modulus, vector, out)
         if self._cut:
             recording.launch(
                 self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Protocol
 
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
@@ -11,10 +12,23 @@ from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
+from quod.field.moduli import Modulus
 from quod.formats import Zkey
 from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.ntt import NttPlan
 from quod.ntt.quotient import record_coset_quotient
+
+
+class RecordedMatrix(Protocol):
+    """A above B on a device; `elements` is how many the products need room for."""
+
+    @property
+    def elements(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+    def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
+        """See `DeviceMatrix.record`."""
 
 
 class Quotient:
@@ -24,9 +38,19 @@ class Quotient:
     elements of a vector.
     """
 
-    def __init__(self, device: AnyDevice, zkey: Zkey) -> None:
-        self._device, self._fr = device, zkey.fr
-        self._size = zkey.domain_size
+    def __init__(
+        self, device: AnyDevice, modulus: Modulus, log2_domain: int, matrix: RecordedMatrix
+    ) -> None:
+        self._device, self._fr, self._matrix = device, modulus, matrix
+        self._size = 1 << log2_domain
+        self.lane_bytes = max(3 * self._size, matrix.elements) * modulus.bytes
+        self._products = device.allocate(self.lane_bytes, zero=False)
+        self._domain = NttPlan(device, modulus, log2_domain, family="snarkjs")
+        self._multiply = device.compile(field_multiply, spec=modulus)
+
+    @classmethod
+    def of(cls, device: AnyDevice, zkey: Zkey) -> Quotient:
+        """That of a key, with its matrices."""
         fr, n = zkey.fr, zkey.domain_size
         vector, reach = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
         if vector > reach:
@@ -37,13 +61,10 @@ class Quotient:
             )
         needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
         device.check_budget(f"the matrices of {zkey.path}", needed)
-        self._matrix = DeviceMatrix.from_coefficients(
+        matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )
-        self.lane_bytes = max(3 * n, self._matrix.elements) * fr.bytes
-        self._products = device.allocate(self.lane_bytes, zero=False)
-        self._domain = NttPlan(device, fr, zkey.log2_domain, family="snarkjs")
-        self._multiply = device.compile(field_multiply, spec=fr)
+        return cls(device, fr, zkey.log2_domain, matrix)
 
     def beside(self) -> Quotient:
         """Another one of the same matrices, whose vectors are `lane_bytes` of its own."""

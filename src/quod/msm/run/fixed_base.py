@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.normalise import normalise_sums
 from quod.curve.point import PointArithmetic
-from quod.device.buffer import Array
+from quod.device.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.written import UNWRITTEN, check_written
 from quod.field.array import Words
@@ -86,34 +84,59 @@ class GpuTable:
 
     def multiply(self, scalars: Words) -> Words:
         """scalars[i] * P, affine of shape (n, *group.shape)."""
-        group = self._group
+        group, device = self._group, self._device
         results = np.empty((len(scalars), *group.shape), np.uint32)
         if not len(scalars):
             return results
-        extended_bytes = 32 * group.coordinate_words
-        room = min(_CHUNK, len(scalars), self._device.largest_buffer // extended_bytes)
-        given, extended, prefixes, affine = (
-            self._device.allocate(room * size, zero=False)
-            for size in (
-                group.scalars.bytes, extended_bytes, 8 * group.coordinate_words,
-                8 * group.point_words,
-            )
-        )  # fmt: skip
+        room = self._room(len(scalars))
+        given = device.allocate(room * group.scalars.bytes, zero=False)
+        affine = device.allocate(room * 8 * group.point_words, zero=False)
+        scratch = self._scratch(room)
         for start in range(0, len(scalars), room):
             chunk = np.require(scalars[start : start + room], requirements=("C", "A"))
-            self._multiply_chunk(
-                chunk, given, extended, prefixes, affine, results[start : start + room]
-            )
+            out = results[start : start + room]
+            device.upload(chunk, into=given.slice(0, chunk.nbytes))
+            marking = device.stream("table").record()
+            marking.fill(affine, UNWRITTEN)
+            marking.finish().submit().wait()
+            self._multiply_chunk(len(chunk), given, affine, scratch)
+            device.download(affine.slice(0, out.nbytes), out)
+            check_written(device, "multiples of a point", out)
         return results
 
+    def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
+        """scalars[i] * P into the memory of affine points, both of the device.
+
+        Nothing tells whether all of them were written.
+        """
+        size, point = self._group.scalars.bytes, 8 * self._group.point_words
+        count = scalars.nbytes // size
+        room = self._room(count)
+        scratch = self._scratch(room)
+        for start in range(0, count, room):
+            stop = min(start + room, count)
+            self._multiply_chunk(
+                stop - start, scalars.slice(start * size, stop * size),
+                out.slice(start * point, stop * point), scratch,
+            )  # fmt: skip
+
+    def _room(self, count: int) -> int:
+        """Scalars at a time."""
+        extended_bytes = 32 * self._group.coordinate_words
+        return max(1, min(_CHUNK, count, self._device.largest_buffer // extended_bytes))
+
+    def _scratch(self, room: int) -> tuple[Buffer, Buffer]:
+        """Room for extended points and for prefixes."""
+        words = self._group.coordinate_words
+        extended, prefixes = (
+            self._device.allocate(room * size, zero=False) for size in (32 * words, 8 * words)
+        )
+        return extended, prefixes
+
     def _multiply_chunk(
-        self, scalars: Words, given: Any, extended: Any, prefixes: Any, affine: Any, out: Words
+        self, count: int, given: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
     ) -> None:
-        device, count = self._device, len(scalars)
-        device.upload(scalars, into=given.slice(0, scalars.nbytes))
-        marking = device.stream("table").record()
-        marking.fill(affine, UNWRITTEN)
-        marking.finish().submit().wait()
+        device, (extended, prefixes) = self._device, scratch
         groups = -(-count // device.lanes)
         device.launch(self._multiply, groups, count, self._table, given, extended)
         # An inversion is worth many products, but a GPU wants all of its lanes.
@@ -127,5 +150,3 @@ class GpuTable:
             prefixes,
             affine,
         )
-        device.download(affine.slice(0, out.nbytes), out)
-        check_written(device, "multiples of a point", out)

@@ -27,7 +27,8 @@ class Scalars:
 
     `words` are canonical integers of eight u32, vectors `stride` of them apart. Scalar i of a
     vector, or scalar indices[i], is for base first + i of `bases`. `infinity_mask`, if there is
-    one, has a bit for each base of each copy, set where it is infinite.
+    one, has a bit for each base of each copy, set where it is infinite. Where they are `listed`
+    scalar i is for base indices[i] instead.
     """
 
     words: Buffer
@@ -36,6 +37,7 @@ class Scalars:
     first: int = 0
     indices: Buffer | None = None
     infinity_mask: Buffer | None = None
+    listed: bool = False
 
 
 def record_chunks(
@@ -50,8 +52,9 @@ def record_chunks(
     digits = DigitShape.of(
         plan,
         shape.low_bits,
-        indexed=scalars.indices is not None,
+        indexed=scalars.indices is not None and not scalars.listed,
         masked=scalars.infinity_mask is not None,
+        listed=scalars.listed,
     )
     total = plan.count * plan.batch
     source = (

@@ -32,7 +32,8 @@ class DigitShape:
     """What is fixed about digits while a kernel is traced.
 
     `bins` are runs of 2**low_bits buckets. `batched`: there are several vectors of scalars;
-    `indexed`: base i belongs to scalar indices[i]; `masked`: some bases are infinite.
+    `indexed`: base i belongs to scalar indices[i]; `masked`: some bases are infinite; `listed`:
+    scalar i belongs to base indices[i].
     """
 
     window_bits: int
@@ -44,6 +45,7 @@ class DigitShape:
     batched: bool
     indexed: bool
     masked: bool
+    listed: bool = False
 
     @property
     def digits(self) -> int:
@@ -51,10 +53,12 @@ class DigitShape:
         return self.windows * self.copies
 
     @classmethod
-    def of(cls, plan: GpuMsmPlan, low_bits: int, *, indexed: bool, masked: bool) -> DigitShape:
+    def of(
+        cls, plan: GpuMsmPlan, low_bits: int, *, indexed: bool, masked: bool, listed: bool = False
+    ) -> DigitShape:
         return cls(
             plan.window_bits, plan.windows, plan.copies, plan.maximum, low_bits,
-            plan.all_buckets >> low_bits, plan.batch > 1, indexed, masked,
+            plan.all_buckets >> low_bits, plan.batch > 1, indexed, masked, listed,
         )  # fmt: skip
 
 
@@ -102,6 +106,7 @@ class Digits:
             self._vector = k.constant(0, types.u32)
             self._own = readable
         place = source.indices[self._own] if shape.indexed else self._own
+        self._base = source.indices[self._own] if shape.listed else self._own
         self._position = place + self._vector * source.scalar_stride
         start = self._position.cast(types.u64) * _SCALAR_WORDS_32
         self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
@@ -121,7 +126,7 @@ class Digits:
         first_window = self._vector * shape.windows
         carry: Value = k.constant(0, types.u32)
         for copy in range(shape.copies):
-            base = source.first + self._own
+            base = source.first + self._base
             if copy:
                 base = base + source.base_stride * copy
             present = self._active

@@ -9,7 +9,7 @@ from quod.kernel.registry import register
 from quod.msm.buckets import chunks
 from quod.msm.layout import GpuMsmPlan
 from quod.msm.run.device_plan import SortShape
-from quod.msm.sort import binning, infinity_mask
+from quod.msm.sort import binning, infinity_mask, split
 from quod.msm.sort.digits import DigitShape
 
 _GROUP = GROUPS["bls12_381.g1"]
@@ -43,3 +43,8 @@ def register_sorting() -> None:
     _register("2**10", GpuMsmPlan(_GROUP, 1 << 10, 12, 1, 22, _MAXIMUM, 8), masked=True)
     _register("2**24", GpuMsmPlan(_GROUP, 1 << 24, 22, 1, 12, _MAXIMUM, 208), masked=False)
     register("msm.gpu.mark_infinite", infinity_mask.mark_infinite, words=_GROUP.point_words)
+    register(
+        "msm.gpu.split_scalars", split.split_scalars, maximum=_MAXIMUM, indexed=True, masked=True
+    )
+    register("msm.gpu.cut_evenly", split.cut_evenly)
+    register("msm.gpu.gather_scalars", split.gather_scalars, indexed=True)

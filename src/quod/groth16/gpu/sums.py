@@ -1,0 +1,126 @@
+"""The sums of a proof that a GPU computes beside its host: see `PendingSums`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from quod.curve.array import Point
+from quod.device.background import Background
+from quod.device.outcome import Outcome
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import SubmittedStream
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError
+from quod.field.array import Words
+from quod.proving.context import ProofContext, Tasks
+from quod.proving.slots import Slots
+
+
+class FinishedPoints(Protocol):
+    """Results of recorded MSMs."""
+
+    def finish(self) -> dict[str, Point]:
+        """The points by name, once they were computed."""
+
+
+class SumSlot(Protocol):
+    """What a proof in progress has to itself; `early` are the sums that A and B are made of."""
+
+    @property
+    def runner(self) -> Background:
+        """Computes the sums of slots that share memory, one by one."""
+
+    @property
+    def early(self) -> FinishedPoints: ...
+    @property
+    def late(self) -> FinishedPoints: ...
+
+    def upload(self, witness: Words) -> None:
+        """Brings the witness to the device; what is submitted from then on finds it there."""
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """Computes the sums, and waits for them; `first` is done with the early ones."""
+
+
+def replay(
+    device: AnyDevice, recording: Recording, timeline: Timeline | None = None,
+    context: ProofContext | None = None,
+) -> SubmittedStream:  # fmt: skip
+    """Submits a recording of a proof; its steps are timed one by one if there is a timeline."""
+    parent = None if context is None else context.parent
+    return device.stream("proof").replay(recording).submit(timeline, parent=parent)
+
+
+def end_after(
+    error: BaseException, first: Outcome[None], running: Sequence[SubmittedStream]
+) -> None:
+    """Tells who waits for the early sums, and waits for what was submitted."""
+    if not first.done():
+        first.fail(error)
+    for stream in running:
+        with suppress(DeviceError):
+            stream.wait()
+
+
+class GpuSums:
+    """See `PendingSums`. The slot is one of `slots`."""
+
+    def __init__(
+        self, slots: Slots[Any], slot: SumSlot, beside: Tasks, context: ProofContext
+    ) -> None:
+        self._slots, self._slot = slots, slot
+        self._beside, self._context = beside, context
+        self._first: Outcome[None] = Outcome(lambda: self._running.lost())
+
+        def compute() -> None:
+            with context.computing():
+                slot.run(self._first, context)
+
+        self._running = slot.runner.begin(compute)
+        self._running.then(self._end_first)
+
+    @classmethod
+    def started(
+        cls, slots: Slots[Any], witness: Words, beside: Tasks,
+        context: ProofContext,
+    ) -> GpuSums:  # fmt: skip
+        """The sums of a witness, in a slot that they wait for."""
+        slot: SumSlot = slots.acquire()
+        try:
+            with context.stage("upload", bytes=2 * witness.nbytes), context.span("upload"):
+                slot.upload(witness)
+            return cls(slots, slot, beside, context)
+        except BaseException:
+            slots.release(slot)
+            raise
+
+    def early(self) -> dict[str, Any]:
+        results = {name: task() for name, task in self._beside.items()}
+        self._first.result()
+        return results | self._finish(self._slot.early)
+
+    def last(self) -> dict[str, Point]:
+        self._running.result()
+        return self._finish(self._slot.late)
+
+    def _end_first(self) -> None:
+        """Nobody waits for the early sums of what was dropped."""
+        if not self._first.done():
+            try:
+                self._running.result()
+            except BaseException as error:
+                self._first.fail(error)
+
+    def _finish(self, points: FinishedPoints) -> dict[str, Point]:
+        with self._context.stage("finish sums"):
+            return points.finish()
+
+    def close(self) -> None:
+        if self._running.lost():
+            self._slots.release(self._slot)
+        else:
+            # After an error, or Ctrl-C, the GPU may still be at work in the slot.
+            self._running.then(lambda: self._slots.release(self._slot))

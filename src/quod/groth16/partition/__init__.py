@@ -1,0 +1,1 @@
+"""Circuits of the size and shape of a partition of Filecoin's PoRep, with keys made on a device."""

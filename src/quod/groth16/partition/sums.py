@@ -1,0 +1,267 @@
+"""The sums of a proof of a partition, in a device's memory: see `ResidentKey`.
+
+    witness ─┬─ A·w, B·w, quotient, MSM over h
+             └─ splits into ones and others ── sums over a, b (G1), b (G2), c
+
+Both ways are recordings that run beside each other. The splits belong to the upload: they are
+submitted once the witness is there, so that those of the next witness run beside the sums of the
+present one. What the splits found decides which recording of the sums over the witness is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from quod.curve.affine import affine_group
+from quod.curve.array import Point
+from quod.device.background import Background
+from quod.device.buffer import Buffer
+from quod.device.outcome import Outcome
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Recording
+from quod.device.stream import SubmittedStream
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError
+from quod.field.array import Words
+from quod.frozen import frozen
+from quod.groth16.gpu.bases import RecordedPoints
+from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.sums import GpuSums, end_after, replay
+from quod.groth16.partition.bases import counts, group_of
+from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.groth16.partition.matrix import PartitionMatrix
+from quod.groth16.partition.memory import TAIL, WITNESSES, PartitionMemory
+from quod.msm.run.mostly_bits import ScalarSplit
+from quod.msm.run.record import Scalars
+from quod.msm.run.recorded import RecordedMsm, record_buckets, record_result
+from quod.msm.run.workspace import Arena, MsmBuffers, Workspace
+from quod.msm.sort.infinity_mask import find_infinity_mask
+from quod.proving.context import ProofContext, Tasks
+from quod.proving.slots import Slots
+from quod.proving.upload import LINGER_SECONDS, Copiers, UploadBuffer
+
+_EARLY = ("B2", "A", "B1")
+
+
+class _Sums:
+    """Points that are each a sum of recorded MSMs, named by the point and a number."""
+
+    def __init__(
+        self, circuit: PartitionCircuit, recorded: Mapping[str, list[RecordedMsm]]
+    ) -> None:
+        self._circuit, self._names = circuit, list(recorded)
+        self._points = RecordedPoints(
+            {
+                f"{name} {place}": one
+                for name, own in recorded.items()
+                for place, one in enumerate(own)
+            }
+        )
+
+    def expect(self) -> None:
+        """See `RecordedMsm.expect`."""
+        self._points.expect()
+
+    def finish(self) -> dict[str, Point]:
+        """See `FinishedPoints`."""
+        sums: dict[str, Point] = dict.fromkeys(self._names)
+        for part, point in self._points.finish().items():
+            name = part.split()[0]
+            group = group_of(self._circuit, counts(self._circuit)[name][0])
+            sums[name] = affine_group(group).add(sums[name], point)
+        return sums
+
+
+@frozen(eq=False)
+class _Tail:
+    """The sums over the witness for some numbers of full scalars, recorded."""
+
+    recording: Recording
+    early: _Sums
+    late: _Sums
+
+
+class PartitionSums:
+    """The matrices, bases and workspaces of a key, and its slots."""
+
+    def __init__(
+        self, device: AnyDevice, circuit: PartitionCircuit, bases: Mapping[str, Buffer],
+        memory: PartitionMemory, timeline: Timeline, *, pinned: bool,
+    ) -> None:  # fmt: skip
+        self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
+        fr = circuit.fr
+        with timeline.stage("matrices"):
+            matrix = PartitionMatrix.made(device, circuit)
+            self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
+        with timeline.stage("infinite bases"):
+            self.masks = {own: self._mask(name) for name, own in TAIL.items()}
+        self.indices = _wires_of_b(device, circuit)
+        self.workspace = Workspace(device, memory.workspace)
+        self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
+        self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
+        with timeline.stage("recordings"):
+            self._copiers = Copiers()
+            copiers = None if pinned else self._copiers
+            self._slots = Slots(lambda: _Slot(self, copiers), WITNESSES)
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """None: the key holds what its proofs need."""
+        return 0
+
+    @property
+    def in_progress(self) -> int:
+        return self._slots.most
+
+    def prepare(self) -> None:
+        self._slots.fill()
+
+    def _mask(self, name: str) -> Buffer | None:
+        degree, count = counts(self.circuit)[name]
+        words = group_of(self.circuit, degree).point_words
+        return find_infinity_mask(self.device, count, words, self.bases[name])
+
+    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, beside, context)
+
+    def close(self) -> None:
+        self.runner.close()
+        self._copiers.close()
+
+
+class _Slot:
+    """What a proof in progress has to itself; see `SumSlot`."""
+
+    def __init__(self, key: PartitionSums, copiers: Copiers | None) -> None:
+        self.runner = key.runner
+        self._key, device, circuit = key, key.device, key.circuit
+        self._device = device
+        size = circuit.wires * circuit.fr.bytes
+        # Without copiers, witnesses are in page-locked memory already.
+        self._upload = None if copiers is None else UploadBuffer(device, size, copiers)
+        if self._upload is None:
+            self._witness = device.allocate(size, zero=False)
+        else:
+            self._witness = self._upload.buffer
+        words = self._witness
+        self._vectors = {"A": words, "B": words, "C": words.slice(FIRST * 32, words.nbytes)}
+        self._splits = {own: self._split(name) for name, own in TAIL.items() if name != "B2"}
+        recording = device.stream("split").record()
+        for own, split in self._splits.items():
+            split.record(recording, self._vectors[own])
+        self._splitting = recording.finish().recording
+        self._begun: SubmittedStream | None = None
+        self._quotient, self._h = self._record_quotient()
+        self._tails: dict[tuple[int, ...], _Tail] = {}
+        self._tail: _Tail | None = None
+
+    def _split(self, name: str) -> ScalarSplit:
+        key, own = self._key, TAIL[name]
+        degree, count = counts(key.circuit)[name]
+        indices = key.indices if own == "B" else None
+        return ScalarSplit(
+            key.device, group_of(key.circuit, degree), count, indices=indices,
+            infinity_mask=key.masks[own],
+        )  # fmt: skip
+
+    def _record_quotient(self) -> tuple[Recording, RecordedMsm]:
+        key, plan = self._key, self._key.memory.quotient
+        recording = self._device.stream("quotient").record()
+        scalars = key.quotient.record(recording, self._witness)
+        with recording.part("MSM H"):
+            arrays = MsmBuffers.of(self._device, plan, Arena(self._device, key.quotient_workspace))
+            source = Scalars(scalars, plan.count, plan.count)
+            record_buckets(recording, self._device, plan, source, key.bases["H"], arrays)
+            recorded = record_result(recording, self._device, plan, arrays, plan.count)
+        return recording.finish().recording, recorded
+
+    def _record_tail(self, rooms: dict[str, int]) -> _Tail:
+        key, recording = self._key, self._device.stream("tail").record()
+        shapes = {name: key.memory.sums(name, rooms[own]) for name, own in TAIL.items()}
+        needed = max(shape.workspace_bytes for shape in shapes.values())
+        if needed > key.workspace.nbytes:
+            # A witness with more full values than the circuit's own.
+            key.workspace = Workspace(self._device, needed)
+        recorded: dict[str, list[RecordedMsm]] = {}
+        for name, own in TAIL.items():
+            with recording.part(f"MSM {name}"):
+                found = shapes[name].record(
+                    recording, self._splits[own], self._vectors[own], key.bases[name],
+                    key.workspace,
+                )  # fmt: skip
+                recorded[name] = list(found)
+        early = {name: recorded[name] for name in _EARLY}
+        late = {"C": recorded["C"], "H": [self._h]}
+        circuit = key.circuit
+        return _Tail(recording.finish().recording, _Sums(circuit, early), _Sums(circuit, late))
+
+    @property
+    def early(self) -> _Sums:
+        assert self._tail is not None
+        return self._tail.early
+
+    @property
+    def late(self) -> _Sums:
+        assert self._tail is not None
+        return self._tail.late
+
+    def upload(self, witness: Words) -> None:
+        """Brings the witness to the device, and begins its splits."""
+        self._drop_begun()
+        if self._upload is None:
+            self._device.upload(np.ascontiguousarray(witness), into=self._witness)
+        else:
+            self._upload.fill(witness)
+        for split in self._splits.values():
+            split.expect()
+        self._begun = replay(self._device, self._splitting)
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """See `SumSlot`."""
+        followed = context.timeline if context.is_timed else None
+        self._h.expect()
+        begun, self._begun = self._begun, None
+        running: list[SubmittedStream] = []
+        try:
+            if followed is None:
+                running.append(replay(self._device, self._quotient))
+            assert begun is not None
+            begun.wait()
+            rooms = {own: split.counts().room for own, split in self._splits.items()}
+            tail = self._tails.get(tuple(rooms.values()))
+            if tail is None:
+                tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
+            self._tail = tail
+            tail.early.expect()
+            tail.late.expect()
+            # Steps that are timed run one after the other.
+            replay(self._device, tail.recording, followed, context).wait()
+            first.set(None)
+            if followed is not None:
+                running.append(replay(self._device, self._quotient, followed, context))
+            running.pop().wait()
+        except BaseException as error:
+            end_after(error, first, running)
+            raise
+
+    def _drop_begun(self) -> None:
+        """Splits of a proof that was given up before it was run."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            with suppress(DeviceError):
+                begun.wait()
+
+
+def _wires_of_b(device: AnyDevice, circuit: PartitionCircuit) -> Buffer:
+    """The wire of each base of B."""
+    wires = np.arange(circuit.used_in_b, dtype=np.uint32)
+    wires *= B_STRIDE
+    wires += FIRST
+    return device.upload(wires)

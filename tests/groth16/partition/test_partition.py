@@ -1,0 +1,156 @@
+"""Partitions of PoRep's shape: their matrices, their key in device memory, their proofs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from quod.curve.groups import GROUPS
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import words_to_integers
+from quod.formats import SparseMatrix, Witness
+from quod.groth16 import ProvingKey
+from quod.groth16.partition.bases import group_of
+from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.groth16.partition.key import PartitionKey, device_witness
+from quod.groth16.partition.memory import PartitionMemory
+from quod.groth16.setup import make_key
+
+# Of two blocks and a piece of a third.
+SMALL = PartitionCircuit("bn254", 57, 24, 3)
+SEED = 5
+
+
+def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], row: int) -> int:
+    entries = slice(int(matrix.row_ptr[row]), int(matrix.row_ptr[row + 1]))
+    coefficients = words_to_integers(circuit.fr, matrix.value[entries])
+    wires = matrix.column[entries].tolist()
+    return sum(own * values[wire] for own, wire in zip(coefficients, wires, strict=True))
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [SMALL, PartitionCircuit.like_porep(12), PartitionCircuit.like_porep(11, bits=90)],
+    ids=lambda circuit: str(circuit.constraints),
+)
+def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> None:
+    r = circuit.fr.value
+    values = words_to_integers(circuit.fr, circuit.witness(seed=2).values)
+    assert len(values) == circuit.wires
+    assert max(values) < r
+    a, b, c = circuit.matrices
+    rows = random.Random(1).sample(range(circuit.constraints), min(circuit.constraints, 300))
+    for row in {*rows, 0, circuit.constraints - 1}:
+        left, right = product(circuit, a, values, row), product(circuit, b, values, row)
+        assert left * right % r == product(circuit, c, values, row) % r
+    assert set(b.column.tolist()) <= set(range(FIRST, circuit.used, B_STRIDE))
+    assert a.column.max() < circuit.used
+    # No value but a full one is anything but a bit, and these are no bits.
+    places = [(wire - FIRST) % circuit.width for wire in range(FIRST, circuit.wires)]
+    assert all(
+        (values[FIRST + wire] > 1) == (place < circuit.full) for wire, place in enumerate(places)
+    )
+
+
+def test_a_whole_partition_has_the_shape_of_poreps() -> None:
+    circuit = PartitionCircuit.like_porep()
+    assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
+    assert circuit.constraints / circuit.wires == pytest.approx(0.997, abs=1e-3)
+    assert circuit.used_in_b / circuit.wires == pytest.approx(0.33, abs=5e-3)
+    assert circuit.full / circuit.width == pytest.approx(0.01, abs=1e-4)
+    denser = PartitionCircuit.like_porep(bits=90)
+    assert denser.full / denser.width == pytest.approx(0.1, abs=1e-4)
+    h200 = open_device("emulated", memory_budget=int(0.92 * (139 << 30)))
+    assert 90 < PartitionMemory(h200, circuit).nbytes / 2**30 < 128
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((100, 25, 3), "a block of 25 wires, 3 of them full"),
+        ((100, 24, 4), "4 of them full"),
+        ((100, 24, 24), "24 of them full"),
+        ((0, 24, 3), "0 constraints"),
+        ((1 << 30, 24, 3), "1073741824 constraints"),
+    ],
+)
+def test_sizes_that_do_not_go_together(sizes: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PartitionCircuit("bn254", *sizes)
+
+
+@pytest.mark.parametrize(("log2", "bits"), [(8, 99), (28, 99), (12, 49), (12, 100)])
+def test_partitions_that_are_none(log2: int, bits: int) -> None:
+    with pytest.raises(InputError, match="of bits is none"):
+        PartitionCircuit.like_porep(log2, bits=bits)
+
+
+@pytest.fixture(scope="module")
+def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size are for GPUs whose kernels reach all memory")
+    found = PartitionKey(SMALL, gpu_device, SEED)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def expected() -> ProvingKey:
+    return ProvingKey(make_key(SMALL, SEED))
+
+
+def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
+    zkey, device = expected.zkey, key.device
+    bases = key.resident.bases  # type: ignore[attr-defined]
+    in_b = slice(FIRST, SMALL.used, B_STRIDE)
+    for name, points in (
+        ("A", zkey.a[: SMALL.used]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
+        ("C", zkey.c), ("H", zkey.h),
+    ):  # fmt: skip
+        found = np.zeros(points.shape, np.uint32)
+        device.download(bases[name], found)
+        assert (found == points).all(), name
+    # The other wires are in no row.
+    assert not zkey.a[SMALL.used :].any()
+    assert not np.delete(zkey.b_g1, in_b, axis=0).any()
+    assert key.digest == expected.digest
+
+
+def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
+    witness = device_witness(key.device, SMALL, 2)
+    assert (witness.values == SMALL.witness(seed=2).values).all()
+    timeline = Timeline()
+    assert key.prove(witness, seed=9, timeline=timeline) == expected.prove(witness, seed=9)
+    labels = {stage.name for stage in timeline.rows()}
+    assert {"MSM A: ones: accumulate", "MSM B2: others: accumulate", "MSM H: accumulate"} <= labels
+    others = [SMALL.witness(seed=seed) for seed in (3, 4)]
+    assert list(key.prove_many(others, seed=9)) == [expected.prove(one, seed=9) for one in others]
+
+
+def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
+    values = SMALL.witness().values.copy()
+    values[FIRST:, 1] = 7
+    wrong = Witness("wrong.wtns", SMALL.curve, values, values.nbytes)
+    with pytest.raises(VerificationError, match=r"wrong\.wtns: the proof does not verify"):
+        key.prove(wrong)
+    values[9] = 0xFFFFFFFF
+    with pytest.raises(InputError, match="scalar 9 is not below the order"):
+        key.prove(wrong)
+
+
+def test_too_little_memory_is_said_with_the_sum() -> None:
+    device = open_device("emulated", memory_budget=1 << 18)
+    with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
+        PartitionKey(SMALL, device, SEED)
+
+
+def test_no_key_in_host_memory() -> None:
+    with pytest.raises(InputError, match="computes in host memory"):
+        PartitionKey(SMALL, "cpu", SEED)
+    assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
