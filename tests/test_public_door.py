@@ -36,6 +36,7 @@ from quod.device import Event, open_device
 from quod.device.timeline import Timeline
 from quod.errors import QuodError
 from quod.field import NAMED, from_integers, integers_to_words
+from quod.service import client as service_client
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue
 from quod.service import witness as service_witness
@@ -334,6 +335,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from rows_of_the_keys()
     yield from rows_of_witnesses()
     yield from rows_of_the_workers()
+    yield from rows_of_clients()
     talk = transcript.Transcript()
     talk.absorb(transcript.Label.PROTOCOL, b"x")
     yield (
@@ -742,6 +744,26 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     yield "registered warm", Row(registered.warm, {"key": "known"})
 
 
+def rows_of_clients() -> Iterator[tuple[str, Row]]:
+    """Clients of a server that is not there."""
+    yield "ProofRequest", Row(
+        service_client.ProofRequest,
+        {"key": "k", "wtns": b"x", "path": None, "inputs": None, "idempotency_key": "7",
+         "priority": 1, "deadline": 1.0},
+        {"key": ("text",), "wtns": ("bytes",), "path": ("None",), "inputs": ("None",),
+         "idempotency_key": ("text",), "deadline": ("None", "a float")},
+    )  # fmt: skip
+    for name in ("Client", "AsyncClient"):
+        yield (
+            name,
+            Row(
+                getattr(service_client, name),
+                {"address": "unix:none", "token": "t", "certificate": None},
+                {"token": ("None", "text"), "certificate": ("None", "true")},
+            ),
+        )
+
+
 def rows_of_the_workers() -> Iterator[tuple[str, Row]]:
     """Workers of the queue and the keys above, which are not started."""
     queue = service_queue.open_queue(f"{QUEUE.name}/of workers", sweep_seconds=None)
@@ -817,6 +839,8 @@ NOT_IN_IT = {
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
     "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
     "JobQueue",
+    # Records that servers tell.
+    "RemoteJob", "RemoteKey", "ServerStatus",
     # Records of keys, what a loader is, and what a cache is given, which tests/service/keys has.
     "KeyRecord", "FileRecord", "ListedKey", "Removed", "CacheStatus", "KeyUse", "KeyCache",
     "Loader", "Needs", "Tier",
@@ -829,7 +853,7 @@ NOT_IN_IT = {
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
     + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
-    + ["service.witness", "service.worker"],
+    + ["service.witness", "service.worker", "service.client"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

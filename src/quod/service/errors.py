@@ -121,3 +121,15 @@ class WitnessLimitError(ServiceError):
     """A witness, or a calculator that is compiled, takes more time or memory than it may."""
 
     status = "FAILED_PRECONDITION"
+
+
+class UnauthenticatedError(ServiceError):
+    """The request has no token, or one that is nobody's."""
+
+    status = "UNAUTHENTICATED"
+
+
+class PermissionDeniedError(ServiceError):
+    """The client is known and may not do this: its role, its keys, its priority, its root."""
+
+    status = "PERMISSION_DENIED"

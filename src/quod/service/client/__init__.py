@@ -1,0 +1,48 @@
+"""Clients of a server: `Client`, and `AsyncClient` for asyncio. Neither loads NumPy.
+
+    from quod.service.client import Client, ProofRequest
+
+    with Client("unix:data/grpc.sock") as client:
+        job = client.prove(ProofRequest("membership", wtns=witness))
+        proof, public = job.results[0]["proof"], job.results[0]["publicSignals"]
+
+What a server refuses is an error of `quod.service.errors` or `quod.errors.InputError`, as if the
+queue were here. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.service.client.asynchronous import AsyncClient as AsyncClient
+    from quod.service.client.records import ProofRequest as ProofRequest
+    from quod.service.client.records import RemoteJob as RemoteJob
+    from quod.service.client.records import RemoteKey as RemoteKey
+    from quod.service.client.records import ServerStatus as ServerStatus
+    from quod.service.client.synchronous import Client as Client
+    from quod.service.queue.records import JobState as JobState
+
+__all__ = [
+    "Client",
+    "AsyncClient",
+    "ProofRequest",
+    "RemoteJob",
+    "JobState",
+    "RemoteKey",
+    "ServerStatus",
+]
+
+_HOME = {
+    "Client": "quod.service.client.synchronous",
+    "AsyncClient": "quod.service.client.asynchronous",
+    "ProofRequest": "quod.service.client.records",
+    "RemoteJob": "quod.service.client.records",
+    "JobState": "quod.service.queue.records",
+    "RemoteKey": "quod.service.client.records",
+    "ServerStatus": "quod.service.client.records",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,127 @@
+"""The client for asyncio: the same calls as those of `Client`, each to be awaited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeVar
+
+import grpc
+
+from quod.errors import QuodError
+from quod.service.client import wire
+from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
+from quod.service.protocol.calls import CALLS
+from quod.service.queue.records import Event
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A server, for the loop that it is made in.
+
+    `address` is ``unix:PATH`` or ``HOST:PORT``. A `token` says who one is; over TCP give a
+    `certificate` (that of the authority, or True for those of the system) so that nobody reads it.
+    """
+
+    def __init__(
+        self, address: str, *, token: str | None = None,
+        certificate: str | os.PathLike[str] | bool | None = None,
+    ) -> None:  # fmt: skip
+        self._metadata = wire.metadata(token)
+        self._channel = wire.channel(grpc.aio, address, certificate)
+        self._calls = {name: wire.bound(self._channel, call) for name, call in CALLS.items()}
+
+    async def submit(self, request: ProofRequest) -> RemoteJob:
+        """Has a job taken; it is on the server's disk when this returns."""
+        return await self._do(wire.submit(request))
+
+    async def submit_many(self, requests: Sequence[ProofRequest]) -> list[RemoteJob | QuodError]:
+        """Has up to 1,000 jobs taken at once; for each the job, or why it was not taken."""
+        return await self._do(wire.submit_many(requests))
+
+    async def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
+        """Submits and waits; the job succeeded, or `ServiceError` says why not.
+
+        Small witnesses take one call, and without an idempotency key the job ends with it.
+        """
+        limit = wire.limit_of(timeout)
+        call = wire.submit(request)
+        if call.name == "SubmitProof":
+            call = wire.prove(request, min(wire.left(limit), wire.WAIT_SECONDS))
+        job = await self._do(call)
+        job = job if job.state.ended else await self.wait(job.id, wire.left(limit))
+        job.require_results()
+        return job
+
+    async def wait(self, job: str, timeout: float | None = None) -> RemoteJob:
+        """A job at its end, or as it is once `timeout` seconds are over."""
+        limit = wire.limit_of(timeout)
+        while True:
+            found = await self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
+            if found.state.ended or wire.left(limit) <= 0:
+                return found
+
+    async def watch(self, job: str, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Events of a job until its end, from number `after` + 1 on.
+
+        After `UnavailableError` go on with the number of the last event.
+        """
+        call = wire.watch(job, after)
+        events = self._calls[call.name](call.request, metadata=self._metadata)
+        try:
+            async for event in events:
+                yield call.read(event)
+        except grpc.RpcError as error:
+            raise wire.told(error) from None
+        finally:
+            events.cancel()
+
+    async def cancel(self, job: str) -> RemoteJob:
+        """Ends a job at once; one that has ended stays as it is."""
+        return await self._do(wire.cancel(job))
+
+    async def jobs(self, most: int = 50, before: str = "") -> list[RemoteJob]:
+        """The newest jobs of this client, without results; older than the job `before`."""
+        return await self._do(wire.jobs(most, before))
+
+    async def status(self) -> ServerStatus:
+        """The server, and what this client has there."""
+        return await self._do(wire.status())
+
+    async def keys(self) -> list[RemoteKey]:
+        """The keys that this client may use."""
+        return await self._do(wire.keys())
+
+    async def preload(self, key: str, worker: str = "", timeout: float | None = None) -> None:
+        """Loads a key, on all workers or one. For operators, as what follows."""
+        await self._do(wire.preload(key, worker, timeout))
+
+    async def evict(self, key: str, worker: str = "") -> None:
+        """Gives a key's memory back."""
+        await self._do(wire.evict(key, worker))
+
+    async def resume_key(self, key: str) -> None:
+        """Gives out the jobs of a suspended key again."""
+        await self._do(wire.resume_key(key))
+
+    async def resume_worker(self, worker: str) -> None:
+        """Lets a quarantined worker work again."""
+        await self._do(wire.resume_worker(worker))
+
+    async def close(self) -> None:
+        """Ends the connection, and calls that wait."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _do(self, call: wire.Call[T]) -> T:
+        request = iter(call.request) if isinstance(call.request, list) else call.request
+        try:
+            return call.read(await self._calls[call.name](request, metadata=self._metadata))
+        except grpc.RpcError as error:
+            raise wire.told(error) from None

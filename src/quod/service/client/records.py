@@ -1,0 +1,121 @@
+"""What clients ask for and what they are told: plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quod.errors import InputError, ServiceError
+from quod.frozen import frozen
+from quod.service.queue.checks import checked_name, checked_time
+from quod.service.queue.records import HIGHEST_PRIORITY, JobState
+from quod.validation import shown_kind, whole_number
+
+Inputs = Mapping[str, Any]
+
+
+@frozen
+class ProofRequest:
+    """A proof that is wanted, of one partition or of several.
+
+    Exactly one of these is given, and a list of such for several partitions: `wtns`, witnesses in
+    the format .wtns; `path`, where such are, below the root that the server allows this client;
+    `inputs` of the circuit by name, from which its own program computes the witness.
+
+    A second submission with the same `idempotency_key` is the same job. Higher priorities (0 to 9)
+    come first. `deadline` is absolute, in seconds since 1970.
+    """
+
+    key: str
+    wtns: bytes | Sequence[bytes] | None = None
+    path: str | Sequence[str] | None = None
+    inputs: Inputs | Sequence[Inputs] | None = None
+    idempotency_key: str = ""
+    priority: int = 0
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        checked_name("the key", self.key)
+        checked_name("the idempotency key", self.idempotency_key, empty=True)
+        whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        checked_time("the deadline", self.deadline)
+        kinds: dict[str, tuple[object, type]] = {
+            "wtns": (self.wtns, bytes), "path": (self.path, str), "inputs": (self.inputs, Mapping),
+        }  # fmt: skip
+        given = [name for name, (value, _) in kinds.items() if value is not None]
+        if len(given) != 1:
+            raise InputError(f"give one of wtns, path and inputs, not {len(given)} of them")
+        [name] = given
+        kind = kinds[name][1]
+        for one in self.witnesses:
+            if not isinstance(one, kind):
+                raise InputError(f"{name} must be {kind.__name__.lower()}, not {shown_kind(one)}")
+
+    @property
+    def witnesses(self) -> list[Any]:
+        """What was given, one a partition."""
+        given = next(one for one in (self.wtns, self.path, self.inputs) if one is not None)
+        return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+@frozen
+class RemoteJob:
+    """A job of a server as it was when it was asked for.
+
+    `key` is an identity. `code` and `message` say why it failed, was cancelled or expired.
+    `results` has for each partition of one that succeeded ``{"proof": ..., "publicSignals": ...}``
+    as snarkjs writes them.
+    """
+
+    id: str
+    client: str
+    key: str
+    state: JobState
+    priority: int
+    partitions: int
+    remaining: int
+    created: float
+    started: float | None
+    ended: float | None
+    deadline: float | None
+    idempotency_key: str
+    code: str
+    message: str
+    last_event: int
+    results: tuple[Mapping[str, Any], ...]
+
+    def require_results(self) -> tuple[Mapping[str, Any], ...]:
+        """The results; `ServiceError` with the reason unless the job has succeeded."""
+        if self.state is not JobState.SUCCEEDED:
+            why = f": {self.code}: {self.message}" if self.code else ""
+            raise ServiceError(f"the job {self.id} is {self.state.name}{why}")
+        return self.results
+
+
+@frozen
+class RemoteKey:
+    """A key of a server; `problem` says what is wrong with it, or is empty."""
+
+    identity: str
+    names: tuple[str, ...]
+    curve: str
+    constraints: int
+    public: int
+    bytes: int
+    takes_inputs: bool
+    problem: str
+
+
+@frozen
+class ServerStatus:
+    """A server and what this client has there that has not ended.
+
+    `document` is for operators: queue, workers, keys and jobs, as ``GET /status`` has them.
+    """
+
+    version: str
+    state: str
+    started: float
+    jobs: int
+    payload_bytes: int
+    document: Mapping[str, Any] | None

@@ -1,0 +1,280 @@
+"""Calls that are ready to be made: a request, and how its answer is read; for both clients."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from quod.errors import InputError, QuodError, ServiceError
+from quod.frozen import frozen
+from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
+from quod.service.errors import UnauthenticatedError, UnavailableError
+from quod.service.protocol import quod_pb2 as pb
+from quod.service.protocol.calls import RemoteCall
+from quod.service.protocol.messages import STATES, duration, seconds_of, timestamp
+from quod.service.queue.records import Event, JobState
+from quod.service.refusals import DOMAIN, Refusal, error_of
+from quod.validation import file_path
+
+T = TypeVar("T")
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 60_000),
+)
+WAIT_SECONDS: Final = 600.0
+"""How long one call waits; longer waits are several."""
+
+_LARGE: Final = 1 << 20
+_PIECE: Final = 1 << 20
+_STATES: Final = {number: state for state, number in STATES.items()}
+_RETRY_SECONDS: Final = 1.0
+
+
+@frozen
+class Call(Generic[T]):
+    """A call by its name in the protocol."""
+
+    name: str
+    request: Any
+    read: Callable[[Any], T]
+
+
+def submit(request: ProofRequest) -> Call[RemoteJob]:
+    """In one message, or in pieces if the witnesses are large."""
+    if request.wtns is not None and sum(map(len, request.witnesses)) > _LARGE:
+        return Call("UploadProof", list(_upload(request)), read_job)
+    return Call("SubmitProof", _submission(request), read_job)
+
+
+def submit_many(requests: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
+    message = pb.SubmitProofsRequest(proofs=map(_submission, requests))
+    return Call("SubmitProofs", message, lambda answer: [*map(_outcome, answer.outcomes)])
+
+
+def prove(request: ProofRequest, timeout: float | None) -> Call[RemoteJob]:
+    message = pb.ProveRequest(proof=_submission(request), timeout=duration(timeout))
+    return Call("Prove", message, read_job)
+
+
+def await_proof(job: str, timeout: float | None) -> Call[RemoteJob]:
+    message = pb.AwaitProofRequest(job=job, timeout=duration(timeout))
+    return Call("AwaitProof", message, read_job)
+
+
+def cancel(job: str) -> Call[RemoteJob]:
+    return Call("CancelProof", pb.CancelProofRequest(job=job), read_job)
+
+
+def watch(job: str, after: int) -> Call[Event]:
+    return Call("WatchProof", pb.WatchProofRequest(job=job, after=after), _event)
+
+
+def jobs(most: int, before: str) -> Call[list[RemoteJob]]:
+    message = pb.ListProofsRequest(most=most, before=before)
+    return Call("ListProofs", message, lambda answer: [*map(read_job, answer.jobs)])
+
+
+def status() -> Call[ServerStatus]:
+    return Call("GetStatus", pb.GetStatusRequest(), _status)
+
+
+def keys() -> Call[list[RemoteKey]]:
+    return Call("ListKeys", pb.ListKeysRequest(), lambda answer: [*map(_key, answer.keys)])
+
+
+def preload(key: str, worker: str, timeout: float | None) -> Call[None]:
+    message = pb.PreloadKeyRequest(key=key, worker=worker, timeout=duration(timeout))
+    return Call("PreloadKey", message, _nothing)
+
+
+def evict(key: str, worker: str) -> Call[None]:
+    return Call("EvictKey", pb.EvictKeyRequest(key=key, worker=worker), _nothing)
+
+
+def resume_key(key: str) -> Call[None]:
+    return Call("ResumeKey", pb.ResumeKeyRequest(key=key), _nothing)
+
+
+def resume_worker(worker: str) -> Call[None]:
+    return Call("ResumeWorker", pb.ResumeWorkerRequest(worker=worker), _nothing)
+
+
+def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
+    """The headers of every call; `InputError` for a token that cannot be one, without it."""
+    if token is None:
+        return ()
+    given: object = token
+    if not isinstance(given, str) or not (given.isascii() and given.isprintable() and given):
+        raise InputError("a token is printable text")
+    return (("authorization", f"Bearer {token}"),)
+
+
+def channel(library: Any, address: object, certificate: object) -> Any:
+    """A channel of `grpc` or `grpc.aio`; `InputError` for what is no address or certificate."""
+    if not isinstance(address, str) or not (":" in address and address.isprintable()):
+        raise InputError("the address of a server is unix:PATH or HOST:PORT")
+    if certificate is None or certificate is False:
+        return library.insecure_channel(address, _OPTIONS)
+    authority = None
+    if certificate is not True:
+        path = file_path(certificate)
+        try:
+            with open(path, "rb") as file:
+                authority = file.read()
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", path=path) from None
+    return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
+
+
+def told(error: Any) -> QuodError:
+    """The error that a call ended with, as ours."""
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    found = None if status is None else _refusal(error.code().name, status)
+    if found is not None:
+        return error_of(found)
+    code, message = error.code(), " ".join((error.details() or "").split())
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        return UnavailableError(
+            f"the server does not answer ({message})", retry_seconds=_RETRY_SECONDS
+        )
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return UnauthenticatedError(message)
+    return ServiceError(f"the call failed: {code.name}: {message}")
+
+
+def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
+    """A call on a channel, of either kind."""
+    make = (
+        channel.unary_stream
+        if call.response_streams
+        else channel.stream_unary if call.request_streams else channel.unary_unary
+    )  # fmt: skip
+    found: Callable[..., Any] = make(
+        call.path, request_serializer=call.write_request, response_deserializer=call.read_response
+    )
+    return found
+
+
+def limit_of(timeout: float | None) -> float:
+    """When a time-out is over, by the monotonic clock."""
+    return float("inf") if timeout is None else time.monotonic() + timeout
+
+
+def left(limit: float) -> float:
+    """Seconds until then."""
+    return max(limit - time.monotonic(), 0.0)
+
+
+def read_job(message: pb.Job) -> RemoteJob:
+    """A job of the protocol."""
+    return RemoteJob(
+        id=message.id,
+        client=message.client,
+        key=message.key,
+        state=_STATES.get(message.state, JobState.QUEUED),
+        priority=message.priority,
+        partitions=message.partitions,
+        remaining=message.remaining,
+        created=seconds_of(message.created),
+        started=_time(message, "started"),
+        ended=_time(message, "ended"),
+        deadline=_time(message, "deadline"),
+        idempotency_key=message.idempotency_key,
+        code=message.code,
+        message=message.message,
+        last_event=message.last_event,
+        results=tuple(json.loads(result) for result in message.results),
+    )
+
+
+def _refusal(code: str, status: Any) -> Refusal | None:
+    """The refusal of a status, if it is one of the service's."""
+    reason, retry = "", None
+    for detail in status.details:
+        info, wait = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            reason = info.reason
+        elif detail.Unpack(wait):
+            retry = seconds_of(wait.retry_delay)
+    return Refusal(code, reason, status.message, retry) if reason else None
+
+
+def _submission(request: ProofRequest) -> pb.SubmitProofRequest:
+    if request.inputs is not None:
+        witnesses = [pb.Witness(inputs=_json(inputs)) for inputs in request.witnesses]
+    elif request.path is not None:
+        witnesses = [pb.Witness(path=path) for path in request.witnesses]
+    else:
+        witnesses = [pb.Witness(wtns=wtns) for wtns in request.witnesses]
+    return pb.SubmitProofRequest(
+        key=request.key,
+        witnesses=witnesses,
+        idempotency_key=request.idempotency_key,
+        priority=request.priority,
+        deadline=timestamp(request.deadline),
+    )
+
+
+def _upload(request: ProofRequest) -> Iterator[pb.UploadProofRequest]:
+    begin = pb.UploadProofRequest.Begin(
+        key=request.key,
+        lengths=map(len, request.witnesses),
+        idempotency_key=request.idempotency_key,
+        priority=request.priority,
+        deadline=timestamp(request.deadline),
+    )
+    yield pb.UploadProofRequest(begin=begin)
+    for witness in request.witnesses:
+        for at in range(0, len(witness), _PIECE):
+            yield pb.UploadProofRequest(piece=witness[at : at + _PIECE])
+
+
+def _json(inputs: object) -> str:
+    try:
+        return json.dumps(inputs, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InputError("inputs are whole numbers, text, and lists of these, by name") from None
+
+
+def _outcome(outcome: pb.SubmitProofsResponse.Outcome) -> RemoteJob | QuodError:
+    if outcome.WhichOneof("outcome") == "job":
+        return read_job(outcome.job)
+    refusal = outcome.refusal
+    retry = seconds_of(refusal.retry_after) if refusal.HasField("retry_after") else None
+    return error_of(Refusal(refusal.status, refusal.reason, refusal.message, retry))
+
+
+def _event(event: pb.Event) -> Event:
+    return Event(event.number, seconds_of(event.at), event.kind, dict(event.data))
+
+
+def _status(answer: pb.Status) -> ServerStatus:
+    return ServerStatus(
+        answer.version, answer.state, seconds_of(answer.started), answer.jobs,
+        answer.payload_bytes, json.loads(answer.document) if answer.document else None,
+    )  # fmt: skip
+
+
+def _key(key: pb.Key) -> RemoteKey:
+    return RemoteKey(
+        key.identity, tuple(key.names), key.curve, key.constraints, key.public, key.bytes,
+        key.takes_inputs, key.problem,
+    )  # fmt: skip
+
+
+def _nothing(_answer: object) -> None:
+    return None
+
+
+def _time(message: Any, field: str) -> float | None:
+    return seconds_of(getattr(message, field)) if message.HasField(field) else None

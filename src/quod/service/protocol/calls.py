@@ -1,0 +1,53 @@
+"""The calls of the service, as its descriptor has them: for servers and clients of any library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf import message_factory
+from google.protobuf.message import Message
+
+from quod.frozen import frozen
+from quod.service.protocol import quod_pb2
+
+_SERVICE: Final = quod_pb2.DESCRIPTOR.services_by_name["Prover"]
+
+SERVICE: Final[str] = _SERVICE.full_name
+"""``quod.v1.Prover``."""
+
+
+@frozen
+class RemoteCall:
+    """A call: its path, which of its sides stream, and how its messages become bytes and back."""
+
+    name: str
+    path: str
+    request_streams: bool
+    response_streams: bool
+    write_request: Callable[[Any], bytes]
+    read_request: Callable[[bytes], Any]
+    write_response: Callable[[Any], bytes]
+    read_response: Callable[[bytes], Any]
+
+
+def _calls() -> dict[str, RemoteCall]:
+    found = {}
+    for method in _SERVICE.methods:
+        request: type[Message] = message_factory.GetMessageClass(method.input_type)
+        response: type[Message] = message_factory.GetMessageClass(method.output_type)
+        found[method.name] = RemoteCall(
+            method.name,
+            f"/{SERVICE}/{method.name}",
+            bool(method.client_streaming),
+            bool(method.server_streaming),
+            request.SerializeToString,
+            request.FromString,
+            response.SerializeToString,
+            response.FromString,
+        )
+    return found
+
+
+CALLS: Final = _calls()
+"""Each call by its name."""

@@ -1,0 +1,96 @@
+"""Errors of the service on the wire: a reason that never changes, a status, and back again.
+
+Both ends use these tables: a server writes an error as a `Refusal`, a client raises the same class.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quod.errors import InputError, MismatchError, QuodError, ServiceError, TryAgainError
+from quod.frozen import frozen
+from quod.service import errors
+
+DOMAIN: Final = "quod"
+"""Of the reasons (`google.rpc.ErrorInfo`)."""
+
+_REASONS: Final[dict[type[QuodError], str]] = {
+    MismatchError: "MISMATCH",
+    InputError: "INVALID_ARGUMENT",
+    errors.UnauthenticatedError: "UNAUTHENTICATED",
+    errors.PermissionDeniedError: "PERMISSION_DENIED",
+    errors.AlreadyExistsError: "ALREADY_EXISTS",
+    errors.NotFoundError: "NOT_FOUND",
+    errors.DeadlinePassedError: "DEADLINE_PASSED",
+    errors.QueueFullError: "QUEUE_FULL",
+    errors.StorageFullError: "STORAGE_FULL",
+    errors.KeySuspendedError: "KEY_SUSPENDED",
+    errors.LeaseLostError: "LEASE_LOST",
+    errors.StoreInUseError: "STORE_IN_USE",
+    errors.UnavailableError: "UNAVAILABLE",
+    errors.KeyChangedError: "KEY_CHANGED",
+    errors.KeyTooLargeError: "KEY_TOO_LARGE",
+    errors.KeyInUseError: "KEY_IN_USE",
+    errors.KeysBusyError: "KEYS_BUSY",
+    errors.CalculatorError: "CALCULATOR",
+    errors.WitnessLimitError: "WITNESS_LIMIT",
+    TryAgainError: "TRY_AGAIN",
+    ServiceError: "REFUSED",
+}
+_CLASSES: Final = {reason: kind for kind, reason in _REASONS.items()}
+
+INTERNAL: Final = "INTERNAL"
+
+HTTP_STATUS: Final = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+"""As google.rpc.Code maps them."""
+
+STATUS_OF_HTTP: Final = {code: name for name, code in reversed(HTTP_STATUS.items())}
+
+
+@frozen
+class Refusal:
+    """Why something was not done; `status` is a code of gRPC by name."""
+
+    status: str
+    reason: str
+    message: str
+    retry_seconds: float | None = None
+    field: str = ""
+    """Which argument is wrong, where that is known."""
+
+
+def refusal_of(error: BaseException) -> Refusal:
+    """What a client is told of an error; of one that nobody expected, only that there was one."""
+    for kind in type(error).__mro__:
+        if kind in _REASONS:
+            break
+    else:
+        return Refusal(INTERNAL, INTERNAL, "the server failed; its log says why")
+    status = error.status if isinstance(error, ServiceError) else "INVALID_ARGUMENT"
+    retry = error.retry_seconds if isinstance(error, TryAgainError) else None
+    section = error.section if isinstance(error, InputError) else None
+    message = str(error).removeprefix("section ")
+    return Refusal(status, _REASONS[kind], message, retry, section or "")
+
+
+def error_of(refusal: Refusal) -> QuodError:
+    """The error that a refusal tells of."""
+    kind = _CLASSES.get(refusal.reason)
+    if kind is errors.KeyChangedError or kind is errors.KeyTooLargeError or kind is None:
+        # Of their fields only the message comes over the wire.
+        kind = TryAgainError if refusal.retry_seconds is not None else ServiceError
+    if issubclass(kind, TryAgainError):
+        return kind(refusal.message, retry_seconds=refusal.retry_seconds or 1.0)
+    return kind(refusal.message)

@@ -1,0 +1,1 @@
+"""The server: its configuration, who may do what, gRPC and HTTP, and what is seen from outside."""

@@ -1,0 +1,243 @@
+"""What a server is told to be: the fields of quod.toml, which variables and flags also set."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from quod.errors import InputError
+from quod.service.keys.names import is_identity, parse_name
+from quod.service.queue import Limits, Quota
+from quod.service.queue.checks import checked_name
+from quod.service.queue.records import HIGHEST_PRIORITY
+from quod.service.server.clients import ANONYMOUS, LOCAL, Client, Clients, Role, is_hashed
+
+Count = Annotated[int, Field(ge=0, lt=1 << 62)]
+Positive = Annotated[int, Field(ge=1, lt=1 << 62)]
+Seconds = Annotated[float, Field(gt=0, lt=1e9)]
+
+_ADDRESS: Final = re.compile(
+    r"unix:(?P<path>.+)|(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d+)"
+)
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+def _address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or (match["port"] and int(match["port"]) > 65535):
+        raise ValueError("write unix:PATH or HOST:PORT")
+    return text
+
+
+def _hashed(text: str) -> str:
+    if not is_hashed(text):
+        raise ValueError("write what `quod serve --new-token` prints, sha256: and 64 digits")
+    return text
+
+
+def _key(text: str) -> str:
+    try:
+        return text if is_identity(text) else str(parse_name(text))
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("must be an absolute path")
+    return path
+
+
+Address = Annotated[str, AfterValidator(_address)]
+KeyText = Annotated[str, AfterValidator(_key)]
+
+
+class _Section(BaseModel):
+    """Fields that are not known are refused; values are not, whose kind is another's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Listen(_Section):
+    """Where the server listens. Paths of sockets are below the folder of the data."""
+
+    grpc: tuple[Address, ...] = ("unix:grpc.sock",)
+    http: tuple[Address, ...] = ("unix:http.sock",)
+    hosts: tuple[str, ...] = ()
+    """What requests of HTTP may call the server (`Host`), beside where it listens."""
+
+    insecure_no_auth: bool = False
+    certificate: Path | None = None
+    private_key: Path | None = None
+    client_ca: Path | None = None
+    """Clients of gRPC must show a certificate of this authority's, too."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Listen:
+        if (self.certificate is None) != (self.private_key is None):
+            raise ValueError("certificate and private_key go together")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("client_ca takes a certificate")
+        return self
+
+    @property
+    def open(self) -> list[str]:
+        """The addresses that others than this user may reach."""
+        return [each for each in (*self.grpc, *self.http) if not each.startswith("unix:")]
+
+
+class Workers(_Section):
+    """What proves: a worker for each device, all of them set up alike.
+
+    The fields but `devices` and `processes` are those of `quod.service.worker.WorkerSettings`.
+    """
+
+    devices: Annotated[tuple[str, ...], Field(min_length=1)] = ("cpu",)
+    processes: bool = True
+    """Each worker in a process of its own, which may die without the server."""
+
+    warm: tuple[KeyText, ...] = ()
+    host_bytes: Positive | None = None
+    device_bytes: Positive | None = None
+    memory_bytes: Positive | None = None
+    ahead: Annotated[int, Field(ge=1, le=64)] = 2
+    checks: Annotated[int, Field(ge=1, le=64)] = 2
+    lanes: Annotated[int, Field(ge=1, le=64)] = 1
+    patience_seconds: Seconds = 900.0
+
+
+class QueueLimits(_Section):
+    """Of the whole queue; see `quod.service.queue.Limits`."""
+
+    jobs: Count = 100_000
+    payload_bytes: Count = 1 << 40
+    kept_jobs: Count = 1_000_000
+    max_attempts: Annotated[int, Field(ge=1, le=1000)] = 3
+    lease_seconds: Seconds = 30.0
+    suspend_after: Annotated[int, Field(ge=1, le=1000)] = 3
+    keep_seconds: Seconds = 86_400.0
+    result_bytes: Count = 1 << 20
+    stage_events: Count = 100
+    ballast_bytes: Annotated[int, Field(ge=4096, lt=1 << 62)] = 16 << 20
+
+
+class RequestLimits(_Section):
+    """Of one request or client."""
+
+    message_bytes: Annotated[int, Field(ge=4096, lt=1 << 31)] = 64 << 20
+    """Of a message of gRPC, or JSON; witnesses that are larger come in pieces."""
+
+    witness_bytes: Positive = 16 << 30
+    """Of one upload."""
+
+    uploads: Positive = 16
+    """At a time, of a client."""
+
+    streams: Positive = 64
+    """Of events, at a time, of a client."""
+
+    waits: Positive = 10_000
+    """Calls that wait for a job, at a time, of a client."""
+
+    wait_seconds: Seconds = 3600.0
+    idle_seconds: Seconds = 60.0
+    """How long the next piece of an upload may take."""
+
+    drain_seconds: Seconds = 60.0
+
+
+class ClientSection(_Section):
+    """A client: its tokens, and what it may do."""
+
+    tokens: tuple[Annotated[str, AfterValidator(_hashed)], ...] = ()
+    roles: tuple[Role, ...] = (Role.CLIENT,)
+    keys: tuple[KeyText, ...] | None = None
+    priority: Annotated[int, Field(ge=0, le=HIGHEST_PRIORITY)] = HIGHEST_PRIORITY
+    root: Annotated[Path, AfterValidator(_absolute)] | None = None
+    jobs: Count = Quota().jobs
+    payload_bytes: Count = Quota().payload_bytes
+
+    def client(self, name: str) -> Client:
+        keys = None if self.keys is None else frozenset(self.keys)
+        root = None if self.root is None else str(self.root)
+        return Client(name, frozenset(self.roles), keys, self.priority, root)
+
+
+class Log(_Section):
+    """The log, on standard error: lines of JSON or text."""
+
+    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    json_lines: bool = True
+
+
+class Tracing(_Section):
+    """Where OpenTelemetry traces go (OTLP over HTTP); nowhere unless told."""
+
+    endpoint: str = ""
+
+
+def _client_names(clients: dict[str, ClientSection]) -> dict[str, ClientSection]:
+    try:
+        for name in clients:
+            checked_name("the name of a client", name)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return clients
+
+
+class Config(_Section):
+    """All of it. `data` is the folder of the queue, `keys` the repository."""
+
+    data: Path
+    keys: Path
+    database: str | None = Field(default=None, repr=False)
+    database_schema: str = "quod"
+    listen: Listen = Listen()
+    workers: Workers = Workers()
+    queue: QueueLimits = QueueLimits()
+    requests: RequestLimits = RequestLimits()
+    clients: Annotated[dict[str, ClientSection], AfterValidator(_client_names)] = {}
+    log: Log = Log()
+    tracing: Tracing = Tracing()
+
+    @model_validator(mode="after")
+    def _sound(self) -> Config:
+        tokens = [token for one in self.clients.values() for token in one.tokens]
+        if len({*tokens}) != len(tokens):
+            raise ValueError("two clients have the same token")
+        if self.listen.open and not tokens and not self.listen.insecure_no_auth:
+            raise ValueError(
+                f"{self.listen.open[0]} can be reached by others: give clients tokens (quod serve "
+                "--new-token), or say --insecure-no-auth"
+            )
+        return self
+
+    def limits(self) -> Limits:
+        """The limits of the queue, with the quotas of clients."""
+        quotas = {name: Quota(one.jobs, one.payload_bytes) for name, one in self.clients.items()}
+        return Limits(clients=quotas, **self.queue.model_dump())
+
+    def known_clients(self) -> Clients:
+        """Who may ask. The user of the Unix socket may do all, unless `clients.local` says what."""
+        everything = frozenset(Role)
+        tokens = [
+            (token, section.client(name))
+            for name, section in self.clients.items()
+            for token in section.tokens
+        ]
+        own = self.clients.get(LOCAL)
+        # Whoever can connect is the user that the server is, and may read what it may.
+        local = own.client(LOCAL) if own else Client(LOCAL, everything, root="/")
+        other = self.clients.get(ANONYMOUS)
+        anonymous = other.client(ANONYMOUS) if other else Client(ANONYMOUS, everything)
+        free = self.listen.insecure_no_auth
+        return Clients(tokens, local=local, anonymous=anonymous if free else None)
+
+    def hosts(self) -> frozenset[str]:
+        """What `Host` may be, without its port."""
+        own = [each.rpartition(":")[0] for each in self.listen.open]
+        named = [each for each in own if each not in ("0.0.0.0", "[::]")]
+        return frozenset(each.lower() for each in (*_LOOPBACK, *named, *self.listen.hosts))

@@ -1,0 +1,215 @@
+"""Listeners of gRPC and HTTP: Unix sockets for this user alone, TCP with TLS if it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import uvicorn
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.service.errors import StoreInUseError
+from quod.service.protocol.calls import SERVICE
+from quod.service.server.clients import Clients
+from quod.service.server.config import Config, Listen
+from quod.service.server.http.app import http_app
+from quod.service.server.rpc import handlers
+from quod.service.server.service import ProvingService
+
+_UNIX: Final = "unix:"
+_MOST_PATH: Final = 107
+_STOP_SECONDS: Final = 5
+_HEALTH: Final = health.SERVICE_NAME
+_KEEPALIVE_MS: Final = 60_000
+
+
+@frozen
+class Listeners:
+    """Where a server listens: addresses as clients write them, HTTP as URLs where it is TCP."""
+
+    grpc: tuple[str, ...]
+    http: tuple[str, ...]
+    health: health.aio.HealthServicer
+
+    async def stop_serving(self) -> None:
+        """Tells who asks for its health that the server takes no work."""
+        for name in ("", SERVICE):
+            await self.health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+
+
+@asynccontextmanager
+async def listening(
+    config: Config, service: ProvingService, clients: Clients
+) -> AsyncIterator[Listeners]:
+    """Listens while a block lasts; what is under way then has 5 s to end."""
+    listen, folder = config.listen, Path(config.data)
+    servicer = health.aio.HealthServicer()
+    for name in ("", SERVICE):
+        await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    async with AsyncExitStack() as stack:
+        found = []
+        for is_local in (True, False):
+            own = [one for one in listen.grpc if one.startswith(_UNIX) == is_local]
+            if own:
+                server = grpc.aio.server(options=_options(config))
+                server.add_generic_rpc_handlers((handlers(service, clients, is_local=is_local),))
+                health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+                names = (SERVICE, _HEALTH, reflection.SERVICE_NAME)
+                reflection.enable_server_reflection(names, server)
+                found += [_bind_grpc(server, listen, folder, one) for one in own]
+                await server.start()
+                stack.push_async_callback(server.stop, _STOP_SECONDS)
+        urls = []
+        for address in listen.http:
+            is_local = address.startswith(_UNIX)
+            bound = _bind(folder, address)
+            stack.callback(bound.close)
+            app = http_app(service, clients, config.hosts(), is_local=is_local)
+            runner = _HttpServer(_http_config(app, listen, is_local))
+            serving = asyncio.ensure_future(runner.serve(sockets=[bound]))
+            stack.push_async_callback(_end, runner, serving)
+            while not runner.started and not serving.done():
+                await asyncio.sleep(0.001)
+            urls.append(_shown(bound, address, listen))
+        yield Listeners(tuple(found), tuple(urls), servicer)
+
+
+class _HttpServer(uvicorn.Server):
+    """Leaves signals to the process."""
+
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+
+async def _end(runner: _HttpServer, serving: asyncio.Future[None]) -> None:
+    runner.should_exit = True
+    await serving
+
+
+def _http_config(app: Any, listen: Listen, is_local: bool) -> uvicorn.Config:
+    secure = {} if is_local or listen.certificate is None else {
+        "ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key),
+    }  # fmt: skip
+    return uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
+        proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _options(config: Config) -> Sequence[tuple[str, int]]:
+    return (
+        ("grpc.max_receive_message_length", config.requests.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 3),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 6),
+    )
+
+
+def _bind_grpc(server: grpc.aio.Server, listen: Listen, folder: Path, address: str) -> str:
+    try:
+        if address.startswith(_UNIX):
+            path = _free(folder, address)
+            with _for_this_user():
+                server.add_insecure_port(f"{_UNIX}{path}")
+            os.chmod(path, 0o600)
+            return f"{_UNIX}{path}"
+        credentials = _credentials(listen)
+        port = (
+            server.add_insecure_port(address)
+            if credentials is None
+            else server.add_secure_port(address, credentials)
+        )
+    except RuntimeError:
+        raise _taken(address) from None
+    return f"{address.rpartition(':')[0]}:{port}"
+
+
+def _credentials(listen: Listen) -> grpc.ServerCredentials | None:
+    if listen.certificate is None or listen.private_key is None:
+        return None
+    authority = None if listen.client_ca is None else _content(listen.client_ca)
+    return grpc.ssl_server_credentials(
+        [(_content(listen.private_key), _content(listen.certificate))],
+        root_certificates=authority,
+        require_client_auth=authority is not None,
+    )
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({os.strerror(error.errno or 0)})", path=path) from None
+
+
+def _bind(folder: Path, address: str) -> socket.socket:
+    """A socket of HTTP that is bound."""
+    try:
+        if address.startswith(_UNIX):
+            path = _free(folder, address)
+            found = socket.socket(socket.AF_UNIX)
+            with _for_this_user():
+                found.bind(path)
+            return found
+        host, _, port = address.rpartition(":")
+        place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        found = socket.socket(place[0])
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(place[4])
+    except OSError:
+        raise _taken(address) from None
+    return found
+
+
+def _taken(address: str) -> StoreInUseError:
+    return StoreInUseError(
+        f"{address}: nothing can listen there; another process does, or it is not this machine's"
+    )
+
+
+def _shown(bound: socket.socket, address: str, listen: Listen) -> str:
+    if address.startswith(_UNIX):
+        return f"{_UNIX}{bound.getsockname()}"
+    scheme = "http" if listen.certificate is None else "https"
+    return f"{scheme}://{address.rpartition(':')[0]}:{bound.getsockname()[1]}"
+
+
+def _free(folder: Path, address: str) -> str:
+    """The path of a Unix socket, where there is none that somebody listens at."""
+    path = str((folder / address.removeprefix(_UNIX)).absolute())
+    if len(os.fsencode(path)) > _MOST_PATH:
+        raise InputError(f"a Unix socket's path has {_MOST_PATH} bytes at most", path=path)
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise InputError("is no socket; name another path in listen", path=path)
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                # Of a server that has ended.
+                os.unlink(path)
+            else:
+                raise _taken(address)
+    return path
+
+
+@contextmanager
+def _for_this_user() -> Iterator[None]:
+    """Files that are made have mode 0600, from their first moment on."""
+    before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,163 @@
+"""Metrics for Prometheus. Names by its conventions: base units, ``_total`` of what only rises.
+
+Labels are of few values: key, device, stage, priority, outcome; never a job, nor a client.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from quod.errors import QuodError
+from quod.service.queue import Job, JobQueue
+from quod.service.worker.pool import StageRecord, WorkerPool, WorkerState, WorkerStatus
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
+
+
+class Metrics:
+    """Counts of what happens, and at each scrape what queue and workers say."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._submitted = Counter(
+            "quod_jobs_submitted", "Jobs that were taken.", ["priority"], registry=self.registry
+        )
+        self._requests = Counter(
+            "quod_requests", "Requests by call and outcome.", ["call", "outcome"],
+            registry=self.registry,
+        )  # fmt: skip
+        self._request_seconds = Histogram(
+            "quod_request_seconds", "How long requests took to answer.", ["call"],
+            buckets=_BUCKETS, registry=self.registry,
+        )  # fmt: skip
+        self._stage_seconds = Histogram(
+            "quod_stage_seconds", "Stages of proofs.", ["stage", "key", "worker"],
+            buckets=_BUCKETS, registry=self.registry,
+        )  # fmt: skip
+        self._copied = Counter(
+            "quod_copied_bytes", "Bytes copied to and from devices.", ["stage", "worker"],
+            registry=self.registry,
+        )  # fmt: skip
+
+    def watch(self, queue: JobQueue, pool: WorkerPool) -> None:
+        """Has each scrape read these."""
+        self.registry.register(_State(queue, pool))
+
+    def submitted(self, job: Job) -> None:
+        self._submitted.labels(str(job.priority)).inc()
+
+    def stage(self, stage: StageRecord) -> None:
+        self._stage_seconds.labels(str(stage.stage), stage.key, stage.worker).observe(
+            max(stage.end - stage.begin, 0.0)
+        )
+        if stage.payload:
+            self._copied.labels(str(stage.stage), stage.worker).inc(stage.payload)
+
+    def answered(self, call: str, status: str, seconds: float) -> None:
+        self._requests.labels(call, status).inc()
+        self._request_seconds.labels(call).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of them in the text format of Prometheus. Reads the queue."""
+        return generate_latest(self.registry)
+
+
+class _State(Collector):
+    """Queue and workers as they are at the moment of a scrape."""
+
+    def __init__(self, queue: JobQueue, pool: WorkerPool) -> None:
+        self._queue, self._pool = queue, pool
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "quod_ready", "Whether the keys of the start are loaded.", value=self._pool.ready
+        )
+        yield from self._of_the_queue()
+        yield from _of_workers(self._pool.status())
+
+    def _of_the_queue(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("quod_queue_up", "Whether the queue answers.")
+        try:
+            status = self._queue.status()
+        except QuodError:
+            up.add_metric([], 0)
+            yield up
+            return
+        up.add_metric([], 1)
+        yield up
+        waiting = GaugeMetricFamily("quod_queue_waiting", "Partitions that wait.", labels=["key"])
+        for key, count in status.waiting.items():
+            waiting.add_metric([key], count)
+        yield waiting
+        ahead = GaugeMetricFamily(
+            "quod_queue_waiting_by_priority", "Partitions that wait.", labels=["priority"]
+        )
+        for priority, count in status.priorities.items():
+            ahead.add_metric([str(priority)], count)
+        yield ahead
+        now = time.time()
+        for name, text, value in (
+            ("running", "Partitions that are being proven.", status.running),
+            ("held", "Partitions of suspended keys.", status.held),
+            ("jobs", "Jobs that have not ended.", sum(status.jobs.values())),
+            ("kept", "Jobs that are kept, with those that have ended.", status.kept),
+            ("payload_bytes", "Payloads of jobs.", sum(status.payload_bytes.values())),
+            ("storage_full", "Whether the disk is too full for new jobs.", status.storage_full),
+            ("oldest_seconds", "Age of the oldest job that has not ended.",
+             0.0 if status.oldest is None else max(now - status.oldest, 0.0)),
+        ):  # fmt: skip
+            yield GaugeMetricFamily(f"quod_queue_{name}", text, value=float(value))
+
+
+def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
+    own = ["worker", "device"]
+    states = GaugeMetricFamily("quod_worker_state", "1 for what it does.", labels=[*own, "state"])
+    proofs = CounterMetricFamily("quod_proofs", "Attempts.", labels=[*own, "outcome"])
+    restarts = CounterMetricFamily("quod_worker_restarts", "Processes that died.", labels=own)
+    busy = CounterMetricFamily("quod_gpu_busy_seconds", "Time that devices computed.", labels=own)
+    memory = GaugeMetricFamily(
+        "quod_device_memory_bytes", "Memory of devices.", labels=[*own, "purpose"]
+    )
+    used = GaugeMetricFamily("quod_keys_bytes", "Keys that are loaded.", labels=[*own, "tier"])
+    budget = GaugeMetricFamily("quod_keys_budget_bytes", "Budgets.", labels=[*own, "tier"])
+    leases = CounterMetricFamily("quod_key_leases", "Uses of keys.", labels=["key", "outcome"])
+    loads = CounterMetricFamily("quod_key_loads", "Loads of keys.", labels=["key", "outcome"])
+    evictions = CounterMetricFamily("quod_key_evictions", "Keys given up.", labels=["key"])
+    counts: dict[str, list[int]] = {}
+    for worker in workers:
+        name = [worker.name, worker.device]
+        for state in WorkerState:
+            states.add_metric([*name, str(state)], state is worker.state)
+        proofs.add_metric([*name, "success"], worker.proofs)
+        proofs.add_metric([*name, "failure"], worker.failures)
+        restarts.add_metric(name, worker.restarts)
+        busy.add_metric(name, worker.busy_seconds)
+        for purpose, size in worker.memory.items():
+            memory.add_metric([*name, purpose], size)
+        for tier, size in worker.keys.used.items():
+            used.add_metric([*name, str(tier.value)], size)
+        for tier, size in worker.keys.budgets.items():
+            budget.add_metric([*name, str(tier.value)], size)
+        for use in worker.keys.keys:
+            total = counts.setdefault(use.key, [0] * 5)
+            for at, count in enumerate(
+                (use.hits, use.misses, use.loads, use.failures, use.evictions)
+            ):
+                total[at] += count
+    for key, (hits, misses, loaded, failed, evicted) in counts.items():
+        leases.add_metric([key, "hit"], hits)
+        leases.add_metric([key, "miss"], misses)
+        loads.add_metric([key, "success"], loaded)
+        loads.add_metric([key, "failure"], failed)
+        evictions.add_metric([key], evicted)
+    yield from (states, proofs, restarts, busy, memory, used, budget, leases, loads, evictions)

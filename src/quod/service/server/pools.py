@@ -1,0 +1,17 @@
+"""The workers that a configuration asks for."""
+
+from __future__ import annotations
+
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue
+from quod.service.server.config import Config
+from quod.service.worker import LocalPool, ProcessPool, WorkerPool, WorkerSettings
+
+
+def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
+    """A worker for each device; not started yet."""
+    own = config.workers
+    given = own.model_dump(exclude={"devices", "processes"})
+    settings = [WorkerSettings(device=device, **given) for device in own.devices]
+    kind = ProcessPool if own.processes else LocalPool
+    return kind(queue, repository, settings)

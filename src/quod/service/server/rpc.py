@@ -1,0 +1,312 @@
+"""The service over gRPC: each call of the protocol, in terms of `ProvingService`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final, cast
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from quod.errors import InputError, QuodError
+from quod.service.payload import PayloadKind
+from quod.service.protocol import quod_pb2 as pb
+from quod.service.protocol.calls import CALLS, SERVICE
+from quod.service.protocol.messages import (
+    duration,
+    event_message,
+    job_message,
+    refusal_message,
+    seconds_of,
+)
+from quod.service.queue import Job
+from quod.service.refusals import DOMAIN, INTERNAL, Refusal, refusal_of
+from quod.service.server.clients import Client, Clients, Role
+from quod.service.server.observing import TRACEPARENT
+from quod.service.server.requests import ProofRequest, WholeRequest, whole_request
+from quod.service.server.service import FoundJob, ProvingService
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+PUSHBACK: Final = "grpc-retry-pushback-ms"
+_KINDS: Final = {
+    "wtns": PayloadKind.WTNS, "path": PayloadKind.PATH, "inputs": PayloadKind.INPUTS,
+}  # fmt: skip
+
+_log = logging.getLogger(__name__)
+
+
+class Calls:
+    """The calls by their names in the protocol, of clients who have been recognised."""
+
+    def __init__(self, service: ProvingService) -> None:
+        self._service = service
+
+    async def submit_proof(self, client: Client, request: pb.SubmitProofRequest) -> pb.Job:
+        return job_message(await self._service.submit(client, _wanted(request)))
+
+    async def submit_proofs(
+        self, client: Client, request: pb.SubmitProofsRequest
+    ) -> pb.SubmitProofsResponse:
+        outcomes = await self._service.submit_many(
+            client, list(map(_wanted_or_error, request.proofs))
+        )
+        return pb.SubmitProofsResponse(outcomes=map(_outcome, outcomes))
+
+    async def upload_proof(
+        self, client: Client, requests: AsyncIterator[pb.UploadProofRequest]
+    ) -> pb.Job:
+        first = await anext(requests, None)
+        if first is None or first.WhichOneof("part") != "begin":
+            raise InputError("an upload begins with what is wanted")
+        begin = first.begin
+        wanted = ProofRequest(
+            begin.key, PayloadKind.WTNS, tuple(begin.lengths), begin.idempotency_key,
+            begin.priority, _time(begin, "deadline"),
+        )  # fmt: skip
+        return job_message(await self._service.upload(client, wanted, _pieces(requests)))
+
+    async def prove(self, client: Client, request: pb.ProveRequest) -> pb.Job:
+        wanted, timeout = _wanted(request.proof), _time(request, "timeout")
+        submitting = self._service.submit(client, wanted)
+        keep = bool(wanted.proof.idempotency_key)
+        return _found(await self._service.prove(client, submitting, timeout, keep=keep))
+
+    async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
+        return _found(await self._service.wait(client, request.job, _time(request, "timeout")))
+
+    async def cancel_proof(self, client: Client, request: pb.CancelProofRequest) -> pb.Job:
+        return job_message(await self._service.cancel(client, request.job))
+
+    async def watch_proof(
+        self, client: Client, request: pb.WatchProofRequest
+    ) -> AsyncGenerator[pb.Event, None]:
+        async with aclosing(self._service.watch(client, request.job, request.after)) as events:
+            async for event in events:
+                if event is not None:
+                    yield event_message(event)
+
+    async def list_proofs(
+        self, client: Client, request: pb.ListProofsRequest
+    ) -> pb.ListProofsResponse:
+        jobs = await self._service.jobs(client, request.most or 50, request.before or None)
+        return pb.ListProofsResponse(jobs=map(job_message, jobs))
+
+    async def get_status(self, client: Client, _request: pb.GetStatusRequest) -> pb.Status:
+        state = self._service.state()
+        jobs, size = await self._service.usage(client)
+        found = pb.Status(version=state.version, state=state.state, jobs=jobs, payload_bytes=size)
+        found.started.FromNanoseconds(int(state.started * 1e9))
+        if Role.OPERATOR in client.roles:
+            found.document = json.dumps(await self._service.status(client))
+        return found
+
+    async def preload_key(
+        self, client: Client, request: pb.PreloadKeyRequest
+    ) -> pb.PreloadKeyResponse:
+        timeout = _time(request, "timeout")
+        await self._service.preload(client, request.key, request.worker, timeout)
+        return pb.PreloadKeyResponse()
+
+    async def evict_key(self, client: Client, request: pb.EvictKeyRequest) -> pb.EvictKeyResponse:
+        await self._service.evict(client, request.key, request.worker)
+        return pb.EvictKeyResponse()
+
+    async def resume_key(
+        self, client: Client, request: pb.ResumeKeyRequest
+    ) -> pb.ResumeKeyResponse:
+        await self._service.resume_key(client, request.key)
+        return pb.ResumeKeyResponse()
+
+    async def resume_worker(
+        self, client: Client, request: pb.ResumeWorkerRequest
+    ) -> pb.ResumeWorkerResponse:
+        await self._service.resume_worker(client, request.worker)
+        return pb.ResumeWorkerResponse()
+
+    async def list_keys(self, client: Client, _request: pb.ListKeysRequest) -> pb.ListKeysResponse:
+        response = pb.ListKeysResponse()
+        for key in await self._service.keys(client):
+            row = response.keys.add(identity=key.identity, names=key.names, problem=key.problem)
+            if key.record is not None:
+                row.curve, row.public = key.record.curve, key.record.public
+                row.constraints = key.record.constraints
+                row.bytes = sum(file.bytes for file in key.record.files.values())
+                row.takes_inputs = "circuit.wasm" in key.record.files
+        return response
+
+
+def handlers(
+    service: ProvingService, clients: Clients, *, is_local: bool
+) -> grpc.GenericRpcHandler:
+    """The calls as grpcio takes them; `is_local` if only this user reaches the listener."""
+    calls, door = Calls(service), _Door(service, clients, is_local)
+    methods = {}
+    for name, call in CALLS.items():
+        work = getattr(calls, _snake(name))
+        codec = {
+            "request_deserializer": call.read_request, "response_serializer": call.write_response,
+        }  # fmt: skip
+        if call.response_streams:
+            methods[name] = grpc.unary_stream_rpc_method_handler(
+                door.streaming(name, work), **codec
+            )
+            continue
+        answering = door.answering(name, work)
+        if call.request_streams:
+            methods[name] = grpc.stream_unary_rpc_method_handler(answering, **codec)
+        else:
+            methods[name] = grpc.unary_unary_rpc_method_handler(answering, **codec)
+    return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+class _Door:
+    """How clients come in to calls: recognised, and told in one form why not."""
+
+    def __init__(self, service: ProvingService, clients: Clients, is_local: bool) -> None:
+        self._service, self._clients, self._is_local = service, clients, is_local
+
+    def answering(
+        self, name: str, work: Callable[[Client, Any], Awaitable[Any]]
+    ) -> Callable[[Any, Context], Awaitable[Any]]:
+        """A call with one answer."""
+
+        async def run(request: Any, context: Context) -> Any:
+            async with self._asked(name, context) as client:
+                return await work(client, request)
+
+        return run
+
+    def streaming(
+        self, name: str, work: Callable[[Client, Any], AsyncGenerator[Any, None]]
+    ) -> Callable[[Any, Context], AsyncIterator[Any]]:
+        """A call with many."""
+
+        async def run(request: Any, context: Context) -> AsyncIterator[Any]:
+            async with (
+                self._asked(name, context) as client,
+                aclosing(work(client, request)) as all_,
+            ):
+                async for one in all_:
+                    yield one
+
+        return run
+
+    @asynccontextmanager
+    async def _asked(self, name: str, context: Context) -> AsyncIterator[Client]:
+        begin, who, status = time.perf_counter(), "", "OK"
+        TRACEPARENT.set(_header(context, "traceparent") or "")
+        try:
+            sent = _header(context, "authorization")
+            client = self._clients.client(sent, is_local=self._is_local)
+            who = client.name
+            yield client
+        except Exception as error:
+            refusal = _refusal(name, error)
+            status = refusal.status
+            await _refuse(context, refusal)
+        finally:
+            self._service.observer.answered(name, who, status, time.perf_counter() - begin)
+
+
+def _refusal(name: str, error: Exception) -> Refusal:
+    if not isinstance(error, QuodError):
+        # Its text may hold anything; where it came from does not.
+        _log.error("the call %s failed: %s", name, type(error).__name__, exc_info=error)
+    return refusal_of(error)
+
+
+def rich_status(refusal: Refusal) -> status_pb2.Status:
+    """A refusal with its details, as google.rpc has them."""
+    details: list[Any] = [error_details_pb2.ErrorInfo(reason=refusal.reason, domain=DOMAIN)]
+    if refusal.retry_seconds is not None:
+        details.append(error_details_pb2.RetryInfo(retry_delay=duration(refusal.retry_seconds)))
+    if refusal.status == "INVALID_ARGUMENT":
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=refusal.field, description=refusal.message
+        )
+        details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    packed = []
+    for detail in details:
+        packed.append(any_pb2.Any())
+        packed[-1].Pack(detail)
+    code = code_pb2.Code.Value(refusal.status)
+    return status_pb2.Status(code=code, message=refusal.message, details=packed)
+
+
+async def _refuse(context: Context, refusal: Refusal) -> None:
+    status = rpc_status.to_status(rich_status(refusal))
+    trailers = list(status.trailing_metadata or ())
+    if refusal.retry_seconds is not None:
+        trailers.append((PUSHBACK, str(round(refusal.retry_seconds * 1000))))
+    code = (
+        grpc.StatusCode[refusal.status] if refusal.status != INTERNAL else grpc.StatusCode.INTERNAL
+    )
+    await context.abort(code, refusal.message, tuple(trailers))
+
+
+def _header(context: Context, name: str) -> str | None:
+    """The value of a header; None if there is none, and nothing that fits if there are several."""
+    found = [value for key, value in context.invocation_metadata() or () if key == name]
+    return cast(str, found[0]) if len(found) == 1 else "" if found else None
+
+
+async def _pieces(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterator[bytes]:
+    async for request in requests:
+        if request.WhichOneof("part") != "piece":
+            raise InputError("after the beginning of an upload come pieces only")
+        yield request.piece
+
+
+def _wanted(request: pb.SubmitProofRequest) -> WholeRequest:
+    sources = [witness.WhichOneof("source") for witness in request.witnesses]
+    if len({*sources}) != 1 or sources[0] is None:
+        raise InputError(
+            "a job has a witness for each partition, all of one kind: wtns, path or inputs",
+            section="witnesses",
+        )
+    [source] = {*sources}
+    bodies = [getattr(witness, source) for witness in request.witnesses]
+    if source != "wtns":
+        bodies = [body.encode() for body in bodies]
+    return whole_request(
+        request.key, _KINDS[source], bodies, request.idempotency_key, request.priority,
+        _time(request, "deadline"),
+    )  # fmt: skip
+
+
+def _wanted_or_error(request: pb.SubmitProofRequest) -> WholeRequest | QuodError:
+    try:
+        return _wanted(request)
+    except QuodError as error:
+        return error
+
+
+def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:
+    if isinstance(outcome, Job):
+        return pb.SubmitProofsResponse.Outcome(job=job_message(outcome))
+    return pb.SubmitProofsResponse.Outcome(refusal=refusal_message(refusal_of(outcome)))
+
+
+def _found(found: FoundJob) -> pb.Job:
+    return job_message(found.job, found.results)
+
+
+def _time(message: Any, field: str) -> float | None:
+    """A time or duration that a message may have."""
+    if not message.HasField(field):
+        return None
+    value: Timestamp | Duration = getattr(message, field)
+    return seconds_of(value)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)[1:]

@@ -1,0 +1,105 @@
+"""A server from its start to its end: opened, ready, drained, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue, open_queue
+from quod.service.server.config import Config
+from quod.service.server.listening import Listeners, listening
+from quod.service.server.metrics import Metrics
+from quod.service.server.observing import Observer
+from quod.service.server.service import ProvingService
+from quod.service.server.tracing import tracer
+from quod.service.worker.pool import WorkerPool
+
+PoolMaker = Callable[[Config, JobQueue, KeyRepository], WorkerPool]
+
+_SAMPLE_SECONDS = 1.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(
+    config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None] = lambda _: None
+) -> bool:
+    """Serves until SIGTERM or SIGINT, then drains; whether all work in hand was finished.
+
+    A second signal ends it at once. What was not finished is given out again at the next start.
+    """
+    loop = asyncio.get_running_loop()
+    ending, hurried = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        (hurried if ending.is_set() else ending).set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end)
+    try:
+        return await run(config, make_pool, on_start, ending, hurried)
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def run(
+    config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None],
+    ending: asyncio.Event, hurried: asyncio.Event,
+) -> bool:  # fmt: skip
+    """Serves until `ending` is set, then drains, unless `hurried` is set, too."""
+    async with AsyncExitStack() as stack:
+        queue = await asyncio.to_thread(
+            open_queue, config.data, database=config.database, schema=config.database_schema,
+            limits=config.limits(),
+        )  # fmt: skip
+        stack.push_async_callback(asyncio.to_thread, queue.close)
+        repository = KeyRepository(config.keys)
+        pool = await asyncio.to_thread(make_pool, config, queue, repository)
+        stack.push_async_callback(asyncio.to_thread, pool.close)
+        metrics = Metrics()
+        metrics.watch(queue, pool)
+        observer = Observer(metrics, tracer(config.tracing))
+        stack.callback(observer.close)
+        service = ProvingService(queue, repository, pool, config.requests, observer)
+        stack.push_async_callback(service.close)
+        listeners = await stack.enter_async_context(
+            listening(config, service, config.known_clients())
+        )
+        sampling = asyncio.ensure_future(_sample(service))
+        stack.callback(sampling.cancel)
+        await asyncio.to_thread(pool.start)
+        _log.info("serving", extra={"grpc": listeners.grpc, "http": listeners.http})
+        on_start(listeners)
+        await ending.wait()
+        return await _drain(service, listeners, config.requests.drain_seconds, hurried)
+
+
+async def _drain(
+    service: ProvingService, listeners: Listeners, seconds: float, hurried: asyncio.Event
+) -> bool:
+    """Takes no jobs any more, and finishes those that workers have in hand."""
+    _log.info("draining", extra={"seconds": seconds})
+    service.refuse_work()
+    await listeners.stop_serving()
+    draining = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
+    hurry = asyncio.ensure_future(hurried.wait())
+    await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    finished = draining.done() and draining.result()
+    _log.info("drained", extra={"finished": finished})
+    return finished
+
+
+async def _sample(service: ProvingService) -> None:
+    """Has rates reckoned from what the workers say."""
+    with suppress(asyncio.CancelledError):
+        while True:
+            workers = await service.read(service.pool.status)
+            service.activity.sample(workers)
+            await asyncio.sleep(_SAMPLE_SECONDS)

@@ -1,0 +1,307 @@
+"""What the server does, whatever it is asked by: gRPC and HTTP only put it into their words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from quod import __version__
+from quod.errors import QuodError
+from quod.frozen import frozen
+from quod.service.errors import NotFoundError, UnavailableError
+from quod.service.keys import KeyRepository
+from quod.service.keys.repository import ListedKey
+from quod.service.queue import Event, Job, JobQueue, JobState
+from quod.service.queue.job_queue import LOOK_AGAIN_SECONDS
+from quod.service.server.changes import Changes
+from quod.service.server.clients import Client, Role
+from quod.service.server.config import RequestLimits
+from quod.service.server.observing import Observer
+from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.slots import Slots
+from quod.service.server.submitting import Submitter
+from quod.service.status import Activity, Document, ServerState, job_document, status_document
+from quod.service.worker.pool import WorkerPool
+
+T = TypeVar("T")
+
+_READERS = 8
+_NEWEST_JOBS = 200
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class FoundJob:
+    """A job, with the results of its partitions as JSON if it has succeeded."""
+
+    job: Job
+    results: tuple[str, ...] = ()
+
+
+class ProvingService:
+    """The calls of the service. For the thread of one loop; what blocks is done by threads."""
+
+    def __init__(
+        self, queue: JobQueue, repository: KeyRepository, pool: WorkerPool, limits: RequestLimits,
+        observer: Observer,
+    ) -> None:  # fmt: skip
+        self.queue, self.repository, self.pool, self.limits = queue, repository, pool, limits
+        self.observer = observer
+        self.activity = Activity()
+        self.started = time.time()
+        self._draining = False
+        self._submitter = Submitter(queue, repository, limits)
+        self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
+        self.streams = Slots("streams", limits.streams)
+        self.waits = Slots("calls that wait", limits.waits)
+        self._left_behind: set[asyncio.Task[Any]] = set()
+        pool.watch(self.activity.record)
+        pool.watch(observer.stage)
+
+    # --- what clients want
+
+    async def submit(self, client: Client, request: WholeRequest) -> Job:
+        """Takes a job whose payload has come; it is on disk afterwards."""
+        self._take_work()
+        return self._submitted(client, await self._submitter.submit(client, request))
+
+    async def submit_many(
+        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+    ) -> list[Job | QuodError]:
+        """Takes jobs; for each the job, or why it was not taken."""
+        self._take_work()
+        outcomes = await self._submitter.submit_many(client, requests)
+        for outcome in outcomes:
+            if isinstance(outcome, Job):
+                self._submitted(client, outcome)
+        return outcomes
+
+    async def upload(
+        self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
+    ) -> Job:
+        """Takes a job whose payload comes in pieces."""
+        self._take_work()
+        return self._submitted(client, await self._submitter.upload(client, request, pieces))
+
+    async def prove(
+        self, client: Client, submitting: Coroutine[Any, Any, Job], timeout: float | None,
+        *, keep: bool,
+    ) -> FoundJob:  # fmt: skip
+        """Waits for what `submitting` gives; unless `keep`, cancels it if its client goes away."""
+        submission = asyncio.ensure_future(submitting)
+        try:
+            job = await asyncio.shield(submission)
+            return await self.wait(client, job.id, timeout)
+        except asyncio.CancelledError:
+            if not keep:
+                self._leave(self._abandon(submission))
+            raise
+
+    async def wait(self, client: Client, job: str, timeout: float | None) -> FoundJob:
+        """A job at its end, or as it is once `timeout` seconds are over."""
+        client.require(Role.CLIENT)
+        most = self.limits.wait_seconds
+        limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
+        with self.waits.one(client.name), Changes(self.queue, job) as changes:
+            while True:
+                found = await self.read(lambda: self.queue.job(job, client=client.name))
+                left = limit - time.monotonic()
+                if found.state.ended or left <= 0:
+                    return await self.found(client, found)
+                await changes.next(min(left, LOOK_AGAIN_SECONDS))
+
+    async def found(self, client: Client, job: Job) -> FoundJob:
+        """A job with its results, if it has any."""
+        if job.state is not JobState.SUCCEEDED:
+            return FoundJob(job)
+        results = await self.read(lambda: self.queue.results(job.id, client=client.name))
+        return FoundJob(job, tuple(result.decode() for result in results))
+
+    async def watch(
+        self, client: Client, job: str, after: int, tick: float | None = None
+    ) -> AsyncGenerator[Event | None, None]:
+        """Events of a job from number `after` + 1 on, until its end.
+
+        With `tick` there is None at once, and after each so many seconds without an event.
+        """
+        client.require(Role.CLIENT)
+        pause = LOOK_AGAIN_SECONDS if tick is None else min(tick, LOOK_AGAIN_SECONDS)
+        told = 0.0
+        with self.streams.one(client.name), Changes(self.queue, job) as changes:
+            while True:
+                found, events = await self.read(
+                    partial(self.queue.wait, job, client=client.name, after=after, timeout=0)
+                )
+                for event in events:
+                    after, told = event.number, time.monotonic()
+                    yield event
+                if after < found.last_event:
+                    continue
+                if found.state.ended:
+                    return
+                if tick is not None and time.monotonic() - told >= tick:
+                    told = time.monotonic()
+                    yield None
+                await changes.next(pause)
+
+    async def cancel(self, client: Client, job: str) -> Job:
+        """Ends a job at once; operators may end that of any client."""
+        own = None if Role.OPERATOR in client.roles else client.name
+        if own is not None:
+            client.require(Role.CLIENT)
+        found = await self.read(lambda: self.queue.cancel(job, client=own))
+        self.observer.told("cancelled", client, found)
+        return found
+
+    async def jobs(self, client: Client, most: int, before: str | None) -> list[Job]:
+        """The newest jobs of a client."""
+        client.require(Role.CLIENT)
+        return await self.read(
+            lambda: self.queue.jobs(client=client.name, most=most, before=before)
+        )
+
+    async def keys(self, client: Client) -> list[ListedKey]:
+        """The keys that a client may use."""
+        listed = await self.read(self.repository.listing)
+        if Role.OPERATOR in client.roles:
+            return listed
+        client.require(Role.CLIENT)
+        own = client.keys
+        return [
+            key for key in listed
+            if own is None or key.identity in own or not own.isdisjoint(key.names)
+        ]  # fmt: skip
+
+    # --- what operators want
+
+    async def preload(self, client: Client, key: str, worker: str, timeout: float | None) -> None:
+        """Loads a key on all workers or one."""
+        client.require(Role.OPERATOR)
+        most = self.limits.wait_seconds
+        own = most if timeout is None else min(timeout, most)
+        identity = await self.read(lambda: self.repository.resolve(key))
+        await self.read(
+            lambda: self.pool.preload(identity, worker=self._worker(worker), timeout=own)
+        )
+
+    async def evict(self, client: Client, key: str, worker: str) -> None:
+        """Gives the memory of a key back, also of one that has been removed."""
+        client.require(Role.OPERATOR)
+
+        def evict() -> None:
+            known = {use.key for one in self.pool.status() for use in one.keys.keys}
+            identity = key if key in known else self.repository.resolve(key)
+            self.pool.evict(identity, worker=self._worker(worker))
+
+        await self.read(evict)
+
+    async def resume_key(self, client: Client, key: str) -> None:
+        """Gives out the jobs of a suspended key again."""
+        client.require(Role.OPERATOR)
+        identity = await self.read(lambda: self.repository.resolve(key))
+        await self.read(lambda: self.queue.resume(identity))
+
+    async def resume_worker(self, client: Client, worker: str) -> None:
+        """Lets a quarantined worker work again."""
+        client.require(Role.OPERATOR)
+        await self.read(lambda: self.pool.resume(self._worker(worker) or ""))
+
+    async def status(self, client: Client) -> Document:
+        """What an operator sees."""
+        client.require(Role.OPERATOR)
+
+        def read() -> Document:
+            names: dict[str, list[str]] = {}
+            for name, identity in self.repository.names().items():
+                names.setdefault(identity, []).append(name)
+            jobs = self.queue.jobs(most=_NEWEST_JOBS)
+            return status_document(
+                self.state(), self.pool.status(), self.queue.status(), jobs, self.activity, names
+            )
+
+        return await self.read(read)
+
+    async def job_page(self, client: Client, job: str) -> Document:
+        """A job of any client for operators: its events and attempts, and no result."""
+        client.require(Role.OPERATOR)
+
+        def read() -> Document:
+            found, events = self.queue.wait(job, after=0, timeout=0)
+            return job_document(found, events, self.queue.attempts(job))
+
+        return await self.read(read)
+
+    # --- its own state
+
+    @property
+    def ready(self) -> bool:
+        """Whether jobs are taken and the keys of the start are loaded."""
+        return not self._draining and self.pool.ready
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    def state(self) -> ServerState:
+        words = "draining" if self._draining else "ready" if self.pool.ready else "starting"
+        return ServerState(words, __version__, self.started)
+
+    async def usage(self, client: Client) -> tuple[int, int]:
+        """Jobs of a client that have not ended, and the bytes of their payloads."""
+        status = await self.read(self.queue.status)
+        return status.jobs.get(client.name, 0), status.payload_bytes.get(client.name, 0)
+
+    def refuse_work(self) -> None:
+        """No jobs are taken from now on."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Ends what was left behind, and the threads."""
+        if self._left_behind:
+            await asyncio.wait(self._left_behind)
+        self._submitter.close()
+        self._threads.shutdown()
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """What a call that blocks gives."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, work)
+
+    # --- within
+
+    def _take_work(self) -> None:
+        if self._draining:
+            raise UnavailableError(
+                "the server is about to end and takes no jobs; ask again, or another one",
+                retry_seconds=self.limits.drain_seconds,
+            )
+
+    def _submitted(self, client: Client, job: Job) -> Job:
+        self.observer.submitted(client, job)
+        return job
+
+    def _worker(self, name: str) -> str | None:
+        known = [worker.name for worker in self.pool.status()]
+        if name and name not in known:
+            raise NotFoundError("there is no worker of this name")
+        return name or None
+
+    def _leave(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._left_behind.add(task)
+        task.add_done_callback(self._left_behind.discard)
+
+    async def _abandon(self, submission: asyncio.Future[Job]) -> None:
+        """Cancels a job whose client has gone, and which nobody could ask for."""
+        try:
+            job = await submission
+            await self.read(lambda: self.queue.cancel(job.id))
+            _log.info("its client went away: cancelled", extra={"job": job.id})
+        except QuodError:
+            pass

@@ -1,0 +1,106 @@
+"""Reading a configuration: quod.toml, then variables, then flags, each over the one before.
+
+A variable is called ``QUOD_SERVE_`` and the names of the fields with ``__`` between them,
+``QUOD_SERVE_LISTEN__HTTP='["127.0.0.1:8080"]'``; its value is read as one of TOML, or as text if it
+is none. What is wrong is told with the file, variable or flag that says it, and the field; never
+with its value.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from quod.errors import InputError
+from quod.service.server.config import Config
+
+PREFIX: Final = "QUOD_SERVE_"
+_MOST_BYTES: Final = 1 << 20
+
+Fields = tuple[str, ...]
+
+
+def read_config(
+    path: str | os.PathLike[str] | None,
+    flags: Mapping[Fields, object],
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration of a file, if there is one, with variables and flags.
+
+    `flags` are values by the names of their fields. `InputError` for anything that is not known or
+    not right.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[Fields, str] = {}
+    if path is not None:
+        values = _read_file(Path(path))
+        sources[()] = os.fspath(path)
+    for name, text in sorted((os.environ if environment is None else environment).items()):
+        if name.startswith(PREFIX):
+            fields = tuple(name.removeprefix(PREFIX).lower().split("__"))
+            _put(values, fields, _value(text), name)
+            sources[fields] = name
+    for fields, value in flags.items():
+        flag = f"--{fields[-1].replace('_', '-')}"
+        _put(values, fields, value, flag)
+        sources[fields] = flag
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise _told(error, sources) from None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise InputError(f"the configuration cannot be read ({why})", path=path) from None
+    if len(text) > _MOST_BYTES:
+        raise InputError(f"is longer than {_MOST_BYTES} bytes: no configuration", path=path)
+    try:
+        return tomllib.loads(text.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        # Messages of tomllib have a place, and no more than a character of the text.
+        why = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else ""
+        raise InputError(f"is no TOML: {why or type(error).__name__}", path=path) from None
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return text
+
+
+def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> None:
+    for name in fields[:-1]:
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise InputError(f"{name} is no section", path=source)
+        values = inner
+    values[fields[-1]] = value
+
+
+def _told(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
+    """The first thing that is wrong: where it was said, the field, and why, but no value."""
+    found = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    place = tuple(str(part) for part in found["loc"])
+    source = next(
+        (sources[place[:length]] for length in range(len(place), -1, -1)
+         if place[:length] in sources),
+        "the configuration",
+    )  # fmt: skip
+    message = found["msg"].removeprefix("Value error, ")
+    if found["type"] == "extra_forbidden":
+        message = "there is no such field"
+    elif found["type"] == "missing":
+        message = "must be given"
+        source = sources.get((), "the configuration")
+    return InputError(": ".join([".".join(place), message] if place else [message]), path=source)

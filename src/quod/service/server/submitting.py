@@ -1,0 +1,269 @@
+"""From what a client sends to a job on disk: what it may, its payload, its place in the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from quod.errors import InputError, QuodError
+from quod.service.errors import PermissionDeniedError, QueueFullError
+from quod.service.keys import KeyRepository
+from quod.service.keys.names import is_identity, parse_name
+from quod.service.payload import PayloadKind, path_body, payload_header
+from quod.service.queue import Job, JobQueue, Submission
+from quod.service.queue.spool import SpoolWriter
+from quod.service.server.clients import Client, Role
+from quod.service.server.config import RequestLimits
+from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.slots import Slots
+
+T = TypeVar("T")
+
+MOST_SUBMISSIONS = 1000
+"""Of one call."""
+
+_WRITERS = 8
+"""Threads that write payloads: most of their time is the disk's, which syncs several at once."""
+
+
+class Submitter:
+    """Takes jobs. For the thread of the server's loop, which is never held up for a disk's sync.
+
+    What has come whole is submitted even if its client goes away meanwhile.
+    """
+
+    def __init__(self, queue: JobQueue, repository: KeyRepository, limits: RequestLimits) -> None:
+        self._queue, self._repository, self._limits = queue, repository, limits
+        self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="quod-payload")
+        self._uploads = Slots("uploads", limits.uploads)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._writers.shutdown()
+
+    def identity(self, client: Client, key: str) -> str:
+        """The identity of a key that a client may use.
+
+        Of keys that it may not use it does not learn whether there are such.
+        """
+        if client.keys is not None:
+            name = key if is_identity(key) else str(parse_name(key))
+            if name not in client.keys and not self._is_one_of(name, client.keys):
+                raise PermissionDeniedError(f"{client.name} may not use this key")
+        return self._repository.resolve(key)
+
+    async def submit(self, client: Client, request: WholeRequest) -> Job:
+        """Takes a job whose payload is here."""
+        [outcome] = await self.submit_many(client, [request])
+        if isinstance(outcome, QuodError):
+            raise outcome
+        return outcome
+
+    async def submit_many(
+        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+    ) -> list[Job | QuodError]:
+        """Takes jobs with one sync of the queue; for each the job, or why it was not taken.
+
+        Requests that are errors already stay so.
+        """
+        client.require(Role.CLIENT)
+        if len(requests) > MOST_SUBMISSIONS:
+            raise InputError(f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(requests)}")
+        return await to_its_end(self._submit_many(client, requests))
+
+    async def _submit_many(
+        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+    ) -> list[Job | QuodError]:
+        outcomes: list[Job | QuodError | None] = [None] * len(requests)
+        wanted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
+        for at, request in enumerate(requests):
+            try:
+                if isinstance(request, QuodError):
+                    raise request
+                identity = self._allowed(client, request.proof)
+                wanted.append((at, request, identity, self._payload(client, request)))
+            except QuodError as error:
+                outcomes[at] = error
+        names = await self._written([pieces for *_, pieces in wanted])
+        submissions: list[Submission] = []
+        places: list[int] = []
+        for (at, request, identity, _), name in zip(wanted, names):
+            if isinstance(name, QuodError):
+                outcomes[at] = name
+                continue
+            digest = request.proof.digest(request.bodies).digest()
+            try:
+                submissions.append(_submission(client, request.proof, identity, digest, name))
+                places.append(at)
+            except QuodError as error:
+                outcomes[at] = error
+                await self._in_thread(self._queue.spool.discard, [name])
+        if submissions:
+            found = await asyncio.wrap_future(self._queue.begin_submit(submissions))
+            for at, outcome in zip(places, found, strict=True):
+                outcomes[at] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def upload(
+        self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
+    ) -> Job:
+        """Takes a job whose witnesses come in pieces, of the lengths that the request says.
+
+        `InputError` if they are shorter or longer; nothing is left of them then.
+        """
+        client.require(Role.CLIENT)
+        identity = self._allowed(client, request)
+        header = payload_header(request.kind, request.lengths)
+        total, digest = sum(request.lengths), request.digest()
+        self._check_size(client, len(header) + total)
+        with self._uploads.one(client.name), ExitStack() as unfinished:
+            writer = unfinished.enter_context(self._queue.spool.writing())
+            await self._in_thread(writer.write, header)
+            await self._receive(writer, total, pieces, digest)
+            whole = unfinished.pop_all()
+            return await to_its_end(
+                self._uploaded(client, request, identity, digest.digest(), whole, writer.name)
+            )
+
+    async def _receive(
+        self, writer: SpoolWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
+    ) -> None:
+        came = 0
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    piece = await anext(pieces, None)
+            except TimeoutError:
+                raise InputError(
+                    f"{came} of {total} bytes came, and then nothing for "
+                    f"{self._limits.idle_seconds:g} s"
+                ) from None
+            if piece is None:
+                break
+            came += len(piece)
+            if came > total:
+                raise InputError(f"more came than the {total} bytes that were announced")
+            digest.update(piece)
+            await self._in_thread(writer.write, piece)
+        if came < total:
+            raise InputError(f"the upload was cut short: {came} of {total} bytes came")
+
+    async def _uploaded(
+        self, client: Client, request: ProofRequest, identity: str, digest: bytes,
+        whole: ExitStack, name: str,
+    ) -> Job:  # fmt: skip
+        """The job of an upload that has come whole; `whole` syncs and names its file."""
+        await self._in_thread(whole.close)
+        try:
+            own = _submission(client, request, identity, digest, name)
+        except QuodError:
+            await self._in_thread(self._queue.spool.discard, [name])
+            raise
+        [outcome] = await asyncio.wrap_future(self._queue.begin_submit([own]))
+        if isinstance(outcome, QuodError):
+            raise outcome
+        return outcome
+
+    async def _written(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
+        """The names of payloads that are on disk, or why one is not."""
+        if len(payloads) == 1:
+            return await self._in_thread(self._write, payloads)
+        shares = [payloads[at::_WRITERS] for at in range(_WRITERS)]
+        written = await asyncio.gather(
+            *(self._in_thread(self._write, share) for share in shares if share)
+        )
+        return [written[at % _WRITERS][at // _WRITERS] for at in range(len(payloads))]
+
+    def _write(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
+        names: list[str | QuodError] = []
+        for pieces in payloads:
+            try:
+                names.append(self._queue.spool.write(pieces))
+            except QuodError as error:
+                names.append(error)
+        return names
+
+    def _allowed(self, client: Client, request: ProofRequest) -> str:
+        """The identity of the key of a request, if the client may make it."""
+        if request.priority > client.priority:
+            raise PermissionDeniedError(
+                f"the highest priority of {client.name} is {client.priority}, not "
+                f"{request.priority}"
+            )
+        if request.kind is PayloadKind.PATH and client.root is None:
+            raise PermissionDeniedError(f"{client.name} has no root, and may not name files")
+        return self.identity(client, request.key)
+
+    def _payload(self, client: Client, request: WholeRequest) -> tuple[bytes, ...]:
+        """The pieces of the payload of a request."""
+        bodies = request.bodies
+        if request.proof.kind is PayloadKind.PATH:
+            root = client.root or ""
+            bodies = tuple(path_body(root, body.decode(errors="replace")) for body in bodies)
+        header = payload_header(request.proof.kind, [len(body) for body in bodies])
+        self._check_size(client, len(header) + sum(map(len, bodies)))
+        return (header, *bodies)
+
+    def _check_size(self, client: Client, size: int) -> None:
+        """Refuses at once what could never be taken, before it is on the disk."""
+        if size > self._limits.witness_bytes:
+            raise InputError(
+                f"the payload would have {size} bytes, and one has {self._limits.witness_bytes} "
+                "at most"
+            )
+        limits = self._queue.limits
+        most = min(limits.quota_of(client.name).payload_bytes, limits.payload_bytes)
+        if size > most:
+            raise QueueFullError(
+                f"the payload would have {size} bytes, and all of the client's together may have "
+                f"{most}",
+                retry_seconds=limits.keep_seconds,
+            )
+
+    def _is_one_of(self, key: str, names: frozenset[str]) -> bool:
+        try:
+            own = self._repository.resolve(key)
+        except QuodError:
+            return False
+        return own in names or own in self._known(names)
+
+    def _known(self, names: frozenset[str]) -> set[str]:
+        known = self._repository.names()
+        return {known[name] for name in names if name in known}
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        async def run() -> T:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._writers, work, *arguments)
+
+        # A file must not be closed while a thread writes to it.
+        return await to_its_end(run())
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives; if the caller is cancelled meanwhile, that waits for its end."""
+    task = asyncio.ensure_future(work)
+    cancelled = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        # It is told nobody any more.
+        if not task.cancelled():
+            task.exception()
+        raise cancelled
+    return task.result()
+
+
+def _submission(
+    client: Client, request: ProofRequest, identity: str, digest: bytes, payload: str
+) -> Submission:
+    return Submission(
+        client.name, identity, digest, payload, request.idempotency_key, request.priority,
+        request.deadline, len(request.lengths),
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""Traces of OpenTelemetry, when asked for: a span a job, with its stages below it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from quod.errors import ServiceError
+from quod.service.queue import Job
+from quod.service.server.config import Tracing
+from quod.service.worker.pool import Stage, StageRecord
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+_MOST_JOBS: Final = 10_000
+"""Spans that are open; those of the oldest jobs are ended before more are begun."""
+
+_NANOSECONDS: Final = 1e9
+
+
+class OtelTracer:
+    """Spans of the jobs that this process has taken, until the check of their last partition."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self._provider = TracerProvider(resource=Resource.create({"service.name": "quod"}))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("quod.service")
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+
+    def submitted(self, job: Job, parent: str) -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context = TraceContextTextMapPropagator().extract({"traceparent": parent})
+        attributes: dict[str, str | int] = {
+            "quod.job": job.id, "quod.key": job.key, "quod.priority": job.priority,
+        }  # fmt: skip
+        with self._lock:
+            if job.id in self._open or job.state.ended:
+                return
+            span = self._tracer.start_span(
+                "proof", context, start_time=_nanoseconds(job.created), attributes=attributes
+            )
+            self._open[job.id] = (span, job.partitions)
+            if len(self._open) > _MOST_JOBS:
+                self._open.popitem(last=False)[1][0].end()
+
+    def stage(self, stage: StageRecord) -> None:
+        from opentelemetry.trace import set_span_in_context
+
+        with self._lock:
+            span, left = self._open.get(stage.job, (None, 0))
+            if span is None:
+                return
+            attributes: dict[str, str | int] = {
+                "quod.worker": stage.worker,
+                "quod.partition": stage.partition,
+            }
+            own = self._tracer.start_span(
+                str(stage.stage), set_span_in_context(span),
+                start_time=_nanoseconds(stage.begin), attributes=attributes,
+            )  # fmt: skip
+            own.end(_nanoseconds(stage.end))
+            if stage.stage is Stage.CHECK:
+                self._open[stage.job] = (span, left - 1)
+                if left <= 1:
+                    del self._open[stage.job]
+                    span.end(_nanoseconds(stage.end))
+
+    def close(self) -> None:
+        with self._lock:
+            for span, _ in self._open.values():
+                span.end()
+            self._open.clear()
+        self._provider.shutdown()
+
+
+def tracer(config: Tracing) -> OtelTracer | None:
+    """What sends traces where the configuration says; None if it says nowhere."""
+    if not config.endpoint:
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        raise ServiceError("traces need OpenTelemetry: pip install 'quod[tracing]'") from None
+    return OtelTracer(OTLPSpanExporter(endpoint=config.endpoint))
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * _NANOSECONDS)

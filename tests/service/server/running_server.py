@@ -1,0 +1,89 @@
+"""A server for tests: its loop in a thread, its clients, and the pool that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from quod.service.client import Client
+from quod.service.queue import JobQueue
+from quod.service.server.config import Config
+from quod.service.server.listening import Listeners
+from quod.service.server.running import run
+from tests.service.server.fake_pool import FakePool
+
+SECONDS = 60
+
+
+class RunningServer:
+    """Started when it is made; `end` has it drained, `stop` waits for that."""
+
+    pool: FakePool
+    queue: JobQueue
+    listeners: Listeners
+
+    def __init__(self, fields: Mapping[str, Any], *, go: bool = True) -> None:
+        self.config = Config.model_validate(fields)
+        self._go = go
+        self._started = threading.Event()
+        self.finished: bool | BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        if not self._started.wait(SECONDS) or isinstance(self.finished, BaseException):
+            raise AssertionError("the server did not start") from (
+                self.finished if isinstance(self.finished, BaseException) else None
+            )
+
+    def client(self, address: str | None = None, token: str | None = None) -> Client:
+        return Client(address or self.listeners.grpc[0], token=token)
+
+    def http(self, at: int = 0, **given: Any) -> httpx.Client:
+        """A client of the listener of that number."""
+        address = self.listeners.http[at]
+        if address.startswith("unix:"):
+            transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
+            return httpx.Client(
+                transport=transport, base_url="http://localhost", timeout=SECONDS, **given
+            )
+        return httpx.Client(base_url=address, timeout=SECONDS, **given)
+
+    def end(self) -> None:
+        """What SIGTERM does; a second call is a second signal."""
+        first = not self._ending.is_set()
+        self._loop.call_soon_threadsafe((self._ending if first else self._hurried).set)
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self.pool.leave.set()
+            self._loop.call_soon_threadsafe(self._ending.set)
+        self.join()
+
+    def join(self) -> bool | BaseException | None:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the server does not end"
+        return self.finished
+
+    def _run(self) -> None:
+        try:
+            self.finished = asyncio.run(self._serve())
+        except BaseException as error:
+            self.finished = error
+            self._started.set()
+
+    async def _serve(self) -> bool:
+        self._loop = asyncio.get_running_loop()
+        self._ending, self._hurried = asyncio.Event(), asyncio.Event()
+
+        def make(_config: Config, queue: JobQueue, _repository: object) -> FakePool:
+            self.queue, self.pool = queue, FakePool(queue, go=self._go)
+            return self.pool
+
+        def started(listeners: Listeners) -> None:
+            self.listeners = listeners
+            self._started.set()
+
+        return await run(self.config, make, started, self._ending, self._hurried)

@@ -1,0 +1,184 @@
+"""The configuration: what is not known is refused, with the file or variable and the field."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.errors import InputError
+from quod.service.errors import StoreInUseError
+from quod.service.keys import KeyRepository
+from quod.service.queue import Quota
+from quod.service.server.clients import hashed_token, is_hashed, new_token
+from quod.service.server.config import Config
+from quod.service.server.settings import read_config
+from tests.service.server.conftest import Start
+
+HASH = hashed_token("a token of somebody's")
+
+WHOLE = f"""
+data = "/data"
+keys = "/keys"
+
+[listen]
+http = ["unix:http.sock", "127.0.0.1:8080"]
+hosts = ["prover.example"]
+
+[workers]
+devices = ["cpu"]
+warm = ["membership"]
+
+[queue]
+jobs = 5
+
+[requests]
+drain_seconds = 3.5
+
+[clients.ann]
+tokens = ["{HASH}"]
+keys = ["membership", "other:v2"]
+priority = 4
+root = "/srv/ann"
+jobs = 2
+"""
+
+
+def read(tmp_path: Path, text: str, flags: Any = None, environment: Any = None) -> Config:
+    path = tmp_path / "quod.toml"
+    path.write_text(text)
+    return read_config(path, flags or {}, environment or {})
+
+
+def test_a_whole_one(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    assert config.limits().quota_of("ann") == Quota(2, Quota().payload_bytes)
+    assert config.limits().jobs == 5
+    client = config.clients["ann"].client("ann")
+    assert client.keys == {"membership:latest", "other:v2"}
+    assert (client.priority, client.root) == (4, "/srv/ann")
+    assert config.hosts() == {"localhost", "127.0.0.1", "[::1]", "prover.example"}
+
+
+def test_what_comes_over_what(tmp_path: Path) -> None:
+    environment = {
+        "QUOD_SERVE_QUEUE__JOBS": "7",
+        "QUOD_SERVE_DATA": "/elsewhere",
+        "QUOD_SERVE_WORKERS__WARM": '["a", "b"]',
+        "OTHER": "x",
+    }
+    config = read(tmp_path, WHOLE, {("data",): "/flag"}, environment)
+    assert (config.data, config.queue.jobs) == (Path("/flag"), 7)
+    assert config.workers.warm == ("a:latest", "b:latest")
+    assert read_config(None, {("data",): "d", ("keys",): "k"}, {}).listen.open == []
+
+
+BAD = {
+    "an unknown field": ('data = "d"\nkeys = "k"\nkyes = 1', "kyes: there is no such field"),
+    "an unknown section": ('data = "d"\nkeys = "k"\n[quue]\na = 1', "quue: there is no such"),
+    "deep": (WHOLE + "tokenz = 1", "clients.ann.tokenz: there is no such field"),
+    "not there": ('data = "d"', "keys: must be given"),
+    "of another kind": (WHOLE.replace("jobs = 5", 'jobs = "five"'), "queue.jobs: "),
+    "a token that is not hashed": (WHOLE.replace(HASH, "secret"), "clients.ann.tokens.0: write"),
+    "an address": (WHOLE.replace("127.0.0.1:8080", "8080"), "listen.http.1: write unix:PATH or"),
+    "a port": (WHOLE.replace(":8080", ":99999"), "listen.http.1: write unix:PATH or"),
+    "a key": (WHOLE.replace("other:v2", "NO KEY"), "clients.ann.keys.1: a key is called"),
+    "a priority": (WHOLE.replace("priority = 4", "priority = 10"), "clients.ann.priority: "),
+    "a role": (WHOLE + 'roles = ["king"]', "clients.ann.roles.0: "),
+    "a root": (WHOLE.replace("/srv/ann", "srv"), "clients.ann.root: must be an absolute path"),
+    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 can be reached by others"),
+    "one token for two": (WHOLE + f'[clients.bob]\ntokens = ["{HASH}"]', "have the same token"),
+    "half of TLS": (
+        WHOLE.replace("hosts", 'certificate = "c"\nhosts'), "certificate and private_key go",
+    ),
+    "no TOML": ("data = ", "is no TOML"),
+    "no text": ("\0", "is no TOML"),
+    "a name": (WHOLE.replace("clients.ann", 'clients."a\\u0007"'), "the name of a client must be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_refused(tmp_path: Path, what: str) -> None:
+    text, message = BAD[what]
+    with pytest.raises(InputError) as told:
+        read(tmp_path, text)
+    assert str(told.value).startswith(f"{tmp_path}/quod.toml: ")
+    assert message in str(told.value)
+    assert told.value.exit_code == 3
+    for secret in ("secret", HASH, HASH[9:30]):
+        assert secret not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "message"),
+    [
+        ({}, {"QUOD_SERVE_KYES": "k"}, "QUOD_SERVE_KYES: kyes: there is no such field"),
+        ({}, {"QUOD_SERVE_QUEUE__JOBS": "x"}, "QUOD_SERVE_QUEUE__JOBS: queue.jobs: "),
+        ({}, {"QUOD_SERVE_DATA__X": "x"}, "QUOD_SERVE_DATA__X: data is no section"),
+        ({("listen", "http"): ["x"]}, {}, "--http: listen.http.0: write unix:PATH"),
+    ],
+)
+def test_variables_and_flags(tmp_path: Path, flags: Any, environment: Any, message: str) -> None:
+    with pytest.raises(InputError) as told:
+        read(tmp_path, WHOLE, flags, environment)
+    assert str(told.value).startswith(message)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(InputError, match="cannot be read"):
+            read_config(path, {}, {})
+    (tmp_path / "large").write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(InputError, match="longer than 1048576 bytes"):
+        read_config(tmp_path / "large", {}, {})
+
+
+def test_tokens() -> None:
+    first, second = new_token(), new_token()
+    assert first != second
+    assert is_hashed(hashed_token(first))
+    assert not is_hashed(first)
+    assert first not in hashed_token(first)
+
+
+def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) -> None:
+    first = start(listen={"http": ["unix:http.sock", "127.0.0.1:0"], "insecure_no_auth": True})
+    port = first.listeners.http[1].rpartition(":")[2]
+    own = {"data": tmp_path / "b", "keys": keys}
+    (tmp_path / "file").write_text("x")
+    data = Path(first.config.data)
+    for listen, message in (
+        ({"http": [f"127.0.0.1:{port}"]}, "nothing can listen there"),
+        ({"http": [f"unix:{data}/http.sock"]}, "nothing can listen there"),
+        ({"grpc": [f"unix:{data}/grpc.sock"]}, "nothing can listen there"),
+        ({"grpc": [f"127.0.0.1:{port}"]}, "nothing can listen there"),
+        ({"http": [f"unix:{tmp_path}/file"]}, "is no socket"),
+        ({"http": ["unix:" + "x" * 200]}, "has 107 bytes at most"),
+    ):
+        with pytest.raises(AssertionError) as told:
+            start(**own, listen=listen | {"insecure_no_auth": True})
+        assert isinstance(told.value.__cause__, (StoreInUseError, InputError))
+        assert message in str(told.value.__cause__)
+    with first.http() as http:
+        assert http.get("/health/live").status_code == 200
+
+
+def test_a_socket_that_was_left_behind(start: Start, tmp_path: Path) -> None:
+    first = start(data=tmp_path / "a")
+    address = Path(first.listeners.http[0].removeprefix("unix:"))
+    first.stop()
+    address.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(address))
+    with start(data=tmp_path / "a").http() as http:
+        assert http.get("/health/live").status_code == 200
+
+
+def test_a_repository_that_is_none(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as told:
+        start(keys=tmp_path / "none")
+    assert "is no repository of keys" in str(told.value.__cause__)
+    KeyRepository(tmp_path / "none", create=True)
+    start(keys=tmp_path / "none", data=tmp_path / "again")

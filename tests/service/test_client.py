@@ -1,0 +1,123 @@
+"""The Python clients: what they load, what they refuse by themselves, and asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError, ServiceError
+from quod.service.client import AsyncClient, Client, JobState, ProofRequest
+from quod.service.errors import NotFoundError, UnauthenticatedError, UnavailableError
+from tests.service.queue.crashing import REPOSITORY
+from tests.service.server.conftest import Start, keys, start  # noqa: F401
+
+_USE = """
+import sys
+from quod.errors import QuodError
+from quod.service.client import AsyncClient, Client, ProofRequest
+
+with Client("unix:/nowhere/at all") as client:
+    try:
+        client.submit(ProofRequest("k", inputs={"a": 1}))
+    except QuodError as error:
+        print(type(error).__name__)
+print({"numpy", "llvmlite", "fastapi", "pydantic", "sqlite3"} & {*sys.modules})
+"""
+
+
+def test_a_client_loads_next_to_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _USE], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("UnavailableError\nset()\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "give one of wtns, path and inputs, not 0"),
+        ({"wtns": b"x", "path": "y"}, "not 2 of them"),
+        ({"wtns": "x"}, "wtns must be bytes, not a str"),
+        ({"path": [b"x"]}, "path must be str, not a bytes"),
+        ({"inputs": [{"a": 1}, 7]}, "inputs must be mapping, not a int"),
+        ({"wtns": b"x", "priority": 10}, "the priority must be a whole number from 0 to 9"),
+        ({"wtns": b"x", "deadline": "now"}, "the deadline must be seconds"),
+    ],
+)
+def test_requests_that_are_none(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ProofRequest("k", **given)  # type: ignore[arg-type]
+
+
+def test_inputs_that_are_no_json() -> None:
+    with Client("unix:/nowhere") as client:
+        for inputs in ({"a": float("nan")}, {"a": object()}):
+            with pytest.raises(InputError, match="inputs are whole numbers") as told:
+                client.submit(ProofRequest("k", inputs=inputs))
+            assert "nan" not in str(told.value)
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", 7, None, "a\n:1"])
+def test_addresses_that_are_none(address: object) -> None:
+    with pytest.raises(InputError, match=r"unix:PATH or HOST:PORT"):
+        Client(address)  # type: ignore[arg-type]
+
+
+def test_certificates_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        Client("localhost:1", certificate=tmp_path / "none")
+
+
+def test_wrong_tokens(start: Start) -> None:  # noqa: F811
+    server = start()
+    with server.client(token="nobody's at all, really") as client:
+        with pytest.raises(UnauthenticatedError, match="the token is nobody's"):
+            client.status()
+        with pytest.raises(UnauthenticatedError):
+            next(client.watch("1-none"))
+
+
+def test_asyncio(start: Start) -> None:  # noqa: F811
+    server = start()
+
+    async def use() -> None:
+        async with AsyncClient(server.listeners.grpc[0]) as client:
+            request = ProofRequest("membership", wtns=b"x" * (1 << 21))
+            jobs = await asyncio.gather(*(client.prove(request) for _ in range(3)))
+            assert {job.state for job in jobs} == {JobState.SUCCEEDED}
+            events = [event.kind async for event in client.watch(jobs[0].id)]
+            assert events[-1] == "ended"
+            assert (await client.wait(jobs[0].id)) == jobs[0]
+            assert len(await client.jobs()) == 3
+            assert (await client.status()).state == "ready"
+            [key] = await client.keys()
+            await client.preload(key.identity)
+            await client.evict("membership")
+            await client.resume_key("membership")
+            await client.resume_worker("fake")
+            assert (await client.cancel(jobs[0].id)).state is JobState.SUCCEEDED
+            [outcome] = await client.submit_many([ProofRequest("none", inputs={})])
+            assert isinstance(outcome, NotFoundError)
+            with pytest.raises(NotFoundError):
+                await anext(client.watch("1-none"))
+            server.pool.fail_with = "no"
+            with pytest.raises(ServiceError, match="is FAILED"):
+                await client.prove(request)
+
+    asyncio.run(use())
+
+
+def test_a_server_that_goes_away(start: Start) -> None:  # noqa: F811
+    server = start(go=False)
+    with server.client() as client:
+        job = client.submit(ProofRequest("membership", wtns=b"x"))
+        events = client.watch(job.id)
+        assert next(events).kind == "queued"
+        server.pool.leave.set()
+        server.stop()
+        with pytest.raises((UnavailableError, ServiceError)):
+            client.wait(job.id)

@@ -1,0 +1,74 @@
+"""The protocol: its generated code is what the compiler makes, and messages are read strictly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from quod.errors import InputError, QuodError
+from quod.service import errors, refusals
+from quod.service.protocol import generate
+from quod.service.protocol.calls import CALLS
+from quod.service.protocol.messages import STATES, duration, seconds_of, timestamp
+from quod.service.protocol.quod_pb2 import JobState as WireState
+from quod.service.queue import JobState
+
+
+def test_the_generated_code_is_of_this_protocol(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools")
+    generate.generate(tmp_path)
+    for name in generate.GENERATED:
+        assert (tmp_path / name).read_text() == (generate.HERE / name).read_text(), (
+            "run: python -m quod.service.protocol.generate"
+        )
+
+
+def test_calls() -> None:
+    assert CALLS["SubmitProof"].path == "/quod.v1.Prover/SubmitProof"
+    assert [call.name for call in CALLS.values() if call.request_streams] == ["UploadProof"]
+    assert [call.name for call in CALLS.values() if call.response_streams] == ["WatchProof"]
+
+
+def test_states() -> None:
+    assert {WireState.Name(STATES[state]) for state in JobState} == {s.name for s in JobState}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.5, 1795453288.585061, 1e9 + 0.999999])
+def test_times(seconds: float) -> None:
+    found, length = timestamp(seconds), duration(seconds)
+    assert found is not None
+    assert length is not None
+    assert seconds_of(found) == seconds_of(length) == pytest.approx(seconds, abs=1e-6)
+    assert timestamp(None) is duration(None) is None
+
+
+@pytest.mark.parametrize("given", [{"seconds": -1}, {"nanos": -1}, {"nanos": 10**9},
+                                   {"seconds": 1 << 41}])  # fmt: skip
+def test_times_that_are_none(given: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="time or duration"):
+        seconds_of(Timestamp(**given))
+
+
+def test_refusals_are_the_same_error_again() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    kinds = [kind for kind in kinds if issubclass(kind, QuodError)]
+    assert len(kinds) > 12
+    for kind in kinds:
+        if kind in (errors.KeyChangedError, errors.KeyTooLargeError, errors.CircuitError):
+            # Of their fields only the message comes over the wire.
+            continue
+        again = issubclass(kind, errors.TryAgainError)
+        error = kind("why", retry_seconds=2.5) if again else kind("why")
+        refusal = refusals.refusal_of(error)
+        assert refusal.status in refusals.HTTP_STATUS
+        found = refusals.error_of(refusal)
+        assert (type(found), str(found)) == (kind, "why")
+        if again:
+            assert found.retry_seconds == 2.5  # type: ignore[attr-defined]
+
+
+def test_what_nobody_expected_is_not_told() -> None:
+    refusal = refusals.refusal_of(ValueError("the witness is 7"))
+    assert (refusal.status, refusal.message) == ("INTERNAL", "the server failed; its log says why")
