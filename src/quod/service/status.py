@@ -235,6 +235,7 @@ def _worker(worker: WorkerStatus, busy: float) -> Document:
         "proofs": worker.proofs,
         "failures": worker.failures,
         "busy": busy,
+        "busy_seconds": worker.busy_seconds,
         "jobs": [{"job": job, "stage": stage.value} for job, stage in worker.jobs.items()],
         "memory": dict(worker.memory),
         "budgets": {tier.value: size for tier, size in worker.keys.budgets.items()},
