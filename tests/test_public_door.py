@@ -296,7 +296,14 @@ def rows() -> Iterator[tuple[str, Row]]:
         "Prover",
         Row(
             gkr.Prover,
-            {"device": DEVICE, "key": known, "circuit": made, "instances": 1, "batch": 1},
+            {
+                "device": DEVICE,
+                "key": known,
+                "circuit": made,
+                "instances": 1,
+                "batch": 1,
+                "in_progress": 1,
+            },
         ),
     )
     yield "Prover.prove", Row(

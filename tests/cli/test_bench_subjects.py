@@ -13,15 +13,18 @@ import pytest
 
 from quod.cli import entry
 from quod.cli.bench import gkr as bench_gkr
-from quod.cli.bench import short_field
+from quod.cli.bench import gkr_study, short_field
 from quod.cli.bench.commitment import cases as commitments
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
 from quod.cli.bench.subjects import SUBJECTS
+from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
-from quod.field.moduli import GOLDILOCKS, M31, Modulus
+from quod.errors import DeviceError, InputError
+from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.gkr import Reduction
+from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -100,6 +103,42 @@ def test_layered_circuits_are_proved_and_verified(
         assert case.traced is not None
         case.traced(timeline)
         assert timeline.rows()
+
+
+def test_more_proofs_than_at_a_time() -> None:
+    settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": Reduction.PLACES}
+    field = EXTENSIONS["m31.3"]
+    prove, verify = bench_gkr.cases("cpu", field, "small", [1], proofs=3, **settings)
+    assert (prove.parameters["proofs"], prove.operations, verify.operations) == (3, 3, 3)
+    verify.run()
+
+
+@kernel
+def forget_sums(
+    k: Builder, n: U32, sums: Pointer[U64], table: Pointer[U32], *, modulus: Modulus
+) -> None:
+    """What is not the sums."""
+    with k.if_(k.global_id() < n):
+        table[k.global_id()] = k.constant(1, u32)
+
+
+def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that do not are errors, and before anything is measured."""
+    device, field = open_device("cpu"), EXTENSIONS["m31.3"]
+    sizes = {"proofs": 2, "log_size": 4, "fused": 2, "log_gates": 5}
+    cases = list(gkr_study.study_cases(device, field, **sizes))
+    ways: dict[Any, list[Any]] = {}
+    for case in cases:
+        case.run()
+        what = case.parameters["what"], case.parameters.get("circuit")
+        ways.setdefault(what, []).append(case.parameters["way"])
+    assert [len(found) for found in ways.values()] == [3, 4, 3, 3, 3, 3, 2]
+    assert all(len(set(found)) == len(found) for found in ways.values())
+    with pytest.raises(InputError, match=r"take m31\.3, not bn254\.fr"):
+        next(gkr_study.study_cases(device, NAMED["bn254.fr"], **sizes))
+    monkeypatch.setattr(gkr_study, "reduce_sums", forget_sums)
+    with pytest.raises(DeviceError, match="tables of a layer by atomics are others"):
+        list(gkr_study.study_cases(device, field, **sizes))
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,8 @@ def test_batches_in_progress_at_once(gpu_device: AnyDevice) -> None:
     with pytest.raises(InputError, match="of proof 3 is"):
         prover.prove_many(inputs, wrong, check=False)
     assert prover.prove_many(inputs, public, check=False) == wanted
+    one = Prover(gpu_device, key, circuit, batch=2, in_progress=1)
+    assert one.prove_many(inputs, public, check=False) == wanted
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:

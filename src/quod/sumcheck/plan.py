@@ -33,8 +33,8 @@ _SHARE_OF_LONG = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_A_THREAD = 8
 _LANES_OF_SHORT = 8
-# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own and
-# there is more than every GPU has.
+# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own
+# and there is more than every GPU has.
 _SIDE_BY_SIDE = 3
 _LEAST_LOG_IN_PLACE = 8
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,9 +29,10 @@ Draw = Callable[[int], Words]
 
 def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
-    commitment: str, reduction: Reduction,
+    commitment: str, reduction: Reduction, proofs: int | None = None,
 ) -> Iterator[Case]:  # fmt: skip
-    """Cases for each number of instances: `batch` proofs of as many, and their verification."""
+    """Cases for each number of instances: so many `proofs`, `batch` at a time and as many if None,
+    and their verification."""
     found = open_device(device)
     made, draw = CIRCUITS[circuit](field.modulus)
     key = VerifyingKey.of(
@@ -39,8 +40,9 @@ def cases(
     )
     for count in instances:
         prover = Prover(found, key, made, instances=count, batch=batch)
-        inputs = [draw(count) for _ in range(batch)]
-        public: list[Sequence[object]] = [()] * batch
+        number = batch if proofs is None else proofs
+        inputs = [draw(count) for _ in range(number)]
+        public: list[Sequence[object]] = [()] * number
 
         def prove(
             timeline: Timeline | None = None, *, prover: Prover = prover,
@@ -48,24 +50,24 @@ def cases(
         ) -> list[bytes]:  # fmt: skip
             return prover.prove_many(inputs, public, check=False, timeline=timeline)
 
-        proofs = prove()
+        made_ones = prove()
         parameters: dict[str, Parameter] = {
             "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
-            "commitment": commitment, "reduction": reduction.value, "bytes": len(proofs[0]),
-            "what": "prove",
+            "commitment": commitment, "reduction": reduction.value, "bytes": len(made_ones[0]),
+            "what": "prove", **({} if proofs is None else {"proofs": proofs}),
         }  # fmt: skip
-        yield Case(parameters, prove, "ms/instance", operations=count * batch, traced=prove)
+        yield Case(parameters, prove, "ms/instance", operations=count * number, traced=prove)
 
         verifier = Verifier(found, key, made, instances=count, batch=batch)
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,
-            proofs: list[bytes] = proofs, public: list[Sequence[object]] = public,
+            proofs: list[bytes] = made_ones, public: list[Sequence[object]] = public,
         ) -> None:  # fmt: skip
             verifier.verify_many(public, proofs, timeline=timeline)
 
         yield Case(
-            {**parameters, "what": "verify"}, verify, "ms/proof", operations=batch, traced=verify
+            {**parameters, "what": "verify"}, verify, "ms/proof", operations=number, traced=verify
         )
 
 
@@ -94,28 +96,47 @@ _LAYERS, _LOG_SIZE = 16, 16
 @cache
 def wide(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     """2^20 products in 16 layers of 2^16 values, at random, and as many sums; the last is 0."""
+    kinds = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
+    return _with_draw(random_layers(field, _LAYERS, _LOG_SIZE, kinds))
+
+
+@cache
+def small(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """2^12 gates in ten layers of 2^8 values, at random, half of them products; the last is 0."""
+    kinds = dict.fromkeys(("add", "multiply"), 205)
+    return _with_draw(random_layers(field, 10, 8, kinds))
+
+
+def random_layers(
+    field: Modulus, layers: int, log_size: int, kinds: Mapping[str, int]
+) -> LayeredCircuit:
+    """Layers of 2**log_size values and so many gates of some kinds at random, and a last one that
+    has no gates, and is to be 0."""
     generator = np.random.default_rng(1)
 
     def gates(kind: str, count: int) -> Gates:
         output, *inputs = (
-            generator.integers(0, 1 << _LOG_SIZE, count).astype(np.uint32)
+            generator.integers(0, 1 << log_size, count).astype(np.uint32)
             for _ in range(1 + KINDS[kind])
         )
         return Gates(output, tuple(inputs), np.zeros(count, np.uint32))
 
-    layers = []
-    for number in range(_LAYERS + 1):
-        is_last = number == _LAYERS
-        sizes = {} if is_last else dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
-        layers.append(Layer(_LOG_SIZE, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS}))
-    circuit = LayeredCircuit(field, _LOG_SIZE, [1], layers)
+    made = []
+    for number in range(layers + 1):
+        sizes = {} if number == layers else kinds
+        made.append(Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS}))
+    return LayeredCircuit(field, log_size, [1], made)
+
+
+def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
+    field, log_size = circuit.field, circuit.log_inputs
 
     def draw(instances: int) -> Words:
-        found = random_elements(field, instances << _LOG_SIZE, seed=instances)
-        return found.reshape(instances, 1 << _LOG_SIZE, field.words)
+        found = random_elements(field, instances << log_size, seed=instances)
+        return found.reshape(instances, 1 << log_size, field.words)
 
     return circuit, draw
 
 
-CIRCUITS = {"keccak": keccak, "wide": wide}
+CIRCUITS = {"keccak": keccak, "wide": wide, "small": small}
 """The circuits that are measured, by name."""

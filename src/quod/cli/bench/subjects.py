@@ -169,7 +169,7 @@ def lookup(
 
 def gkr(
     settings: StagedSettings,
-    circuit: Annotated[str, typer.Option(help="keccak, or wide: 2^20 products.")] = "keccak",
+    circuit: Annotated[str, typer.Option(help="keccak, wide (2^20 products) or small.")] = "keccak",
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
@@ -177,6 +177,17 @@ def gkr(
         list[int] | None, typer.Option(min=1, help="Of the circuit in a proof; may be repeated.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Proofs at a time.")] = 1,
+    proofs: Annotated[
+        int | None, typer.Option(min=1, help="Proofs in all; as many as at a time if absent.")
+    ] = None,
+    study: Annotated[
+        bool,
+        typer.Option(
+            "--study",
+            help="What each measure of a GPU prover gains: locks, atomics, sorted runs; one pass "
+            "and two; shared memory; streams; two batches in progress.",
+        ),
+    ] = False,
     commitment: Annotated[str, typer.Option(help="raw, ligero or hyrax.")] = "raw",
     columns: Annotated[
         bool, typer.Option("--columns", help="Send the values of all places: quick, long proofs.")
@@ -187,11 +198,17 @@ def gkr(
     from quod.cli.bench.sumcheck import field_of
     from quod.gkr.reduction import Reduction
 
+    if study:
+        from quod.cli.bench.gkr_study import study_cases
+
+        settings.measure("gkr", study_cases(settings.device, field_of(field)))
+        return
     if circuit not in CIRCUITS:
         raise typer.BadParameter(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
     found = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
         commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
+        proofs=proofs,
     )  # fmt: skip
     settings.measure("gkr", found)
 

@@ -32,10 +32,11 @@ class Prover:
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
-        instances: int = 1, batch: int = 1,
+        instances: int = 1, batch: int = 1, in_progress: int = 2,
     ) -> None:  # fmt: skip
-        """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
-        where memory is short."""
+        """At most so many batches are `in_progress`, each with memory of its own, where a device
+        works on one while the host finishes another. MismatchError for a key of another circuit,
+        InputError for too few bits, DeviceError where memory is short."""
         self.device: AnyDevice = resolve_device(device)
         more = checked_key(key, circuit, instances)
         batch = whole_number("the batch", batch, 1, 1 << 16)
@@ -44,7 +45,8 @@ class Prover:
         by = ResidentColumns if key.reduction is Reduction.COLUMNS else ResidentCircuit
         self._gates: ResidentGates[Any] = by(self.device, circuit, key.field)
         # On a processor there is nothing that would work meanwhile.
-        self._most_in_progress = 1 if self.device.host_memory else 2
+        most = whole_number("in_progress", in_progress, 1, 2)
+        self._most_in_progress = 1 if self.device.host_memory else most
         self._in_progress = [self._side_by_side(0)]
 
     def prove(

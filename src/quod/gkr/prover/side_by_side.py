@@ -16,6 +16,7 @@ import numpy as np
 from quod.commitment.raw import Raw
 from quod.commitment.raw_prover import RawCommitter
 from quod.commitment.scheme import Claim, Committer
+from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
 from quod.device.timeline import Timeline
 from quod.device.written import UNWRITTEN, not_written
@@ -52,6 +53,11 @@ class SideBySide:
             ]
         self._submitted: SubmittedStream | None = None
         self._writers: list[ProofWriter] = []
+
+    @property
+    def recording(self) -> Recording:
+        """The launches of a batch, which find inputs and the states of transcripts in memory."""
+        return self._plan.recording
 
     @cached_property
     def _sent(self) -> Words:
