@@ -115,6 +115,8 @@ def rows_of_commitment(
     yield f"{name} commit", Row(committer.commit, {"table": table, "writer": writer()})
     committer.commit(table, written)
     yield f"{name} open", Row(committer.open, {"claims": claims, "writer": written})
+    # What comes to the host beside other work is there when claims are opened.
+    committer.open(claims, writer())
     proof = written.getvalue()
 
     def reader() -> transcript.ProofReader:
