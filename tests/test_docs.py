@@ -133,6 +133,7 @@ COMMANDS = [
     "bench porep-like",
     "bench queue",
     "bench witness",
+    "bench serve-pipeline",
 ]
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,10 +193,31 @@ def test_the_memory_of_a_partition_is_planned_without_a_gpu(
 def test_every_subject_has_its_own_options_and_the_shared_ones(
     subject: Callable[..., None],
 ) -> None:
-    kind = Settings if subject.__name__ in ("process", "queue", "witness") else StagedSettings
+    kind = (
+        Settings
+        if subject.__name__ in ("process", "queue", "witness", "serve_pipeline")
+        else StagedSettings
+    )
     own = list(inspect.signature(subject).parameters)[1:]
     shared = [field.name for field in fields(kind) if field.init]
     assert list(inspect.signature(subject_command(subject)).parameters) == own + shared
     assert {"device", "record"} <= set(shared)
     assert not set(own) & set(shared)
     assert ("plot" in shared) == (kind is StagedSettings)
+
+
+def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--constraints", "20", "--folder", str(tmp_path), "--lanes", "2"]
+    given = ["serve-pipeline", *sizes, "--repeats", "1", "--seconds", "0.1", "--json"]
+    assert entry.run(["bench", *given]) == 0
+    rows = {row["parameters"]["what"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == {
+        "prove in a loop", "prove many", "ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms",
+        "gpu_total_ms", "worker", "busy", "gap, median", "latency less stages, p50",
+        "latency less stages, p99",
+    }  # fmt: skip
+    assert 0 < rows["busy"]["median"] <= 100
+    assert rows["worker"]["median"] > 0
+    assert rows["latency less stages, p50"]["median"] <= rows["latency less stages, p99"]["median"]
+    # Keys and queue are gone.
+    assert list(tmp_path.iterdir()) == []

@@ -141,15 +141,20 @@ def generate_key(
         _ = system.matrices
     key = make_key(system, seed, device=device, timeline=timeline)
     with timeline.stage("write key"):
-        write_zkey(
-            zkey,
-            curve=key.curve,
-            public=key.public,
-            domain_size=key.domain_size,
-            coefficients=key.coefficients,
-            circuit_hash=key.circuit_hash,
-            **{name: getattr(key, name) for name in POINTS},
-        )
+        write_key(key, zkey)
+
+
+def write_key(key: Zkey, path: str | PathLike[str]) -> None:
+    """Writes a key that `make_key` made. Raises `OutputError`."""
+    write_zkey(
+        path,
+        curve=key.curve,
+        public=key.public,
+        domain_size=key.domain_size,
+        coefficients=key.coefficients,
+        circuit_hash=key.circuit_hash,
+        **{name: getattr(key, name) for name in POINTS},
+    )
 
 
 def make_key(

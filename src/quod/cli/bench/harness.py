@@ -231,7 +231,9 @@ def warm_up(run: Callable[[], object], seconds: float) -> None:
 def _spread(times: Sequence[float]) -> float:
     ordered = sorted(times)
     quarter = len(ordered) // 4
-    return (ordered[-1 - quarter] - ordered[quarter]) / median(ordered)
+    middle = median(ordered)
+    # A reading may be nothing at all.
+    return (ordered[-1 - quarter] - ordered[quarter]) / middle if middle else 0.0
 
 
 def current_commit() -> str:

@@ -319,6 +319,33 @@ def witness(
     settings.measure("witness", cases(wasm, inputs, threads or [1, 2]))
 
 
+def serve_pipeline(
+    settings: Settings,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
+    lanes: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=16, help="Proofs side by side on a GPU; may be repeated."),
+    ] = None,
+    processes: Annotated[
+        bool, typer.Option("--process", help="Have the worker in a process of its own.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
+    ] = None,
+) -> None:
+    """A worker of the service under constant load, beside the same proofs in a loop."""
+    from quod.cli.bench.serve_pipeline import cases
+
+    where = folder or Path(tempfile.gettempdir())
+    sizes = constraints or [16_000, 1_000_000]
+    found = cases(
+        settings.device, curve, sizes, lanes or [1], where, processes, settings.seconds
+    )  # fmt: skip
+    settings.measure("serve-pipeline", found, warm_up=0.0)
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -331,5 +358,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, porep_like, queue,
-    witness,
+    witness, serve_pipeline,
 )  # fmt: skip

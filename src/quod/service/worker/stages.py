@@ -93,7 +93,9 @@ class Stages:
         assert work.pending is not None
         assert work.proof is not None
         proof, public = work.proof, work.pending.public
-        with self._stage(work, Stage.CHECK):
+        # The host goes on with a proof when the device has ended.
+        _, since = work.pending.spans.get("compute", (0, time.perf_counter_ns()))
+        with self._stage(work, Stage.CHECK, since):
             try:
                 work.pending.check(proof)
             except VerificationError:
@@ -109,9 +111,9 @@ class Stages:
         return found
 
     @contextmanager
-    def _stage(self, work: Work, stage: Stage) -> Iterator[None]:
+    def _stage(self, work: Work, stage: Stage, since: int | None = None) -> Iterator[None]:
         work.enter(stage)
-        begin = time.perf_counter_ns()
+        begin = since or time.perf_counter_ns()
         yield
         self._record(work, stage, begin, time.perf_counter_ns())
 

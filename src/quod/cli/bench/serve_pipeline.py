@@ -1,0 +1,231 @@
+"""A worker under constant load, beside the same proofs in a loop: rate, busy share, latency.
+
+The jobs come from a queue on disk, as in the service; all of them are there before they are proved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter, time
+from typing import Any
+
+from quod.cli.bench.harness import Case, Parameter
+from quod.device import open_device
+from quod.device.protocol import in_host_memory
+from quod.device.timeline import Timeline
+from quod.errors import QuodError, ServiceError
+from quod.formats import Witness, write_wtns
+from quod.groth16 import ProvingKey
+from quod.groth16.chain import ChainCircuit
+from quod.groth16.setup import make_key, write_key
+from quod.service.keys import KeyRepository
+from quod.service.payload import PayloadKind, path_body, payload_header
+from quod.service.queue import Job, JobQueue, JobState, Limits, Quota, Submission, open_queue
+from quod.service.worker import LocalPool, ProcessPool, StageRecord, WorkerSettings
+from quod.service.worker.measures import device_use, phases_of
+
+_SEED = 1
+_MANY = 1 << 40
+_LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
+# A reading is of so many proofs: as many as take the time of a reading, within these.
+_LEAST, _MOST = 16, 1000
+# Of them, while the line is being filled.
+_FIRST = 4
+_ALONE = 100
+_PATIENCE = 600.0
+
+
+def cases(
+    device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int], folder: Path,
+    processes: bool, seconds: float,
+) -> Iterator[Case]:  # fmt: skip
+    """Of each size the loop, `prove_many`, and a worker for each number of lanes.
+
+    A reading takes about `seconds`.
+    """
+    for constraints in sizes:
+        with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as own:
+            made = _Made(Path(own), device, curve, constraints)
+            yield from made.alone(seconds)
+            for count in lanes:
+                yield from made.serving(count, ProcessPool if processes else LocalPool)
+
+
+class _Made:
+    """A circuit with its key in a repository and its witness in a file."""
+
+    def __init__(self, folder: Path, device: str, curve: str, constraints: int) -> None:
+        self._folder, self._device = folder, device
+        self._circuit: dict[str, Parameter] = {
+            "circuit": "chain", "curve": curve, "constraints": constraints,
+        }  # fmt: skip
+        system = ChainCircuit(curve, constraints)
+        maker = open_device(device)
+        self._witness = system.witness(device=maker)
+        write_wtns(folder / "w.wtns", curve, self._witness.values)
+        write_key(make_key(system, _SEED, device=maker), folder / "c.zkey")
+        self._repository = KeyRepository(folder / "keys", create=True)
+        self._identity = self._repository.add(folder / "c.zkey", allow_insecure=True).identity
+        (folder / "c.zkey").unlink()
+        self._count = _LEAST
+        self._in_host_memory = in_host_memory(maker)
+        maker.close()
+
+    def _case(
+        self, what: str, run: Callable[[], float], unit: str, **more: Parameter
+    ) -> Case:  # fmt: skip
+        return Case({"what": what, **self._circuit, **more}, run, unit, reads=True)
+
+    def alone(self, seconds: float) -> Iterator[Case]:
+        """The key by itself: the loop, `prove_many`, and what a proof takes of the device."""
+        own = open_device(self._device)
+        zkey = self._folder / "keys" / "keys" / self._identity / "circuit.zkey"
+        key = ProvingKey.from_zkey(zkey, own, owned=True, allow_insecure=True)
+        try:
+            key.prove(self._witness)
+            begin = perf_counter()
+            key.prove(self._witness)
+            took = perf_counter() - begin
+            self._count = max(_LEAST, min(_MOST, round(seconds / took)))
+            yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
+            yield self._case("prove many", partial(_prove_many, key, self._many()), "ms/proof")
+            for name in ("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms"):
+                yield self._case(name, partial(_phase, key, self._witness, name), "ms")
+        finally:
+            key.close()
+            own.close()
+
+    def _many(self) -> list[Witness]:
+        return [self._witness] * self._count
+
+    def serving(self, lanes: int, pool: type[LocalPool | ProcessPool]) -> Iterator[Case]:
+        """A worker, under load and with one job at a time."""
+        more: dict[str, Parameter] = {"lanes": lanes, "process": pool is ProcessPool}
+        settings = WorkerSettings(
+            self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
+        )
+        with ExitStack() as opened:
+            queue = opened.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
+            workers = pool(queue, self._repository, [settings])
+            opened.callback(workers.close)
+            load = _Load(queue, workers, self._identity, self._folder)
+            figures = {"worker": "ms/proof", "busy": "%", "gap, median": "us"}
+            if not self._in_host_memory:
+                figures["copies from pinned memory"] = "GB/s"
+            for what, unit in figures.items():
+                run = partial(load.figure, what, self._count)
+                yield self._case(what, run, unit, **more)
+            count = min(_ALONE, self._count)
+            for what in ("p50", "p99"):
+                run = partial(load.latency, what, count)
+                yield self._case(f"latency less stages, {what}", run, "ms", **more)
+
+
+class _Load:
+    """Jobs for a worker. A round of them is measured once, whatever asks for its figures."""
+
+    def __init__(self, queue: JobQueue, pool: Any, key: str, folder: Path) -> None:
+        self._queue, self._pool, self._key, self._folder = queue, pool, key, folder
+        self._records: list[StageRecord] = []
+        self._rounds: list[dict[str, float]] = []
+        self._alone: list[dict[str, float]] = []
+        self._asked: dict[str, int] = {}
+        pool.watch(self._records.append)
+        pool.start()
+        limit = perf_counter() + _PATIENCE
+        while not pool.ready:
+            found = [one.problem for one in pool.status() if one.problem]
+            if found or perf_counter() > limit:
+                raise ServiceError(f"the worker did not begin: {found}")
+            self._ended(self._submit(1))
+
+    def figure(self, what: str, count: int) -> float:
+        """A figure of a round of `count` jobs."""
+        return self._of(self._rounds, what, partial(self._round, count))
+
+    def latency(self, what: str, count: int) -> float:
+        """Milliseconds from a submission to its result, less what its stages took."""
+        return self._of(self._alone, what, partial(self._one_at_a_time, count))
+
+    def _of(
+        self, rounds: list[dict[str, float]], what: str, measure: Callable[[], dict[str, float]]
+    ) -> float:
+        at = self._asked[what] = self._asked.get(what, -1) + 1
+        if at == len(rounds):
+            rounds.append(measure())
+        return rounds[at][what]
+
+    def _submit(self, count: int) -> list[Job]:
+        body = path_body(self._folder, "w.wtns")
+        pieces = [payload_header(PayloadKind.PATH, [len(body)]), body]
+        digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
+        found = self._queue.submit_many(
+            [
+                Submission("bench", self._key, digest, self._queue.spool.write(pieces))
+                for _ in range(count)
+            ]
+        )
+        jobs = [one for one in found if isinstance(one, Job)]
+        for refused in found:
+            if isinstance(refused, QuodError):
+                raise refused
+        return jobs
+
+    def _ended(self, jobs: Sequence[Job]) -> list[Job]:
+        ended = [self._queue.wait(job.id, timeout=_PATIENCE)[0] for job in jobs]
+        for job in ended:
+            if job.state is not JobState.SUCCEEDED:
+                raise ServiceError(f"a job has not succeeded: {job.state.name} {job.message}")
+        return ended
+
+    def _round(self, count: int) -> dict[str, float]:
+        self._records.clear()
+        times = sorted(job.ended or 0.0 for job in self._ended(self._submit(count)))
+        begin, end = times[_FIRST - 1], times[-_FIRST]
+        use = device_use(list(self._records), begin, end)
+        return {
+            "worker": 1e3 * (end - begin) / (count - 2 * _FIRST + 1),
+            "busy": 100 * use.busy,
+            "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
+            "copies from pinned memory": use.copy_rate / 1e9,
+        }
+
+    def _one_at_a_time(self, count: int) -> dict[str, float]:
+        found = []
+        for _ in range(count):
+            self._records.clear()
+            begin = time()
+            [job] = self._submit(1)
+            self._ended([job])
+            self._queue.results(job.id)
+            took = time() - begin
+            found.append(1e3 * (took - sum(one.end - one.begin for one in list(self._records))))
+        percentiles = quantiles(found, n=100)
+        return {"p50": percentiles[49], "p99": percentiles[98]}
+
+
+def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
+    """Milliseconds a proof."""
+    begin = perf_counter()
+    for witness in witnesses:
+        key.prove(witness)
+    return 1e3 * (perf_counter() - begin) / len(witnesses)
+
+
+def _prove_many(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
+    """The same."""
+    begin = perf_counter()
+    count = sum(1 for _ in key.prove_many(witnesses))
+    return 1e3 * (perf_counter() - begin) / count
+
+
+def _phase(key: ProvingKey, witness: Witness, name: str) -> float:
+    timeline = Timeline()
+    key.prove(witness, timeline=timeline)
+    return float(getattr(phases_of(timeline), name))
