@@ -358,7 +358,7 @@ def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[s
     assert "p.qgkp" in said(capsys)
     Path("p.qgkp").write_bytes(data[:-4])
     assert entry.run(verify) == 3
-    assert "p.qgkp, section 2, offset 68: states a length of" in said(capsys)
+    assert "p.qgkp, section 2, offset 163: states a length of" in said(capsys)
 
 
 def test_files_that_do_not_belong_together(

@@ -20,7 +20,7 @@ from quod.circuit import (
     to_circuit6,
     write_circuit,
 )
-from quod.commitment import Raw
+from quod.commitment import Ligero, Raw
 from quod.commitment.named import (
     SCHEMES,
     WITH_POWERS,
@@ -413,15 +413,45 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             parse_proof(memoryview(data[:length]), "proof.qgkp")
     sections = dict(split(data)[2])
+    stated = sections[1][40:]
     for header in (
-        sections[1] + b"\0", CIRCUIT.digest + bytes(8),
-        CIRCUIT.digest + struct.pack("<Q", (1 << 24) + 1),
+        sections[1] + b"\0", CIRCUIT.digest + bytes(8) + stated,
+        CIRCUIT.digest + struct.pack("<Q", (1 << 24) + 1) + stated,
+        sections[1][:40] + struct.pack("<I", (1 << 12) + 1) + stated[4:],
+        sections[1].replace(b"quod gkr", b"quod\ngkr"),
+        sections[1].replace(b"quod gkr", b"quod\xffgkr"),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
             parse_proof(memoryview(replaced(data, {1: header})), "proof.qgkp")
         refused(error, "proof.qgkp, section 1 (header), offset ")
     with pytest.raises(OutputError):
         write_proof(tmp_path / "nowhere" / "proof", KEY, 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], recursive=True),
+         "hash is 'sha3-256', and the key's 'poseidon2-m31'"),
+        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS),
+         "reduction is 'places', and the key's 'columns'"),
+        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Ligero()),
+         "commitment is 'raw', and the key's 'ligero 1/4 110 sha3-256'"),
+        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.3"], allow_bits=0),
+         r"field is '2147483647\[1,0,1\].*, and the key's '2147483647\[2147483642,0,0,1\]"),
+    ],
+    ids=["hash", "reduction", "commitment", "field"],
+)  # fmt: skip
+def test_a_proof_of_another_kind_is_told_by_its_head(
+    other: VerifyingKey, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "proof.qgkp"
+    write_proof(path, VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"]), 1, b"")
+    with pytest.raises(MismatchError, match=f"qgkp: the proof's {said}"):
+        read_proof(path).check(other, 1)
+    data = path.read_bytes().replace(b"quod gkr 2", b"quod gkr 1")
+    with pytest.raises(MismatchError, match="the proof's protocol is 'quod gkr 1', and the key's"):
+        parse_proof(memoryview(data), "proof.qgkp").check(other, 1)
 
 
 def test_what_was_written_is_proved_and_verified(tmp_path: Path) -> None:

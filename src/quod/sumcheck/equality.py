@@ -9,6 +9,7 @@ variables, so that one table serves all rounds. Nothing of the size of the cube 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from quod.field.extension import field_arithmetic
@@ -97,3 +98,13 @@ class Equality:
         entry = k.constant(1, rest.type) << levels
         upper = index >> k.minimum(rest, self._log_low)
         return self._f.load(self._memory, self._high + entry + upper)
+
+
+def at_corners(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
+    """eq of a point at all corners times `start`, inside kernels; the first coordinate's bit is the
+    highest."""
+    corners = [start]
+    for coordinate in point:
+        pairs = [(corner, f.carried(corner * coordinate)) for corner in corners]
+        corners = [part for corner, high in pairs for part in (f.carried(corner - high), high)]
+    return corners

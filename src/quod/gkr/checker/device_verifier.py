@@ -38,7 +38,7 @@ from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, decode, element_bytes
 from quod.transcript.messages import ProofReader
-from quod.validation import whole_number
+from quod.validation import shown_kind, whole_number
 
 Words = NDArray[np.uint32]
 
@@ -112,10 +112,14 @@ class Verifier:
     ) -> list[Refusal | None]:  # fmt: skip
         """What `verify` raises for each proof, None for those that it takes.
 
-        Public inputs that are none, of any proof, are an InputError.
+        Public inputs that are none, of any proof, and a proof that is no bytes are an InputError.
         """
         or_null(timeline)
         given, known = checked_lists("the proofs", proofs, publics)
+        for number, proof in enumerate(given):
+            if type(proof) is not bytes:
+                which = f"proof {number}" if len(given) > 1 else "a proof"
+                raise InputError(f"{which} is bytes, not {shown_kind(proof)}")
         statements = [Statement(self.key, self.circuit, row, self.instances) for row in known]
         return self.errors_of(statements, given, timeline)
 

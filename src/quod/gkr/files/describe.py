@@ -52,6 +52,7 @@ def _described(data: memoryview, name: str) -> dict[str, object] | None:
             "kind": "proof of a layered circuit (qgkp)",
             "circuit": proof.circuit.hex(),
             "instances": proof.instances,
+            **proof.kind,
             "proof_bytes": len(proof.proof),
             "zero_knowledge": False,
         }

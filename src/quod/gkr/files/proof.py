@@ -1,8 +1,10 @@
 """Proofs as files: containers of the iden3 tools (`quod.formats.iden3`) of the kind `qgkp`.
 
-Version 1 has two sections: the circuit's digest in 32 bytes and the u64 number of instances; and
-the bytes of the proof. Verifiers have both numbers and take neither from the file: its first
-section only tells what a proof is of that is not of theirs.
+Version 2 has two sections. The first has the circuit's digest in 32 bytes, the u64 number of
+instances and five texts in ASCII, each a u32 length and its bytes: the protocol, the field of
+challenges, the hash, the reduction and the commitment's parameters. The second has the bytes of the
+proof. Verifiers have all of the first one and take none of it from the file: it only tells what a
+proof is of that is not of theirs.
 """
 
 from __future__ import annotations
@@ -11,38 +13,59 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from quod.errors import InputError, MismatchError
-from quod.formats.iden3 import Buffer, Iden3File, iden3_writer
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
 from quod.formats.output import write_atomically
 from quod.formats.source import Path, read_file
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
 from quod.gkr.security import MOST_LOG_INSTANCES
-from quod.validation import file_path, instance, shown_kind, whole_number
+from quod.gkr.statement import PROTOCOL
+from quod.transcript.elements import describe
+from quod.validation import file_path, instance, shown, shown_kind, whole_number
 
 KIND = "qgkp"
-VERSION = 1
+VERSION = 2
 
 _DIGEST_BYTES = 32
+_MOST_TEXT = 1 << 12
+_TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 
 @frozen
 class ProofFile:
-    """A proof, and what it says that it is of: a circuit's digest, and so many instances."""
+    """A proof, and what it says that it is of: a circuit's digest, so many instances, and its
+    `kind`, texts by name."""
 
     path: str
     circuit: bytes
     instances: int
+    kind: dict[str, str]
     proof: bytes
 
     def check(self, key: VerifyingKey, instances: int) -> None:
-        """MismatchError for the proof of another circuit, or of other than so many instances."""
+        """MismatchError for the proof of another circuit, of other than so many instances, or of
+        another kind than the key's."""
         if self.circuit != key.circuit:
             raise MismatchError("the proof is of another circuit than the key", path=self.path)
+        for name, wanted in kind_of_proofs(key).items():
+            if self.kind[name] != wanted:
+                raise MismatchError(
+                    f"the proof's {name} is {shown(self.kind[name])}, and the key's "
+                    f"{shown(wanted)}",
+                    path=self.path,
+                )
         if self.instances != instances:
             raise MismatchError(
                 f"the proof is of {self.instances} instances, and {instances} are to be verified",
                 path=self.path,
             )
+
+
+def kind_of_proofs(key: VerifyingKey) -> dict[str, str]:
+    """What the proofs of a key are, by name."""
+    field, scheme = describe(key.field).decode(), key.commitment.parameters()
+    texts = (PROTOCOL, field, key.hash.value, key.reduction.value, scheme)
+    return dict(zip(_TEXTS, texts, strict=True))
 
 
 def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> None:
@@ -57,8 +80,10 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     if not isinstance(given, bytes):
         raise InputError(f"a proof is bytes, not {shown_kind(given)}")
+    texts = [text.encode() for text in kind_of_proofs(key).values()]
+    stated = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
     sections: list[tuple[int, list[Buffer]]] = [
-        (1, [key.circuit, count.to_bytes(8, "little")]),
+        (1, [key.circuit, count.to_bytes(8, "little"), stated]),
         (2, [proof]),
     ]
     return iden3_writer(KIND, VERSION, sections)
@@ -76,6 +101,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
     digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
     start = header.offset
     instances = header.u64("the number of instances")
+    kind = {name: _text(header, name) for name in _TEXTS}
     header.finish()
     if not 1 <= instances <= 1 << MOST_LOG_INSTANCES:
         header.fail(
@@ -84,4 +110,16 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
             start,
         )
     section = file.section(2, "proof")
-    return ProofFile(name, digest, instances, bytes(section.take(section.length, "the proof")))
+    proof = bytes(section.take(section.length, "the proof"))
+    return ProofFile(name, digest, instances, kind, proof)
+
+
+def _text(header: SectionReader, name: str) -> str:
+    start = header.offset
+    length = header.u32(f"the length of the {name}")
+    if length > _MOST_TEXT:
+        header.fail(f"the {name} has {length} bytes, and at most {_MOST_TEXT} are read", start)
+    data = bytes(header.take(length, f"the {name}"))
+    if not data.isascii() or not data.decode().isprintable():
+        header.fail(f"the {name} is no text; the file is damaged, copy it again", start)
+    return data.decode()

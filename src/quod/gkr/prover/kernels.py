@@ -18,6 +18,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
+from quod.sumcheck.equality import at_corners
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -167,15 +168,8 @@ def corner_weights(
             loop.next(tuple(products))
         totals: list[Any] = []
         for product, start in zip(loop.results, (first, second), strict=False):
-            corners = [product]
-            for ahead in range(log_each):
-                w = coordinate(start, k.constant(ahead, u32))
-                highs = [f.carried(corner * w) for corner in corners]
-                corners = [
-                    part
-                    for corner, high in zip(corners, highs, strict=True)
-                    for part in (f.carried(corner - high), high)
-                ]
+            ahead = [coordinate(start, k.constant(place, u32)) for place in range(log_each)]
+            corners = at_corners(f, product, ahead)
             totals = (
                 [f.carried(a + b) for a, b in zip(totals, corners, strict=True)]
                 if totals

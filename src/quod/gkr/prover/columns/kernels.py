@@ -19,7 +19,7 @@ from quod.gkr.prover.standing import StandingMemory
 from quod.gkr.reduction import degree_by_columns
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
-from quod.sumcheck.equality import Equality
+from quod.sumcheck.equality import Equality, at_corners
 from quod.sumcheck.interpolation import INFINITY
 from quod.sumcheck.memory import Progress, Weights
 from quod.sumcheck.mixed import MixedField
@@ -262,7 +262,7 @@ def fold_columns(
         else:
             own = StandingMemory(f, challenges, lanes.proof, (batch, log_places, log_instances))
             found.append(own.load(own.across + number + ahead))
-    shares = equalities(f, found)
+    shares = at_corners(f, f.carried(f.one()), found)
     with k.range(lanes.first, positions, lanes.step) as loop:
         row = loop.index if source == "planes" else k.load(taken, loop.index)[0]
         corners = [
@@ -278,12 +278,3 @@ def fold_columns(
         else:
             result = mixed.sum_of_products(list(zip(shares, corners, strict=True)))
         target.store(loop.index, lanes.entry, f.carried(result))
-
-
-def equalities(f: Any, point: Sequence[Any]) -> list[Any]:
-    """eq of a point at all corners, the first coordinate's bit the highest."""
-    corners = [f.carried(f.one())]
-    for coordinate in point:
-        pairs = [(corner, f.carried(corner * coordinate)) for corner in corners]
-        corners = [part for corner, high in pairs for part in (f.carried(corner - high), high)]
-    return corners
