@@ -43,6 +43,7 @@ from quod.service import witness as service_witness
 from quod.service import worker as service_worker
 from tests.circuit import doors
 from tests.device import kernels
+from tests.formats import doors as files
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 POWERS = Path(__file__).parent / "data" / "formats" / "bn254" / "powers.ptau"
@@ -286,6 +287,7 @@ def rows() -> Iterator[tuple[str, Row]]:
          "layers": made.layers, "public": 0, "zeros": None}, {"zeros": OPTIONAL},
     )  # fmt: skip
     yield from ((name, Row(*call)) for name, *call in doors.calls())
+    yield from ((name, Row(*call)) for name, *call in files.calls())
     yield "LayeredCircuit.evaluate", Row(made.evaluate, {"inputs": [1, 2], "public": []})
     yield "VerifyingKey.of", Row(
         gkr.VerifyingKey.of,
@@ -480,6 +482,18 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"batch": ("huge",)},
     )  # fmt: skip
 
+    bn254 = CURVES["bn254"]
+    pairs = {"device": DEVICE, "curve": bn254, "pairs": [(GENERATOR, bn254.g2.generator)]}
+    yield "pairing_product", Row(curve.pairing_product, pairs)
+    yield "pairing_product_is_one", Row(curve.pairing_product_is_one, pairs)
+    edwards = curve.EDWARDS["baby_jubjub"]
+    flat = np.zeros((2, 2, 8), np.uint32)
+    own = {"device": DEVICE, "curve": edwards, "options": None}
+    yield "edwards_bases", Row(msm.edwards_bases, {**own, "points": flat}, {"options": OPTIONAL})
+    yield "edwards_msm", Row(
+        msm.edwards_msm, {**own, "bases": flat, "scalars": SCALARS, "timeline": None},
+        {"options": OPTIONAL, "timeline": OPTIONAL},
+    )  # fmt: skip
     yield (
         "from_points",
         Row(
@@ -844,7 +858,10 @@ NOT_IN_IT = {
     # Plain records and laws of points, which do not look at what they are given.
     "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group", "Verdict",
     "AffineGroup", "g1_group", "g2_group",
-    "pairing_product", "pairing_product_is_one", "edwards_bases", "edwards_msm",
+    # Records of what files hold; writers look at them.
+    "SparseMatrix", "ProofJson", "VerifyingKeyJson",
+    # What their `open` makes, which is in the table.
+    "Zkey", "Witness", "R1cs", "PowersOfTau", "Circuit6", "Circuit6Witness",
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
     "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
     "JobQueue",
@@ -861,7 +878,7 @@ NOT_IN_IT = {
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
+    + ["curve", "field", "formats", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
     + ["service.witness", "service.worker", "service.client"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:

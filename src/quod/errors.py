@@ -50,7 +50,7 @@ class MismatchError(InputError):
 
 
 class OutputError(QuodError):
-    """A result could not be written; nothing was left behind."""
+    """A result could not be written; no unfinished file is left."""
 
     exit_code = 5
 

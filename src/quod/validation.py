@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -85,6 +85,19 @@ def instance(
         return value
     given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
     raise error(f"{name} must be of the type {kind.__name__}, not {given}; {remedy}")
+
+
+def in_order(name: str, value: object) -> Iterable[Any]:
+    """What has items in an order, which are not looked at.
+
+    InputError for text and bytes, which would give their characters, mappings, which would give
+    their keys, and sets, which have no order.
+    """
+    if not isinstance(value, Iterable) or isinstance(
+        value, str | bytes | bytearray | memoryview | Mapping | Set
+    ):
+        raise InputError(f"{name} must be a list, not {shown_kind(value)}")
+    return value
 
 
 def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,18 @@ def test_a_failed_proof_leaves_old_files_as_they_were(key: type[FakeProvingKey])
     assert names() == {"proof.json"}
 
 
+def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies in the folder "hidden" is not to be looked at, as for others than root."""
+    look = os.stat
+
+    def stat(path: Any, **options: Any) -> os.stat_result:
+        if "hidden" in Path(path).parts:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return look(path, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+
+
 @pytest.mark.parametrize(
     ("proof", "public", "code"),
     [
@@ -119,17 +133,40 @@ def test_a_failed_proof_leaves_old_files_as_they_were(key: type[FakeProvingKey])
         ("missing/proof.json", "public.json", 5),
         ("proof.json", "directory", 5),
         ("proof.json", "c.zkey/public.json", 5),
+        ("p" * 300, "public.json", 5),
+        ("proof.json", "hidden/public.json", 5),
     ],
 )
 def test_outputs_that_cannot_be_are_refused_before_the_proof(
-    key: type[FakeProvingKey], proof: str, public: str, code: int
+    key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch, proof: str, public: str, code: int
 ) -> None:
     Path("directory").mkdir()
+    forbid(monkeypatch)
     assert entry.run(["groth16", "prove", "c.zkey", "w.wtns", proof, public]) == code
     assert key.calls == []
     assert names() == {"directory"}
     assert Path("c.zkey").read_bytes() == b"x"
     assert Path("w.wtns").read_bytes() == b"x"
+
+
+def test_inputs_that_cannot_be_looked_at_are_for_the_reader_to_refuse(
+    key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbid(monkeypatch)
+    for zkey in ("k" * 300, "hidden/c.zkey"):
+        assert entry.run(["groth16", "prove", zkey, *PROVE[3:]]) == 0
+        assert key.calls[-2]["zkey"] == Path(zkey)
+
+
+def test_a_folder_that_is_gone_is_no_place_for_results(
+    key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("gone").mkdir()
+    monkeypatch.chdir("gone")
+    os.rmdir("../gone")
+    assert entry.run(PROVE) == 5
+    assert "proof.json: could not be written (No such file" in capsys.readouterr().err
+    assert key.calls == []
 
 
 def test_an_output_that_fails_late_leaves_neither_file(

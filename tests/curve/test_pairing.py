@@ -31,7 +31,8 @@ from quod.curve.parameters import G1Point, G2Point, PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
-from quod.errors import DeviceError
+from quod.errors import DeviceError, InputError
+from quod.frozen import replace
 from quod.kernel.interpreter import interpret
 from tests.reference import pairing as reference
 from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
@@ -143,6 +144,24 @@ def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
     values = np.zeros((1, 12, 8), np.uint32)
     with pytest.raises(DeviceError, match=r"computes no pairings, .* --device cpu"):
         product_of_values(webgpu_device, BN254, values)
+
+
+def test_a_pair_is_two_points_and_no_more(device: CpuDevice) -> None:
+    """What is not looked at must not be there: a product of it would be taken for another's."""
+    p, q = BN254.g1.generator, BN254.g2.generator
+    minus = g1_group(BN254).negate(p)
+    assert pairing_product_is_one(device, BN254, iter([[p, q], (minus, q)]))
+    assert pairing_product_is_one("cpu", BN254, [])
+    for bad in ((p, q, p), (p,), {p: q, q: p}, "pq", None):
+        with pytest.raises(InputError, match=r"^pair 1 must be a point of G1 and one of G2"):
+            pairing_product_is_one(device, BN254, [(None, None), bad])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="pairs must be a list, not a dict"):
+        pairing_product_is_one(device, BN254, {})  # type: ignore[arg-type]
+    other = replace(BN254, name="mine")
+    with pytest.raises(InputError, match=r"^mine is none of quod\.curve\.CURVES"):
+        pairing_product(device, other, [])
+    with pytest.raises(InputError, match=r"^bn254 is none of quod\.curve\.CURVES"):
+        pairing_product(device, replace(BN254, x=BN254.x + 1), [])
 
 
 def test_shapes_are_checked(device: CpuDevice) -> None:

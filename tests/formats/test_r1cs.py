@@ -265,13 +265,17 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
     for change, part in (
         ({"wires": 2}, "cannot hold"),
         ({"wires": 4}, "a.column must be uint32 below 4"),
-        ({"public_inputs": -1}, "negative"),
+        ({"public_inputs": -1}, "public_inputs must be a whole number from 0"),
+        ({"private_inputs": 1 << 32}, r"private_inputs must be .* to 2\*\*32 - 1"),
+        ({"labels": 1 << 64}, "labels must be a whole number"),
+        ({"a": None}, "a must be of the type SparseMatrix"),
+        ({"b": SparseMatrix(b.row_ptr[None], b.column, b.value)}, "b.row_ptr must be a vector"),
         ({"c": EMPTY}, "c has 0 rows and a has 2"),
         ({"c": above}, "not below the prime"),
         ({"a": falling, "b": falling, "c": falling}, "does not rise"),
         ({"wire_labels": np.arange(4, dtype=np.uint64)}, "wire_labels"),
     ):
-        with pytest.raises(ValueError, match=part):
+        with pytest.raises(InputError, match=part):
             write_r1cs(tmp_path / "k", **(good | change))  # type: ignore[arg-type]
     assert not (tmp_path / "k").exists()
 

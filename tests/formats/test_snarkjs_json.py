@@ -288,8 +288,27 @@ def test_damaged_verification_key(tmp_path: Path, place: str, value: object, par
 def test_verification_key_without_alphabeta(tmp_path: Path) -> None:
     key = read_verification_key(stored(tmp_path, changed(KEY, "vk_alphabeta_12", ...)))
     assert key.alphabeta is None
-    with pytest.raises(ValueError, match="alphabeta"):
+    with pytest.raises(InputError, match="alphabeta"):
         verification_key_to_json(key)
+
+
+@pytest.mark.parametrize("kind", ["negative", "q", "long"])
+def test_writers_refuse_what_the_reader_would(kind: str) -> None:
+    coordinate = {"negative": -1, "q": FQ, "long": 10**5000}[kind]
+    a, b = (1, 2), ((1, 2), (3, 4))
+    key = VerifyingKeyJson("bn254", a, b, b, b, (a, (5, coordinate)), (((0, 0),) * 3,) * 2)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^a coordinate of IC\[1\] is not from 0 to below"):
+        verification_key_to_json(key)
+    for name, points in (
+        ("pi_a", ((coordinate, 2), b, a)),
+        ("pi_b", (a, ((1, 2), (coordinate, 4)), a)),
+        ("pi_c", (a, b, (1, coordinate))),
+    ):
+        with pytest.raises(InputError, match=f"^a coordinate of {name} is not from 0 to below"):
+            proof_to_json(ProofJson("bn254", *points))  # type: ignore[arg-type]
+    for value in (-1, 10**5000):
+        with pytest.raises(InputError, match=r"^public inputs must be int from 0 to below"):
+            public_to_json([1, value])
 
 
 def test_bls12_377_round_trips(tmp_path: Path) -> None:

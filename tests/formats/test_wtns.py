@@ -112,9 +112,9 @@ def test_writer_refuses_what_the_reader_would(tmp_path: Path) -> None:
         ([], "must be 1"),
         ([1, R], "value 1 is not below"),
     ):
-        with pytest.raises(ValueError, match=part):
+        with pytest.raises(InputError, match=part):
             write_wtns(tmp_path / "w", "bn254", elements(values, 8))
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(InputError, match="shape"):
         write_wtns(tmp_path / "w", "bn254", np.ones((2, 4), dtype=np.uint32))
     assert not (tmp_path / "w").exists()
 

@@ -311,9 +311,10 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
         ({"b_g2": key.b_g1}, "b_g2 must be"),
         ({"a": key.a.astype(np.int64)}, "a must be uint32"),
         ({"coefficients": key.a}, "coefficients must be"),
-        ({"circuit_hash": b"short"}, "must be 64 bytes"),
+        ({"circuit_hash": b"short"}, "must be None or 64 bytes"),
+        ({"a": None}, "a must be a NumPy array, not None"),
     ):
-        with pytest.raises(ValueError, match=part):
+        with pytest.raises(InputError, match=part):
             write_zkey(tmp_path / "k", **(good | change))  # type: ignore[arg-type]
     assert not (tmp_path / "k").exists()
 

@@ -12,6 +12,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.formats import Witness, Zkey
+from quod.formats.zkey import POINTS
 from quod.groth16 import ProvingKey
 from tests.formats.tiny import split
 from tests.groth16.conftest import Made
@@ -124,3 +125,20 @@ def test_a_witness_does_not_depend_on_its_file(made: Make, tmp_path: Path) -> No
 def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
     assert not Zkey.open(path, owned=True).a.flags.writeable
     assert not Zkey.open(path).a.flags.writeable
+
+
+def test_arrays_of_a_caller_are_not_followed_where_they_lead_later(made: Make, path: Path) -> None:
+    """Kernels follow the indices of entries; whose arrays they are, he may write to them."""
+    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
+    known = Zkey.open(path)
+    coefficients = known.coefficients.copy()
+    arrays = {name: getattr(known, name) for name in POINTS}
+    zkey = Zkey.from_arrays(
+        "a key", curve="bn254", public=known.public, domain_size=known.domain_size,
+        constraints=known.constraints, coefficients=coefficients, **arrays,
+    )  # fmt: skip
+    assert not zkey.owned
+    key = ProvingKey(zkey)
+    coefficients["signal"] = 0
+    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    key.close()

@@ -84,6 +84,7 @@ def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
         (f"{path}:", "there is no kernel without a name"),
         (f"{path}:number", "number of .* is no kernel; write @kernel above"),
         (f"{tmp_path / 'none.py'}:add", "there is no file .*none.py"),
+        (f"{'n' * 300}.py:add", r"n\.py: could not be read \(File name too long\)"),
     ]:
         with pytest.raises(InputError, match=message):
             registry.find(name)
@@ -91,7 +92,11 @@ def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
 
 def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "wrong.py"
-    for source, message in [("1 / 0", "ZeroDivisionError"), ("def", "SyntaxError")]:
+    for source, message in [
+        ("1 / 0", "ZeroDivisionError"),
+        ("def", "SyntaxError"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+    ]:
         file.write_text(source)
         with pytest.raises(InputError, match=f"wrong.py does not run: {message}"):
             registry.find(f"{file}:add")

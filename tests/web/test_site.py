@@ -74,6 +74,8 @@ def test_a_site_is_replaced_and_other_folders_are_not(exported: Path, tmp_path: 
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="File name too long"):
+        export_table_site(tmp_path / ("s" * 300))
     with pytest.raises(OutputError, match="none of a site"):
         export_table_site(other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]

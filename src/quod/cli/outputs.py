@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from quod.cli.parameters import WrongUsage
@@ -14,17 +15,30 @@ def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
 
     Raises `OutputError`; for two outputs of one name, or an input's, `WrongUsage`.
     """
+    from quod.formats.output import reported
+
     seen: dict[str, Path] = {}
-    for path in [*inputs, *outputs]:
-        # Devices such as /dev/null and pipes may be named twice.
-        if path.exists() and not path.is_file() and not path.is_dir():
-            continue
-        real = os.path.realpath(path)
-        if path in outputs and real in seen:
-            raise WrongUsage(f"{path} is named twice; give each file its own name")
-        seen[real] = path
+    for path in inputs:
+        # Who reads it says what is wrong with it.
+        with suppress(OSError):
+            seen |= _replaced(path)
     for path in outputs:
-        _check_writable(path)
+        with reported(str(path)):
+            replaced = _replaced(path)
+            if replaced.keys() & seen.keys():
+                raise WrongUsage(f"{path} is named twice; give each file its own name")
+            seen |= replaced
+    for path in outputs:
+        with reported(str(path)):
+            _check_writable(path)
+
+
+def _replaced(path: Path) -> dict[str, Path]:
+    """The file that is meant, by its real path; devices such as /dev/null, and pipes, are none, for
+    they may be named twice."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return {}
+    return {os.path.realpath(path): path}
 
 
 def _check_writable(path: Path) -> None:

@@ -25,6 +25,7 @@ from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.validation import plain_array
 
 # Points from which on an instance shares an inversion.
 _SHARING = 64
@@ -243,6 +244,7 @@ def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
 
 
 def _points(curve: EdwardsCurve, points: Words) -> Words:
+    points = plain_array("points", points)
     if points.dtype != np.uint32 or points.shape[1:] != (2, curve.fq.words):
         raise InputError(
             f"points of {curve.name} are uint32 words of shape (n, 2, {curve.fq.words}), "

@@ -7,7 +7,7 @@ compile what is milliseconds of work for a processor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ from quod.curve.named import CURVES
 from quod.curve.pairing_exponent import final_exponentiation
 from quod.curve.pairing_loop import MillerLoop
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.written import not_written, unwritten
-from quod.errors import DeviceError
+from quod.errors import DeviceError, InputError
 from quod.field.array import canonical, to_integers
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.machine import Capability
+from quod.validation import in_order, instance
 
 Words = NDArray[np.uint32]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -160,16 +162,40 @@ def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> 
     return low, high
 
 
-def pairing_product(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Fq12Integers:
-    """The product of e(p, q) over pairs of plain points, None for infinity."""
-    return product_of_values(device, curve, miller_values(device, curve, pairs))
+def pairing_product(
+    device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
+) -> Fq12Integers:
+    """The product of e(p, q) over pairs of plain points, None for infinity; 1 of no pairs.
+
+    Points are taken to be on the curve and in their subgroups: `contains` and `in_subgroup` of
+    `quod.curve.g1_group` and `g2_group` say so. InputError for another curve than those of
+    `quod.curve.CURVES`, and for what is not a list of pairs of points.
+    """
+    opened = resolve_device(device)
+    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
+    if CURVES.get(curve.name) != curve:
+        raise InputError(f"{curve.name} is none of quod.curve.CURVES, which have pairings")
+    return product_of_values(opened, curve, miller_values(opened, curve, _checked_pairs(pairs)))
 
 
-def pairing(device: AnyDevice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
+def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
+    """Each a pair and no more: a third point, or a key of a mapping, would be left out unseen."""
+    found: list[Pair] = []
+    for position, pair in enumerate(in_order("pairs", pairs)):
+        copy = tuple(pair) if type(pair) in (tuple, list) else ()
+        if len(copy) != 2:
+            raise InputError(f"pair {position} must be a point of G1 and one of G2, and no more")
+        found.append((copy[0], copy[1]))
+    return found
+
+
+def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
     """e(p, q), the optimal ate pairing to the power (q^12 - 1)/r exactly."""
     return pairing_product(device, curve, [(p, q)])
 
 
-def pairing_product_is_one(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> bool:
-    """Whether the product of e(p, q) over all pairs is 1."""
+def pairing_product_is_one(
+    device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
+) -> bool:
+    """Whether the product of e(p, q) over all pairs is 1; see `pairing_product`."""
     return pairing_product(device, curve, pairs) == ONE

@@ -21,7 +21,7 @@ from quod.errors import InputError
 from quod.formats.output import write_atomically
 from quod.formats.source import FileIdentity, Path, map_identified, read_file
 from quod.frozen import frozen
-from quod.validation import file_path
+from quod.validation import file_path, flag
 
 Words = NDArray[np.uint32]
 Buffer = bytes | NDArray[Any]
@@ -146,7 +146,7 @@ class Iden3File:
         end, a section that occurs twice, and more sections than any format has.
         """
         name = file_path(path)
-        if owned:
+        if flag("owned", owned):
             return cls.parse(read_file(path), name, kind, version)
         data, identity = map_identified(path)
         return cls.parse(data, name, kind, version, identity)

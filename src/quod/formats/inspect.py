@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from quod.formats.snarkjs_json import (
 )
 from quod.formats.source import Path, is_pipe, map_file
 from quod.formats.strict_json import ANY, parse_json, read_json
+from quod.validation import file_path
 
 _OTHER_PROTOCOLS = [name for name in zkey.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
@@ -34,7 +34,8 @@ def describe(path: Path) -> dict[str, object]:
     checks that opening the file makes are made. A pipe may have 32 MiB. Raises `InputError` for a
     file of no known kind.
     """
-    return describe_bytes(contents(path), os.fspath(path))
+    name = file_path(path)
+    return describe_bytes(contents(name), name)
 
 
 def contents(path: Path) -> memoryview:

@@ -18,10 +18,10 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
-from quod.errors import OutputError
+from quod.errors import InputError, OutputError
 from quod.formats.source import Path
 from quod.formats.target_path import ForeignLinkError, follow
-from quod.validation import file_path
+from quod.validation import file_path, instance, shown_kind
 
 Content = bytes | Callable[[BinaryIO], None]
 
@@ -57,15 +57,23 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
     """Write several files that belong together: each is complete before the first one appears.
 
     Between the renames a crash of the machine can still leave some of them in place and not the
-    others; no file is ever partial. Raises as `write_atomically` does.
+    others; no file is ever partial. Raises as `write_atomically` does, and InputError for what is
+    no content.
     """
+    instance("contents", contents, Mapping, "map each path to what goes there")  # type: ignore[type-abstract]
+    for path, content in contents.items():
+        if not isinstance(content, bytes | bytearray | memoryview) and not callable(content):
+            raise InputError(
+                f"what {file_path(path)} gets must be bytes or a function that writes, "
+                f"not {shown_kind(content)}"
+            )
     staged: list[tuple[str, str, str]] = []  # (path as given, temporary, target)
     streams: list[tuple[str, str | int, Content]] = []
     written: list[tuple[str, BinaryIO]] = []
     try:
         for path, content in contents.items():
             name = file_path(path)
-            with _reported(name):
+            with reported(name):
                 target = _followed(name)
                 if isinstance(target, int):
                     streams.append((name, target, content))
@@ -81,15 +89,15 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
                 written.append((name, _new(temporary, mode)))
                 _put(written[-1][1], content)
         for name, file in written:
-            with _reported(name), file:
+            with reported(name), file:
                 os.fsync(file.fileno())
         for name, stream, content in streams:
-            with _reported(name), _opened(stream) as file:
+            with reported(name), _opened(stream) as file:
                 _put(file, content)
         directories: dict[str, None] = {}
         while staged:
             name, temporary, target = staged[0]
-            with _reported(name):
+            with reported(name):
                 os.replace(temporary, target)
                 del staged[0]
                 directories[os.path.dirname(target)] = None
@@ -162,7 +170,8 @@ def _flush_directory(directory: str) -> None:
 
 
 @contextlib.contextmanager
-def _reported(path: str) -> Iterator[None]:
+def reported(path: str) -> Iterator[None]:
+    """OutputError that names the path for whatever the system refuses within."""
     try:
         yield
     except OSError as error:

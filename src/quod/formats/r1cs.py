@@ -24,9 +24,11 @@ from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curv
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
 from quod.formats.source import Path
 from quod.frozen import frozen
+from quod.validation import instance, plain_array, whole_number
 
 KIND = "r1cs"
 VERSION = 1
+_MOST = (1 << 32) - 1
 
 
 @frozen(eq=False)
@@ -290,22 +292,28 @@ def write_r1cs(
 
     The matrices have one row a constraint and canonical values. `wire_labels` defaults to the
     wire's own number, `labels`, the count of all labels, to one more than the largest of them.
-    `private_inputs` may count inputs without a wire. Raises ValueError for arrays that do not fit
+    `private_inputs` may count inputs without a wire. Raises `InputError` for arrays that do not fit
     together, `OutputError` if writing fails.
     """
     fr = curve_named(curve).fr
-    if min(public_outputs, public_inputs, private_inputs) < 0:
-        raise ValueError("counts must not be negative")
+    counts = {"wires": wires, "public_outputs": public_outputs, "public_inputs": public_inputs,
+              "private_inputs": private_inputs}  # fmt: skip
+    wires, public_outputs, public_inputs, private_inputs = (
+        whole_number(name, count, 0, _MOST) for name, count in counts.items()
+    )
     if 1 + public_outputs + public_inputs > wires:
-        raise ValueError(f"{wires} wires cannot hold the constant 1 and the public ones")
+        raise InputError(f"{wires} wires cannot hold the constant 1 and the public ones")
     for name, matrix in (("a", a), ("b", b), ("c", c)):
+        instance(name, matrix, SparseMatrix, "make one of arrays")
         _check_matrix(name, matrix, a.rows, wires, fr)
     if wire_labels is None:
         wire_labels = np.arange(wires, dtype=np.uint64)
+    wire_labels = plain_array("wire_labels", wire_labels)
     if wire_labels.shape != (wires,) or wire_labels.dtype != np.uint64:
-        raise ValueError(f"wire_labels must be uint64 of shape ({wires},)")
+        raise InputError(f"wire_labels must be uint64 of shape ({wires},)")
     if labels is None:
         labels = int(wire_labels.max()) + 1
+    labels = whole_number("labels", labels, 0, (1 << 64) - 1)
     header: list[Buffer] = [
         little_u32(fr.bytes),
         fr.value.to_bytes(fr.bytes, "little"),
@@ -323,21 +331,24 @@ def write_r1cs(
 
 
 def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Modulus) -> None:
+    for part in ("row_ptr", "column", "value"):
+        if plain_array(f"{name}.{part}", getattr(matrix, part)).ndim != 1 + (part == "value"):
+            raise InputError(f"{name}.{part} must be a {'matrix' if part == 'value' else 'vector'}")
     nonzeros = matrix.nonzeros
     if matrix.rows != rows:
-        raise ValueError(f"{name} has {matrix.rows} rows and a has {rows}")
+        raise InputError(f"{name} has {matrix.rows} rows and a has {rows}")
     if (
         matrix.row_ptr[0] != 0
         or matrix.row_ptr[-1] != nonzeros
         or np.diff(matrix.row_ptr).min(initial=0) < 0
     ):
-        raise ValueError(f"{name}.row_ptr does not rise from 0 to {nonzeros}")
+        raise InputError(f"{name}.row_ptr does not rise from 0 to {nonzeros}")
     if matrix.column.dtype != np.uint32 or (nonzeros and matrix.column.max() >= wires):
-        raise ValueError(f"{name}.column must be uint32 below {wires}")
+        raise InputError(f"{name}.column must be uint32 below {wires}")
     if matrix.value.dtype != np.uint32 or matrix.value.shape != (nonzeros, fr.words):
-        raise ValueError(f"{name}.value must be uint32 of shape ({nonzeros}, {fr.words})")
+        raise InputError(f"{name}.value must be uint32 of shape ({nonzeros}, {fr.words})")
     if first_at_or_above(matrix.value, fr) is not None:
-        raise ValueError(f"{name}.value has an element that is not below the prime")
+        raise InputError(f"{name}.value has an element that is not below the prime")
 
 
 def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from quod.curve.affine import plain_point
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
@@ -35,6 +36,7 @@ from quod.formats.strict_json import (
     shown,
 )
 from quod.frozen import frozen
+from quod.validation import in_order, instance
 
 Fq2 = tuple[int, int]
 G1 = tuple[int, int] | None
@@ -47,6 +49,7 @@ PROTOCOL = "groth16"
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest modulus has 116 digits; int() is not asked to read more than this.
 _MOST_DIGITS = 160
+_MOST = 10**_MOST_DIGITS
 
 
 @frozen
@@ -84,7 +87,7 @@ class _Reader:
     """Checks values of one file; every failure names the key, as ``IC[2][0]``."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = instance("name", path, str, "say where the text comes from")
 
     def fail(self, key: str, message: str) -> NoReturn:
         raise InputError(f"{key} {message}", path=self.path)
@@ -260,52 +263,66 @@ def _fq12(reader: _Reader, value: Any, fq: Modulus) -> Fq12:
 
 
 def proof_to_json(proof: ProofJson) -> bytes:
-    """The text of a proof.json; InputError for a curve that Quod does not know."""
+    """The text of a proof.json; InputError for a curve that Quod does not know, and for points that
+    the reader would refuse."""
+    instance("proof", proof, ProofJson, "parse_proof reads one from text")
+    curve = curve_named(proof.curve)
     return _dump(
         {
-            "pi_a": _g1_strings(proof.a),
-            "pi_b": _g2_strings(proof.b),
-            "pi_c": _g1_strings(proof.c),
+            "pi_a": _strings(proof.a, 1, "pi_a", curve.fq),
+            "pi_b": _strings(proof.b, 2, "pi_b", curve.fq),
+            "pi_c": _strings(proof.c, 1, "pi_c", curve.fq),
             "protocol": PROTOCOL,
-            "curve": curve_named(proof.curve).snarkjs_name,
+            "curve": curve.snarkjs_name,
         }
     )
 
 
 def public_to_json(public: Sequence[int]) -> bytes:
-    """The text of a public.json; the values are canonical integers."""
-    return _dump([str(value) for value in public])
+    """The text of a public.json; the values are canonical integers, and InputError for what is no
+    list of int from 0 on."""
+    values = [*in_order("public inputs", public)]
+    if not all(type(value) is int and 0 <= value < _MOST for value in values):
+        raise InputError("public inputs must be int from 0 to below the prime of a curve")
+    return _dump([str(value) for value in values])
 
 
 def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
-    """The text of a verification_key.json; ValueError if `key.alphabeta` is None."""
+    """The text of a verification_key.json; InputError if `key.alphabeta` is None, and for what the
+    reader would refuse."""
+    instance("key", key, VerifyingKeyJson, "parse_verification_key reads one from text")
     if key.alphabeta is None:
-        raise ValueError("the verification key needs alphabeta = e(alpha, beta)")
+        raise InputError("the verification key needs alphabeta = e(alpha, beta)")
+    curve = curve_named(key.curve)
+    fq = curve.fq
     return _dump(
         {
             "protocol": PROTOCOL,
-            "curve": curve_named(key.curve).snarkjs_name,
+            "curve": curve.snarkjs_name,
             "nPublic": key.public,
-            "vk_alpha_1": _g1_strings(key.alpha_g1),
-            "vk_beta_2": _g2_strings(key.beta_g2),
-            "vk_gamma_2": _g2_strings(key.gamma_g2),
-            "vk_delta_2": _g2_strings(key.delta_g2),
+            "vk_alpha_1": _strings(key.alpha_g1, 1, "vk_alpha_1", fq),
+            "vk_beta_2": _strings(key.beta_g2, 2, "vk_beta_2", fq),
+            "vk_gamma_2": _strings(key.gamma_g2, 2, "vk_gamma_2", fq),
+            "vk_delta_2": _strings(key.delta_g2, 2, "vk_delta_2", fq),
             "vk_alphabeta_12": [
                 [[str(c0), str(c1)] for c0, c1 in coefficients] for coefficients in key.alphabeta
             ],
-            "IC": [_g1_strings(point) for point in key.ic],
+            "IC": [_strings(point, 1, f"IC[{i}]", fq) for i, point in enumerate(key.ic)],
         }
     )
 
 
-def _g1_strings(point: G1) -> list[str]:
-    return ["0", "1", "0"] if point is None else [str(point[0]), str(point[1]), "1"]
-
-
-def _g2_strings(point: G2) -> list[list[str]]:
-    if point is None:
-        return [["0", "0"], ["1", "0"], ["0", "0"]]
-    return [[str(c0), str(c1)] for c0, c1 in (*point, (1, 0))]
+def _strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[Any]:
+    """A point with its third coordinate, as decimal strings."""
+    plain = plain_point(point, degree, name)
+    if degree == 1:
+        rows = [(0, 1, 0) if plain is None else (*plain, 1)]
+    else:
+        rows = [(0, 0), (1, 0), (0, 0)] if plain is None else [*plain, (1, 0)]
+    if not all(0 <= value < fq.value for row in rows for value in row):
+        raise InputError(f"a coordinate of {name} is not from 0 to below the modulus {fq.name}")
+    strings = [[str(value) for value in row] for row in rows]
+    return strings[0] if degree == 1 else strings
 
 
 def _dump(value: object) -> bytes:

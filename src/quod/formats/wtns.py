@@ -11,6 +11,7 @@ import io
 
 import numpy as np
 
+from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
 from quod.formats.iden3 import (
@@ -23,6 +24,7 @@ from quod.formats.iden3 import (
 )
 from quod.formats.source import Path
 from quod.frozen import frozen
+from quod.validation import plain_array
 
 KIND = "wtns"
 VERSION = 2
@@ -84,16 +86,17 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     """Write a witness atomically.
 
     `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
-    of them 1. Raises ValueError for another shape or value, `OutputError` if writing fails.
+    of them 1. Raises `InputError` for another shape or value, `OutputError` if writing fails.
     """
     fr = curve_named(curve).fr
+    values = plain_array("values", values)
     if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
-        raise ValueError(f"values must be uint32 of shape (n, {fr.words})")
+        raise InputError(f"values must be uint32 of shape (n, {fr.words})")
     if not len(values) or values[0, 0] != 1 or values[0, 1:].any():
-        raise ValueError("the first value must be 1")
+        raise InputError("the first value must be 1")
     bad = first_at_or_above(values, fr)
     if bad is not None:
-        raise ValueError(f"value {bad} is not below the prime of {curve}")
+        raise InputError(f"value {bad} is not below the prime of {curve}")
     write_iden3(path, KIND, VERSION, [(1, _header(fr, len(values))), (2, [values])])
 
 

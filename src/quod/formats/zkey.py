@@ -40,6 +40,7 @@ from quod.formats.iden3 import (
 )
 from quod.formats.source import FileIdentity, Path
 from quod.frozen import frozen
+from quod.validation import flag, instance, plain_array, whole_number
 
 KIND = "zkey"
 VERSION = 1
@@ -56,10 +57,13 @@ Coefficients = NDArray[Any]  # structured: see coefficient_dtype
 
 # Records checked at a time: few enough that the columns of one pass stay in the cache.
 _CHUNK = 1 << 15
+# Of an element; no prime has more than 521 bits.
+_MOST_WORDS = 17
 
 
 def coefficient_dtype(words: int) -> np.dtype[Any]:
     """One entry of section 4: matrix (0 is A, 1 is B), constraint, signal, value (words,)."""
+    words = whole_number("words", words, 1, _MOST_WORDS)
     return np.dtype(
         [("matrix", "<u4"), ("constraint", "<u4"), ("signal", "<u4"), ("value", "<u4", (words,))]
     )
@@ -94,7 +98,7 @@ class Zkey:
     """An open Groth16 proving key; all arrays are read-only views of the file.
 
     They are views of the mapped file, which must not change while the key is in use, or, of an
-    `owned` key, of memory that the file was read into.
+    `owned` key, of memory that the file was read into. Those of `from_arrays` are the caller's.
 
     With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
     (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one axis more in
@@ -127,6 +131,7 @@ class Zkey:
     size: int
     _places: dict[str, _Place]
     _identity: FileIdentity | None = None
+    _owned: bool = False
 
     @classmethod
     def from_arrays(
@@ -139,28 +144,33 @@ class Zkey:
         constraints: int,
         coefficients: Coefficients,
         circuit_hash: bytes | None = None,
+        owned: bool = False,
         **points: Words,
     ) -> Zkey:
         """A key that is in no file; errors call it `name`.
 
-        `points` are all of those that the class lists, by name. ValueError for arrays that do not
-        fit together; whether the points are any good is not checked.
+        `points` are all of those that the class lists, by name. `owned` says that nobody writes to
+        the arrays any more, so that what kernels follow need not be copied. InputError for arrays
+        that do not fit together; whether the points are any good is not checked.
         """
         fields = curve_named(curve)
-        check_arrays(fields, public, domain_size, coefficients, points)
+        public, domain_size = check_arrays(
+            fields, public, domain_size, coefficients, points, circuit_hash
+        )
         return cls(
-            path=name,
+            path=instance("name", name, str, "name the key for messages"),
             _identity=None,
             curve=curve,
             variables=len(points["a"]),
             public=public,
             domain_size=domain_size,
-            constraints=constraints,
+            constraints=whole_number("constraints", constraints, 0),
             coefficients=coefficients,
             circuit_hash=circuit_hash,
             contributions=0,
             size=0,
             _places={},
+            _owned=flag("owned", owned),
             **points,
         )
 
@@ -246,13 +256,14 @@ class Zkey:
             size=file.size,
             _places=places,
             _identity=file.identity,
+            _owned=file.identity is None,
             **arrays,
         )
 
     @property
     def owned(self) -> bool:
-        """Whether the arrays are the key's own memory, which no change of a file reaches."""
-        return self._identity is None
+        """Whether the arrays are memory that nobody else writes to, nor any change of a file."""
+        return self._owned
 
     def check_unchanged(self) -> None:
         """InputError if the mapped file was written to, or another took its place, since `open`.
@@ -416,14 +427,21 @@ def check_arrays(
     domain_size: int,
     coefficients: Coefficients,
     points: Mapping[str, Words],
-) -> None:
-    """ValueError for arrays of a key that do not fit together."""
+    circuit_hash: bytes | None,
+) -> tuple[int, int]:
+    """`public` and `domain_size`; InputError for arrays of a key that do not fit together."""
+    public = whole_number("public", public)
+    domain_size = whole_number("domain_size", domain_size)
     fq, fr = curve.fq, curve.fr
-    variables = len(points["a"])
+    if points.keys() != set(POINTS):
+        raise InputError(f"the points of a key are {', '.join(POINTS)}; give each of them")
+    for name, array in (*points.items(), ("coefficients", coefficients)):
+        plain_array(name, array)
+    variables = len(points["a"]) if points["a"].ndim else 0
     if not 0 <= public < variables:
-        raise ValueError(f"{public} public variables do not fit into {variables} variables")
+        raise InputError(f"{public} public variables do not fit into {variables} variables")
     if not public < domain_size <= 1 << fr.two_adicity or domain_size & (domain_size - 1):
-        raise ValueError(f"the domain size {domain_size} does not fit the field or the circuit")
+        raise InputError(f"the domain size {domain_size} does not fit the field or the circuit")
     shapes: dict[str, tuple[int, ...]] = {
         "alpha_g1": (2, fq.words),
         "beta_g1": (2, fq.words),
@@ -441,6 +459,11 @@ def check_arrays(
     for name, shape in shapes.items():
         array = points[name]
         if array.dtype != np.uint32 or array.shape != shape:
-            raise ValueError(f"{name} must be uint32 of shape {shape}, not {array.shape}")
+            raise InputError(
+                f"{name} must be uint32 of shape {shape}, not {array.dtype} of {array.shape}"
+            )
     if coefficients.dtype != coefficient_dtype(fr.words) or coefficients.ndim != 1:
-        raise ValueError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
+        raise InputError(f"coefficients must be a vector of coefficient_dtype({fr.words})")
+    if circuit_hash is not None and not (type(circuit_hash) is bytes and len(circuit_hash) == 64):
+        raise InputError("circuit_hash must be None or 64 bytes")
+    return public, domain_size

@@ -38,7 +38,7 @@ def write_zkey(
     `snarkjs zkey verify` asks for. Without one it is BLAKE2b-512 over all points and coefficients
     as they are written.
 
-    Raises ValueError for arrays that do not fit together, `OutputError` if writing fails.
+    Raises InputError for arrays that do not fit together, `OutputError` if writing fails.
     """
     points = {
         "alpha_g1": alpha_g1, "beta_g1": beta_g1, "beta_g2": beta_g2, "gamma_g2": gamma_g2,
@@ -47,14 +47,15 @@ def write_zkey(
     }  # fmt: skip
     fields = curve_named(curve)
     fq, fr = fields.fq, fields.fr
-    variables = len(a)
-    check_arrays(fields, public, domain_size, coefficients, points)
+    public, domain_size = check_arrays(
+        fields, public, domain_size, coefficients, points, circuit_hash
+    )
     header: list[Buffer] = [
         little_u32(fq.bytes),
         fq.value.to_bytes(fq.bytes, "little"),
         little_u32(fr.bytes),
         fr.value.to_bytes(fr.bytes, "little"),
-        little_u32(variables),
+        little_u32(len(a)),
         little_u32(public),
         little_u32(domain_size),
         *(alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2),
@@ -76,7 +77,5 @@ def write_zkey(
             for part in parts:
                 hasher.update(as_bytes(part))
         circuit_hash = hasher.digest()
-    if len(circuit_hash) != 64:
-        raise ValueError(f"circuit_hash must be 64 bytes, not {len(circuit_hash)}")
     body.append((10, [circuit_hash, little_u32(0)]))
     write_iden3(path, KIND, VERSION, body)

@@ -208,6 +208,7 @@ def make_key(
         constraints=system.constraints,
         coefficients=coefficients,
         circuit_hash=circuit_hash,
+        owned=True,
         **points,
     )
 

@@ -16,7 +16,7 @@ What callers give is copied before it is looked at, so that nobody changes it in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Sequence, Sized
 from functools import cached_property
 from itertools import islice
 from os import PathLike, fspath
@@ -54,7 +54,7 @@ from quod.frozen import frozen
 from quod.groth16.points import sum_of_multiples
 from quod.groth16.proof import Proof
 from quod.groth16.soundness import key_points, weakness, weakness_of
-from quod.validation import flag
+from quod.validation import flag, in_order
 
 
 class Verification:
@@ -282,13 +282,8 @@ class VerifyingKey:
 
     def _checked_inputs(self, public: object) -> list[int]:
         """The public inputs as integers; InputError or MismatchError for bad ones."""
-        # A string or a mapping would give its characters or keys, a set no order.
-        if not isinstance(public, Iterable) or isinstance(
-            public, str | bytes | bytearray | memoryview | Mapping | Set
-        ):
-            raise InputError(f"the public inputs must be a list, not {type(public).__name__}")
         # What has no end, or a long one, is not read.
-        values = tuple(islice(public, self.public + 1))
+        values = tuple(islice(in_order("the public inputs", public), self.public + 1))
         if len(values) != self.public:
             count = len(public) if isinstance(public, Sized) else len(values)
             more = " or more" if not isinstance(public, Sized) and count > self.public else ""

@@ -19,7 +19,11 @@ def load(name: str) -> KernelDefinition:
     """
     stem, _, wanted = name.rpartition(".py:")
     path = Path(f"{stem}.py")
-    if not path.is_file():
+    try:
+        there_is = path.is_file()
+    except OSError as error:
+        raise InputError(f"could not be read ({error.strerror})", path=str(path)) from error
+    if not there_is:
         raise InputError(f"there is no file {path}; a kernel of a file is named path.py:name")
     module = _run(path)
     found = getattr(module, wanted, None)
@@ -49,7 +53,8 @@ def _run(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except QuodError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # One that ends the process would end this one, with a code of its own.
         raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)

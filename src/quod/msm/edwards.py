@@ -6,7 +6,7 @@ from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.edwards_model import EdwardsModel, model_of
 from quod.curve.edwards_operations import to_model
 from quod.device.buffer import Array
-from quod.device.protocol import AnyDevice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.bases import MsmBases, affine_ints, check_one_vector, msm_words
@@ -15,20 +15,20 @@ from quod.validation import instance
 
 
 def edwards_bases(
-    device: AnyDevice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
+    device: DeviceChoice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
 ) -> MsmBases:
     """Bases that stay with a device for many MSMs; see `MsmBases`.
 
     `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
     `quod.curve.edwards_operations`. They are not checked to be on the curve.
     """
-    instance("curve", curve, EdwardsCurve, "take one of quod.curve.EDWARDS; of others use msm")
-    model = model_of(curve)
+    _check_curve(curve)
+    device, model = resolve_device(device), model_of(curve)
     return MsmBases(device, model, to_model(device, model, points), options)
 
 
 def edwards_msm(
-    device: AnyDevice,
+    device: DeviceChoice,
     curve: EdwardsCurve,
     bases: Array | MsmBases,
     scalars: Array,
@@ -40,6 +40,7 @@ def edwards_msm(
     `scalars` are integers below the order of the subgroup, uint32 words of shape (n, 8); there may
     be fewer than bases. InputError as for `msm_words`, and for bases of another curve.
     """
+    _check_curve(curve)
     check_one_vector(scalars)
     resident = (
         bases if isinstance(bases, MsmBases) else edwards_bases(device, curve, bases)
@@ -54,3 +55,7 @@ def edwards_msm(
     assert isinstance(x, int)
     assert isinstance(y, int)
     return model.to_edwards((x, y))
+
+
+def _check_curve(curve: object) -> None:
+    instance("curve", curve, EdwardsCurve, "take one of quod.curve.EDWARDS; of others use msm")

@@ -21,7 +21,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
-from quod.formats.output import Content, advice_on
+from quod.formats.output import Content, advice_on, reported
 from quod.frozen import frozen
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
@@ -181,14 +181,18 @@ def _points(key: Zkey) -> dict[str, Any]:
 
 def _check_folder(folder: Path) -> None:
     """OutputError for a folder that has other things in it: they would be published too."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise OutputError(f"{fspath(folder)}: could not be written (is no folder); name a folder")
-    if any(folder.iterdir()) and not (folder / "site.json").is_file():
-        raise OutputError(
-            f"{fspath(folder)}: has files that are none of a site; name an empty or a new folder"
-        )
+    with reported(fspath(folder)):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise OutputError(
+                f"{fspath(folder)}: could not be written (is no folder); name a folder"
+            )
+        if any(folder.iterdir()) and not (folder / "site.json").is_file():
+            raise OutputError(
+                f"{fspath(folder)}: has files that are none of a site; "
+                "name an empty or a new folder"
+            )
 
 
 def _write(folder: Path, contents: Mapping[str, Content]) -> None:
