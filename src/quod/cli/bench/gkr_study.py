@@ -325,7 +325,7 @@ class _Study:
         ]
         statements = [Statement(key, circuit, (), 1)] * proofs
         before = key.transcript()
-        statements[0].absorb_common(before)
+        statements[0].begin(before)
 
         def made(batch: int) -> SideBySide:
             plan = ProofPlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)

@@ -93,6 +93,8 @@ class Prover:
             return []
         before = self.key.transcript()
         statements[0].absorb_common(before)
+        if not self.circuit.public:
+            statements[0].absorb_public(before)
         batches = range(0, len(tables), self._batch)
         while len(self._in_progress) < min(self._most_in_progress, len(batches)):
             self._in_progress.append(self._side_by_side(len(self._in_progress)))

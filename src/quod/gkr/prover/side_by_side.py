@@ -74,7 +74,8 @@ class SideBySide:
     ) -> None:  # fmt: skip
         """Commits to inputs and begins the work; the rest of the batch is as the last one.
 
-        `before` has absorbed what all statements have in common.
+        `before` has absorbed what all statements have in common, public inputs too where there are
+        none.
         """
         plan = self._plan
         if not self.boundary.bring(tables):
@@ -195,5 +196,6 @@ class SideBySide:
 
 def _writer(statement: Statement, before: Transcript) -> ProofWriter:
     transcript = before.copy()
-    statement.absorb_public(transcript)
+    if statement.circuit.public:
+        statement.absorb_public(transcript)
     return ProofWriter(transcript)
