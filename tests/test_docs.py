@@ -134,6 +134,7 @@ COMMANDS = [
     "bench queue",
     "bench witness",
     "bench serve-pipeline",
+    "bench serve",
 ]
 
 

@@ -346,6 +346,52 @@ def serve_pipeline(
     settings.measure("serve-pipeline", found, warm_up=0.0)
 
 
+def serve(
+    settings: Settings,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key that the server has.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness of its circuit.")],
+    clients: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", min=1, help="Clients at a time; may be given several times."),
+    ] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(metavar="R", help="Open load: proofs a second; may be given several times."),
+    ] = None,
+    proofs: Annotated[int, typer.Option(min=1, help="Proofs of each load.")] = 100,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Also the first proof after the key was evicted.")
+    ] = False,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Its first line.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of the server's authority, for TLS.")
+    ] = None,
+) -> None:
+    """A running server: latencies, proofs a second and how busy its devices are.
+
+    By --clients each client asks again at once (closed load); by --rate proofs are due at random
+    times, and their latency counts from then (open load, of at most 256 at a time).
+    """
+    from quod.cli.bench.load import MOST_AT_A_TIME, Load
+    from quod.cli.bench.serve import cases
+    from quod.formats.source import read_small
+    from quod.service.client import Client
+
+    if any(not 0 < one < 1e6 for one in rate or []):
+        raise typer.BadParameter("a rate is a number of proofs a second above 0")
+    loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
+    loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, one) for one in rate or []]
+    token = None
+    if token_file is not None:
+        text = read_small(token_file, limit=4096, what="a token").decode(errors="replace")
+        token = text.splitlines()[0].strip()
+    with Client(address, token=token, certificate=certificate) as client:
+        settings.measure("serve", cases(client, key, witness, loads, cold=cold), warm_up=0.0)
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -358,5 +404,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, porep_like, queue,
-    witness, serve_pipeline,
+    witness, serve_pipeline, serve,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import NO_SNARKJS, WHOLE, find_snarkjs, process
+from quod.formats.strict_json import CIRCUIT_INPUT, read_json
 from quod.service.witness import WitnessCalculator
 
 _JOBS = 64
@@ -21,7 +22,7 @@ def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
     Inputs are read from JSON each time, as those of a job are.
     """
     calculator = WitnessCalculator.open(wasm)
-    given = inputs.read_bytes()
+    given = read_json(inputs, CIRCUIT_INPUT)
 
     def parameters(what: str) -> dict[str, Parameter]:
         return {"circuit": wasm.parent.name, "values": calculator.variables, "what": what}

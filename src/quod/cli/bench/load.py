@@ -1,0 +1,140 @@
+"""Load on a server: clients that ask again at once, or at times that do not wait for answers."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from quod.errors import TryAgainError
+from quod.service.client.records import ProofRequest, RemoteJob, ServerStatus
+from quod.service.status import percentile
+
+_SEED = 13
+MOST_AT_A_TIME = 256
+"""Proofs under way of open load."""
+
+_Busy = dict[tuple[str, float], float]
+
+
+class ProvingClient(Protocol):
+    """What load needs of `quod.service.client.Client`."""
+
+    def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob: ...
+    def status(self) -> ServerStatus: ...
+
+
+@dataclass
+class Outcome:
+    """Seconds from when each proof was due to when it was there; of the rest those that its worker
+    did not have it; how often the server had no place; how long all took, and the share of it in
+    which devices computed (None if the client may not know)."""
+
+    latencies: list[float] = field(default_factory=list)
+    outside: list[float] = field(default_factory=list)
+    refused: int = 0
+    seconds: float = 0.0
+    busy: float | None = None
+
+    def latency(self, share: float) -> float:
+        """A percentile of the latencies."""
+        return _percentile(self.latencies, share)
+
+    def overhead(self, share: float) -> float:
+        """A percentile of the latencies without the time on the worker."""
+        return _percentile(self.outside, share)
+
+
+@dataclass(frozen=True)
+class Load:
+    """`clients` at a time, `proofs` in all; with `rate` as many a second are due, at times drawn
+    from a Poisson process, whether or not those before are done."""
+
+    clients: int
+    proofs: int
+    rate: float | None = None
+
+    def due(self) -> list[float]:
+        """When each proof is due, in seconds from the begin; all at once without a rate."""
+        if self.rate is None:
+            return [0.0] * self.proofs
+        draw, at, found = random.Random(_SEED), 0.0, []
+        for _ in range(self.proofs):
+            found.append(at)
+            at += draw.expovariate(self.rate)
+        return found
+
+
+def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofRequest]) -> Outcome:
+    """Proves, and says how it went. A refusal for now (`TryAgainError`) is waited for and counted;
+    any other error ends the load, and is raised."""
+    outcome, lock = Outcome(), threading.Lock()
+    due = iter(load.due())
+    errors: list[BaseException] = []
+    before, begin = _busy_seconds(client), time.perf_counter()
+
+    def work() -> None:
+        while not errors:
+            with lock:
+                at = next(due, None)
+            if at is None:
+                return
+            time.sleep(max(begin + at - time.perf_counter(), 0.0))
+            # Closed load is due when its client has nothing else to do.
+            asked = time.perf_counter() if load.rate is None else begin + at
+            job = prove_once()
+            now = time.perf_counter()
+            assert job.started is not None
+            assert job.ended is not None
+            with lock:
+                outcome.latencies.append(now - asked)
+                outcome.outside.append(max(now - asked - (job.ended - job.started), 0.0))
+
+    def prove_once() -> RemoteJob:
+        while True:
+            try:
+                return client.prove(request())
+            except TryAgainError as error:
+                with lock:
+                    outcome.refused += 1
+                time.sleep(error.retry_seconds)
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded) for _ in range(load.clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    outcome.seconds = time.perf_counter() - begin
+    if errors:
+        raise errors[0]
+    outcome.busy = _busy_share(before, _busy_seconds(client), outcome.seconds)
+    return outcome
+
+
+def _busy_share(before: _Busy, after: _Busy, seconds: float) -> float | None:
+    """The mean of all workers; one that was started again counts from its start."""
+    if not after:
+        return None
+    return sum(busy - before.get(name, 0.0) for name, busy in after.items()) / seconds / len(after)
+
+
+def _busy_seconds(client: ProvingClient) -> _Busy:
+    """How long each worker has computed, by its name and start; of none for who is no operator."""
+    document = client.status().document
+    if document is None:
+        return {}
+    return {(one["name"], one["started"]): one["busy_seconds"] for one in document["workers"]}
+
+
+def _percentile(figures: list[float], share: float) -> float:
+    found = percentile(sorted(figures), share)
+    return 0.0 if found is None else found

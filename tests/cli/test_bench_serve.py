@@ -1,0 +1,123 @@
+"""quod bench serve: load that waits and load that does not, and what is read of both."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from quod.cli import entry
+from quod.cli.bench.load import Load, run_load
+from quod.errors import ServiceError
+from quod.service.client import JobState, ProofRequest, RemoteJob, ServerStatus
+from quod.service.errors import QueueFullError
+from tests.service.server.conftest import keys, start  # noqa: F401
+from tests.service.server.running_server import RunningServer
+
+REQUEST = ProofRequest("k", wtns=b"w")
+
+
+class FakeClient:
+    """A server with one worker, whose proofs take some time one after the other."""
+
+    def __init__(self, seconds: float, *, full: int = 0, fails_at: int = -1) -> None:
+        self.seconds, self.full, self.fails_at = seconds, full, fails_at
+        self.alone, self.proofs, self.most, self.under_way = threading.Lock(), 0, 0, 0
+        self.counting = threading.Lock()
+
+    def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
+        assert request is REQUEST
+        with self.counting:
+            if self.full:
+                self.full -= 1
+                raise QueueFullError("full", retry_seconds=0.001)
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        with self.alone:
+            if self.proofs == self.fails_at:
+                raise ServiceError("a worker died")
+            begin = time.time()
+            time.sleep(self.seconds)
+            self.proofs += 1
+        with self.counting:
+            self.under_way -= 1
+        return RemoteJob(
+            "j", "c", "k", JobState.SUCCEEDED, 0, 1, 0, begin, begin, begin + self.seconds, None,
+            "", "", "", 5, (),
+        )  # fmt: skip
+
+    def status(self) -> ServerStatus:
+        worker = {"name": "w", "started": 1.0, "busy_seconds": self.proofs * self.seconds}
+        return ServerStatus("1", "ready", 0.0, 0, 0, {"workers": [worker]})
+
+
+def test_closed_load_has_no_more_than_its_clients() -> None:
+    client = FakeClient(0.005, full=3)
+    found = run_load(Load(4, 40), client, lambda: REQUEST)
+    assert len(found.latencies) == len(found.outside) == client.proofs == 40
+    assert client.most <= 4
+    assert found.refused == 3
+    # Four wait for one, so that most of a latency is not the worker's.
+    assert found.latency(50) > 0.01
+    assert 0 < found.overhead(50) < found.latency(50)
+    assert found.latency(50) <= found.latency(95) <= found.latency(99) <= max(found.latencies)
+    assert found.busy is not None
+    assert 0.3 < found.busy <= 1.0
+
+
+def test_latencies_of_open_load_count_from_when_they_were_due() -> None:
+    # Twice as many as there can be: each waits for more than the one before.
+    client = FakeClient(0.01)
+    found = run_load(Load(50, 50, rate=200.0), client, lambda: REQUEST)
+    assert client.most > 4
+    assert found.latency(95) > 4 * found.latency(5)
+    # With one client at a time, too, though none is sent before the last is done.
+    alone = run_load(Load(1, 50, rate=200.0), FakeClient(0.01), lambda: REQUEST)
+    assert alone.latency(95) > 10 * 0.01
+    due = Load(1, 2000, rate=100.0).due()
+    assert due == sorted(due)
+    assert due[-1] == pytest.approx(20, rel=0.1)
+
+
+def test_an_error_ends_the_load() -> None:
+    client = FakeClient(0.001, fails_at=3)
+    with pytest.raises(ServiceError, match="a worker died"):
+        run_load(Load(2, 1000), client, lambda: REQUEST)
+    assert client.proofs < 1000
+
+
+def test_a_server(start: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    server: RunningServer = start()  # type: ignore[operator]
+    witness = tmp_path / "w.wtns"
+    witness.write_bytes(bytes(1000))
+    words = ["bench", "serve", server.listeners.grpc[0], "membership", str(witness)]
+    loads = ["--clients", "2", "--rate", "50", "--proofs", "6", "--repeats", "2", "--cold"]
+    assert entry.run([*words, *loads, "--json", "--quiet"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"]["load"] for row in rows] == ["cold"] + ["closed"] * 8 + ["open"] * 8
+    assert {row["parameters"].get("what") for row in rows} >= {"latency, p99", "proofs"}
+    assert server.pool.calls[0][0] == "evict"
+    # Two runs of each load, two cold ones, and one to be warm.
+    assert server.queue.status().kept == 2 * (6 + 6) + 2 + 1
+    by_name = {row["parameters"].get("what"): row["median"] for row in rows[1:9]}
+    assert by_name["latency, p50"] <= by_name["latency, p99"]
+    assert by_name["proofs"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["unix:none.sock", "k", "none.wtns"], 3, "none.wtns"),
+        (["nowhere", "k", "none.wtns"], 3, "address of a server"),
+        (["unix:none.sock", "k", "none.wtns", "--rate", "0"], 2, "above 0"),
+        (["unix:none.sock", "k", "none.wtns", "--token-file", "none"], 3, "none"),
+    ],
+)
+def test_refusals(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", "serve", *words]) == code
+    assert message in capsys.readouterr().err
