@@ -14,8 +14,10 @@ from quod.cli import (
     gkr,
     groth16,
     inspect,
+    jobs,
     kernel,
     keys,
+    serve,
     wtns,
     zkey,
 )
@@ -46,6 +48,9 @@ app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(wtns.app, name="wtns")
 app.add_typer(keys.app, name="keys")
+app.command("serve")(serve.serve)
+for _of_jobs in (jobs.submit, jobs.wait, jobs.status, jobs.cancel):
+    app.command(_of_jobs.__name__)(_of_jobs)
 app.command("export-web")(export_web.export_web)
 app.command("inspect")(inspect.inspect)
 app.command("devices")(devices.devices)

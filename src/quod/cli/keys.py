@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quod.cli.jobs import NOWHERE, Certificate, Server, TokenFile, connect
 from quod.cli.options import AsJson, InsecureTestKey, Quiet
 from quod.cli.terminal import note, show, show_json, show_table, warn
 
@@ -19,6 +20,7 @@ _FOLDER = typer.Argument(metavar="FOLDER", help="Repository of keys.")
 _KEY = typer.Argument(metavar="KEY", help="Name, NAME:TAG, or identity.")
 Folder = Annotated[Path, _FOLDER]
 Key = Annotated[str, _KEY]
+Worker = Annotated[str, typer.Option(metavar="WORKER", help="One of them; all unless told.")]
 
 
 @app.callback()
@@ -152,6 +154,64 @@ def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
         note(f"Removed the key {gone.identity}{f' ({names})' if names else ''}.", quiet=quiet)
     else:
         note(f"Removed the name {names}; the key {gone.identity} has others.", quiet=quiet)
+
+
+@app.command()
+def served(
+    as_json: AsJson = False,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:
+    """List the keys of a server that you may use."""
+    from quod.frozen import fields_of
+
+    with connect(server, token_file, certificate) as client:
+        found = client.keys()
+    if as_json:
+        show_json([fields_of(key) for key in found])
+        return
+    columns = ("identity", "names", "curve", "constraints", "bytes", "state")
+    rows = [
+        (key.identity, ", ".join(key.names), key.curve, f"{key.constraints:,}", f"{key.bytes:,}",
+         key.problem or "sound")
+        for key in found
+    ]  # fmt: skip
+    show_table(columns, rows, right=("constraints", "bytes"))
+
+
+@app.command()
+def preload(
+    key: Key,
+    worker: Worker = "",
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0)] = None,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:
+    """Have the workers of a server load a key. For operators, as what follows."""
+    with connect(server, token_file, certificate) as client:
+        client.preload(key, worker, timeout)
+
+
+@app.command()
+def evict(
+    key: Key, worker: Worker = "", server: Server = NOWHERE, token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:  # fmt: skip
+    """Have the workers of a server give up a key's memory."""
+    with connect(server, token_file, certificate) as client:
+        client.evict(key, worker)
+
+
+@app.command()
+def resume(
+    key: Key, server: Server = NOWHERE, token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:  # fmt: skip
+    """Have a server give out the jobs of a suspended key again."""
+    with connect(server, token_file, certificate) as client:
+        client.resume_key(key)
 
 
 def _described(record: KeyRecord) -> dict[str, object]:

@@ -79,7 +79,7 @@ BAD = {
     "an unknown field": ('data = "d"\nkeys = "k"\nkyes = 1', "kyes: there is no such field"),
     "an unknown section": ('data = "d"\nkeys = "k"\n[quue]\na = 1', "quue: there is no such"),
     "deep": (WHOLE + "tokenz = 1", "clients.ann.tokenz: there is no such field"),
-    "not there": ('data = "d"', "keys: must be given"),
+    "not there": ('keys = "k"', "data: must be given"),
     "of another kind": (WHOLE.replace("jobs = 5", 'jobs = "five"'), "queue.jobs: "),
     "a token that is not hashed": (WHOLE.replace(HASH, "secret"), "clients.ann.tokens.0: write"),
     "an address": (WHOLE.replace("127.0.0.1:8080", "8080"), "listen.http.1: write unix:PATH or"),

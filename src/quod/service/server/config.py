@@ -189,10 +189,10 @@ def _client_names(clients: dict[str, ClientSection]) -> dict[str, ClientSection]
 
 
 class Config(_Section):
-    """All of it. `data` is the folder of the queue, `keys` the repository."""
+    """All of it. `data` is the folder of the queue, `keys` the repository, by default within."""
 
     data: Path
-    keys: Path
+    keys: Path | None = None
     database: str | None = Field(default=None, repr=False)
     database_schema: str = "quod"
     listen: Listen = Listen()
@@ -214,6 +214,11 @@ class Config(_Section):
                 "--new-token), or say --insecure-no-auth"
             )
         return self
+
+    @property
+    def keys_folder(self) -> Path:
+        """Where the repository is."""
+        return self.data / "keys" if self.keys is None else self.keys
 
     def limits(self) -> Limits:
         """The limits of the queue, with the quotas of clients."""

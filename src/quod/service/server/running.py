@@ -59,7 +59,7 @@ async def run(
             limits=config.limits(),
         )  # fmt: skip
         stack.push_async_callback(asyncio.to_thread, queue.close)
-        repository = KeyRepository(config.keys)
+        repository = KeyRepository(config.keys_folder)
         pool = await asyncio.to_thread(make_pool, config, queue, repository)
         stack.push_async_callback(asyncio.to_thread, pool.close)
         metrics = Metrics()

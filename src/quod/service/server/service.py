@@ -156,7 +156,7 @@ class ProvingService:
         if own is not None:
             client.require(Role.CLIENT)
         found = await self.read(lambda: self.queue.cancel(job, client=own))
-        self.observer.told("cancelled", client, found)
+        self.observer.told("asked to cancel", client, found)
         return found
 
     async def jobs(self, client: Client, most: int, before: str | None) -> list[Job]:

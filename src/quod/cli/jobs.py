@@ -1,0 +1,184 @@
+"""quod submit, wait, status and cancel: a server from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quod.cli.options import AsJson, Quiet, check_outputs
+from quod.cli.terminal import note, show, show_json
+from quod.errors import InputError, ServiceError
+
+if TYPE_CHECKING:
+    from quod.service.client import Client, RemoteJob
+
+_SERVER = typer.Option(
+    "--server", envvar="QUOD_SERVER", metavar="ADDRESS", help="unix:PATH or HOST:PORT."
+)
+_TOKEN_FILE = typer.Option(
+    "--token-file", metavar="FILE", help="The token; else that of QUOD_TOKEN, if there is one."
+)
+_CERTIFICATE = typer.Option("--certificate", metavar="FILE", help="Of the authority, for TLS.")
+_JOB = typer.Argument(metavar="JOB", help="What `quod submit` printed.")
+
+Server = Annotated[str, _SERVER]
+TokenFile = Annotated[Path | None, _TOKEN_FILE]
+Certificate = Annotated[Path | None, _CERTIFICATE]
+Job = Annotated[str, _JOB]
+Files = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="One for each partition.")]
+
+NOWHERE = "unix:quod-data/grpc.sock"
+
+
+def connect(server: str, token_file: Path | None, certificate: Path | None) -> Client:
+    """A client; the token is never on the command line, which others can see."""
+    try:
+        from quod.service.client import Client
+    except ImportError as error:
+        raise ServiceError(f"this needs {error.name}: pip install 'quod[client]'") from None
+    token = os.environ.get("QUOD_TOKEN") or None
+    if token_file is not None:
+        token = read(token_file).decode(errors="replace").strip()
+    return Client(server, token=token, certificate=certificate)
+
+
+def read(path: Path) -> bytes:
+    """A file of the client's."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({os.strerror(error.errno or 0)})", path=path) from None
+
+
+def submit(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Name, NAME:TAG, or identity.")],
+    wtns: Files = None,
+    inputs: Files = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="A witness where the server is, below your root."),
+    ] = None,
+    idempotency_key: Annotated[
+        str, typer.Option(metavar="TEXT", help="The same again is the same job.")
+    ] = "",
+    priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
+    deadline: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="From now on.", min=0)
+    ] = None,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:
+    """Have a server prove; prints the id of the job, which is on the server's disk then."""
+    with connect(server, token_file, certificate) as client:
+        import time
+
+        from quod.service.client import ProofRequest
+
+        request = ProofRequest(
+            key,
+            [read(one) for one in wtns] if wtns else None,
+            path or None,
+            [_inputs(one) for one in inputs] if inputs else None,
+            idempotency_key,
+            priority,
+            None if deadline is None else time.time() + deadline,
+        )
+        show(client.submit(request).id)
+
+
+def wait(
+    job: Job,
+    proof: Annotated[Path | None, typer.Option(metavar="FILE", help="For the proof.")] = None,
+    public: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For the public values.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0)] = None,
+    as_json: AsJson = False,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+    quiet: Quiet = False,
+) -> None:
+    """Wait for a job's end; exit code 0 only if it has succeeded."""
+    outputs = {"proof": proof, "publicSignals": public}
+    wanted = [one for one in outputs.values() if one is not None]
+    check_outputs(wanted, [])
+    with connect(server, token_file, certificate) as client:
+        found = client.wait(job, timeout)
+    if as_json:
+        show_json(_described(found))
+    results = found.require_results()
+    if wanted and len(results) != 1:
+        raise InputError(f"the job has {len(results)} proofs; take them from --json")
+    from quod.formats.output import write_all_atomically
+
+    write_all_atomically(
+        {one: (json.dumps(results[0][name], indent=1) + "\n").encode()
+         for name, one in outputs.items() if one is not None}
+    )  # fmt: skip
+    note(f"The job {job} has succeeded.", quiet=quiet or as_json)
+
+
+def status(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="All of it, or a job.")] = None,
+    as_json: AsJson = False,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+) -> None:
+    """Say how a server is, or a job."""
+    from quod.cli.inspect import show_found
+    from quod.frozen import fields_of
+
+    with connect(server, token_file, certificate) as client:
+        if job is None:
+            found = fields_of(client.status())
+            if not as_json:
+                found = _short(found)
+        else:
+            found = _described(client.wait(job, 0.0))
+    if as_json:
+        show_json(found)
+    else:
+        show_found(found)
+
+
+def cancel(
+    job: Job,
+    server: Server = NOWHERE,
+    token_file: TokenFile = None,
+    certificate: Certificate = None,
+    quiet: Quiet = False,
+) -> None:
+    """End a job, also one that is running; one that has ended stays as it is."""
+    with connect(server, token_file, certificate) as client:
+        found = client.cancel(job)
+    note(f"The job {job} is {found.state.name}.", quiet=quiet)
+
+
+def _inputs(path: Path) -> Any:
+    try:
+        return json.loads(read(path))
+    except (ValueError, RecursionError):
+        raise InputError("is no JSON", path=path) from None
+
+
+def _described(job: RemoteJob) -> dict[str, Any]:
+    from quod.frozen import fields_of
+
+    return fields_of(job) | {"state": job.state.name}
+
+
+def _short(status: dict[str, Any]) -> dict[str, Any]:
+    """A status for people: of the document of operators its counts."""
+    document = status.pop("document")
+    if document is not None:
+        queue = document["queue"]
+        status |= {name: queue[name] for name in ("waiting", "running", "held", "kept")}
+        status["workers"] = [f"{one['name']} {one['state']}" for one in document["workers"]]
+    return status

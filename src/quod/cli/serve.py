@@ -1,0 +1,162 @@
+"""quod serve: the proving service."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.options import AsJson, InsecureTestKey
+from quod.cli.terminal import note, show, show_json, show_table, warn
+from quod.errors import InputError, ServiceError
+
+if TYPE_CHECKING:
+    from quod.service.server.config import Config
+
+_Many = list[str] | None
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="quod.toml; flags come over it.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Queue and sockets; made with mode 0700.")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keys; `keys` of the data unless told.")
+    ] = None,
+    add_key: Annotated[
+        _Many,
+        typer.Option(metavar="NAME=PATH", help="Register a zkey, or a folder with circuit.zkey."),
+    ] = None,
+    grpc: Annotated[_Many, typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    http: Annotated[_Many, typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    devices: Annotated[
+        _Many, typer.Option("--device", metavar="NAME", help="A worker's; may be repeated.")
+    ] = None,
+    warm: Annotated[
+        _Many, typer.Option(metavar="KEY", help="Loaded before the server is ready.")
+    ] = None,
+    insecure_no_auth: Annotated[
+        bool, typer.Option("--insecure-no-auth", help="Serve whoever can connect.")
+    ] = False,
+    insecure_test_key: InsecureTestKey = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look at configuration, keys and devices, and end.")
+    ] = False,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Print a token and its hash, and end.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Serve proofs over gRPC and HTTP until SIGTERM, which drains it."""
+    _need_libraries()
+    if new_token:
+        _show_token(as_json)
+        return
+    from quod.service.server.settings import read_config
+
+    flags: dict[tuple[str, ...], object] = {
+        ("data",): None if data is None else str(data),
+        ("keys",): None if keys is None else str(keys),
+        ("listen", "grpc"): grpc, ("listen", "http"): http,
+        ("listen", "insecure_no_auth"): insecure_no_auth or None,
+        ("workers", "devices"): devices, ("workers", "warm"): warm,
+    }  # fmt: skip
+    found = read_config(config, {name: value for name, value in flags.items() if value})
+    _add_keys(found, add_key or [], insecure_test_key)
+    if check:
+        _check(found, as_json)
+    else:
+        _run(found)
+
+
+def _run(config: Config) -> None:
+    import asyncio
+
+    from quod.service.server.listening import Listeners
+    from quod.service.server.logs import write_log
+    from quod.service.server.pools import make_pool
+    from quod.service.server.running import serve as run
+
+    write_log(config.log.level, as_json=config.log.json_lines)
+
+    def started(listeners: Listeners) -> None:
+        for kind, addresses in (("grpc", listeners.grpc), ("http", listeners.http)):
+            for address in addresses:
+                show(f"{kind} {address}")
+        sys.stdout.flush()
+
+    if not asyncio.run(run(config, make_pool, started)):
+        warn("what was not finished is given out again at the next start")
+
+
+def _add_keys(config: Config, given: list[str], allow_insecure: bool) -> None:
+    """Registers keys; makes the repository if it is that of the data."""
+    from quod.service.keys import KeyRepository
+
+    if not given and config.keys is not None:
+        return
+    repository = KeyRepository(config.keys_folder, create=True)
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals or not path:
+            raise InputError(f"--add-key takes NAME=PATH, not {one}")
+        own = Path(path)
+        wasm = own / "circuit.wasm"
+        record = repository.add(
+            own / "circuit.zkey" if own.is_dir() else own, names=[name], move=True,
+            wasm=wasm if own.is_dir() and wasm.exists() else None, allow_insecure=allow_insecure,
+        )  # fmt: skip
+        note(f"Registered {name}: {record.identity}.")
+
+
+def _check(config: Config, as_json: bool) -> None:
+    from quod.frozen import fields_of
+    from quod.service.server.checking import check
+
+    found = list(check(config))
+    if as_json:
+        show_json([fields_of(one) for one in found])
+    else:
+        rows = [
+            (
+                ", ".join(one.names) or one.key[:16], one.device, f"{one.read_bytes:,}",
+                f"{one.host_bytes:,}", f"{one.device_bytes:,}",
+                "" if one.load_seconds is None else f"{one.load_seconds:.3f}",
+            )
+            for one in found
+        ]  # fmt: skip
+        columns = ("key", "device", "bytes read", "of memory", "of the device", "seconds to load")
+        show_table(columns, rows, right=columns[2:])
+    bad = [one for one in found if one.problem]
+    for one in bad:
+        warn(f"{one.key} on {one.device}: {one.problem}")
+    if bad:
+        raise ServiceError(f"{len(bad)} of {len(found)} keys cannot be proven with; see above")
+    note("The configuration, the keys and the devices are sound.")
+
+
+def _show_token(as_json: bool) -> None:
+    from quod.service.server.clients import hashed_token
+    from quod.service.server.clients import new_token as new
+
+    token = new()
+    if as_json:
+        show_json({"token": token, "hash": hashed_token(token)})
+    else:
+        show(token)
+        show(hashed_token(token))
+        note("The first line is for the client; the second is its `tokens` of quod.toml.")
+
+
+def _need_libraries() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import grpc_reflection  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ServiceError(f"serving needs {error.name}: pip install 'quod[service]'") from None

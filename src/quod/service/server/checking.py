@@ -1,0 +1,74 @@
+"""What `quod serve --check` looks at: keys, devices, and what a first proof will take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from quod.errors import QuodError
+from quod.frozen import frozen
+from quod.service.keys import KeyRepository, ResidentKeys
+from quod.service.keys.loader import Groth16Loader
+from quod.service.keys.needs import Tier
+from quod.service.keys.repository import ListedKey
+from quod.service.server.config import Config
+
+
+@frozen
+class KeyCost:
+    """What the first proof of a key takes on a device: bytes to be read, and at most in memory.
+
+    `load_seconds` were measured for keys of the start, and are None for others. `problem` says why
+    it cannot be, or is empty.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    device: str
+    read_bytes: int
+    host_bytes: int
+    device_bytes: int
+    load_seconds: float | None
+    problem: str
+
+
+def check(config: Config) -> Iterator[KeyCost]:
+    """Each key on each device. Keys of the start are loaded, the others reckoned with.
+
+    Raises what is wrong with the repository or a device, and `NotFoundError` for a key of the start
+    that is not there.
+    """
+    repository = KeyRepository(config.keys_folder)
+    warm = {repository.resolve(name) for name in config.workers.warm}
+    listed = repository.listing()
+    for device in dict.fromkeys(config.workers.devices):
+        with ResidentKeys(
+            repository, device, host_bytes=config.workers.host_bytes,
+            device_bytes=config.workers.device_bytes, lanes=config.workers.lanes,
+        ) as keys:  # fmt: skip
+            for key in listed:
+                yield _cost(repository, keys, device, key, key.identity in warm, config)
+
+
+def _cost(
+    repository: KeyRepository, keys: ResidentKeys, device: str, key: ListedKey, load: bool,
+    config: Config,
+) -> KeyCost:  # fmt: skip
+    read = host = own = 0
+    seconds, problem = None, key.problem
+    if key.record is not None:
+        read = key.record.files["circuit.zkey"].bytes
+    try:
+        if not problem:
+            budget = keys.status().budgets[Tier.DEVICE]
+            loader = Groth16Loader(repository, keys.device, budget, config.workers.lanes)
+            needs = loader.needs(key.identity)
+            host, own = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
+            if load:
+                begin = perf_counter()
+                keys.preload(key.identity)
+                seconds = perf_counter() - begin
+                keys.evict(key.identity)
+    except QuodError as error:
+        problem = str(error)
+    return KeyCost(key.identity, key.names, device, read, host, own, seconds, problem)

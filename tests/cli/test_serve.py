@@ -1,0 +1,242 @@
+"""quod serve, and the commands that ask a server: in words, and how each refusal ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from quod.cli import entry
+from quod.groth16 import Proof, VerifyingKey
+from quod.service.server.clients import hashed_token
+from tests.service.queue.crashing import REPOSITORY
+from tests.service.server.conftest import Start, keys, start  # noqa: F401
+from tests.service.server.running_server import RunningServer
+
+EXAMPLE = REPOSITORY / "examples" / "membership"
+WITNESS = str(EXAMPLE / "witness.wtns")
+
+
+@pytest.fixture
+def server(start: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningServer]:  # noqa: F811
+    found = start()
+    monkeypatch.setenv("QUOD_SERVER", found.listeners.grpc[0])
+    return found
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = entry.run(words)
+    return (code, *capsys.readouterr())
+
+
+class TestAsking:
+    """submit, wait, status, cancel, keys."""
+
+    def test_submit_and_wait(
+        self, server: RunningServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        code, out, _ = run(capsys, "submit", "membership", "--wtns", WITNESS, "--priority", "2")
+        job = out.strip()
+        assert code == 0
+        files = ["--proof", str(tmp_path / "proof"), "--public", str(tmp_path / "public")]
+        code, out, err = run(capsys, "wait", job, *files)
+        assert (code, out) == (0, "")
+        assert err == f"The job {job} has succeeded.\n"
+        assert json.loads((tmp_path / "public").read_text()) == ["7"]
+        assert json.loads((tmp_path / "proof").read_text()) == {"protocol": "none"}
+        code, out, _ = run(capsys, "status", job, "--json")
+        told = json.loads(out)
+        assert (code, told["state"], told["priority"]) == (0, "SUCCEEDED", 2)
+        assert server.queue.job(job).payload_bytes == (EXAMPLE / "witness.wtns").stat().st_size + 24
+
+    def test_inputs_and_the_same_again(
+        self, server: RunningServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ["submit", "membership", "--inputs", str(EXAMPLE / "input.json"),
+                 "--idempotency-key", "7"]  # fmt: skip
+        first, second = run(capsys, *words), run(capsys, *words)
+        assert first == second
+        code, _, err = run(capsys, *words, "--priority", "1")
+        assert (code, "another request" in err) == (10, True)
+
+    def test_several_partitions(
+        self, server: RunningServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        words = ["submit", "membership", "--wtns", WITNESS, "--wtns", WITNESS]
+        job = run(capsys, *words)[1].strip()
+        code, out, _ = run(capsys, "wait", job, "--json")
+        assert (code, len(json.loads(out)["results"])) == (0, 2)
+        code, _, err = run(capsys, "wait", job, "--proof", str(tmp_path / "proof"))
+        assert (code, "the job has 2 proofs" in err) == (3, True)
+        assert not (tmp_path / "proof").exists()
+
+    def test_jobs_that_do_not_succeed(
+        self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        server = start(go=False)
+        monkeypatch.setenv("QUOD_SERVER", server.listeners.grpc[0])
+        job = run(capsys, "submit", "membership", "--wtns", WITNESS)[1].strip()
+        code, _, err = run(capsys, "wait", job, "--timeout", "0.1")
+        assert (code, job in err) == (10, True)
+        code, _, err = run(capsys, "cancel", job)
+        assert (code, err) == (0, f"The job {job} is CANCELLED.\n")
+        code, _, err = run(capsys, "wait", job)
+        assert (code, "is CANCELLED" in err) == (10, True)
+        late = run(capsys, "submit", "membership", "--wtns", WITNESS, "--deadline", "0")
+        assert (late[0], "in the past" in late[2]) == (10, True)
+
+    def test_status_and_keys(
+        self, server: RunningServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, _ = run(capsys, "status")
+        assert code == 0
+        for text in ("state", "ready", "fake ready", "kept"):
+            assert text in out
+        assert json.loads(run(capsys, "status", "--json")[1])["document"]["format"] == 1
+        [key] = json.loads(run(capsys, "keys", "served", "--json")[1])
+        assert key["names"] == ["membership:latest"]
+        assert key["identity"] in run(capsys, "keys", "served")[1]
+        for command in ("preload", "evict", "resume"):
+            assert run(capsys, "keys", command, "membership")[0] == 0
+            code, _, err = run(capsys, "keys", command, "none")
+            assert (code, err.count("\n")) == (10, 1)
+        assert [call[0] for call in server.pool.calls] == ["preload", "evict"]
+        assert run(capsys, "keys", "evict", "membership", "--worker", "fake")[0] == 10
+
+    def test_tokens(
+        self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    ) -> None:  # fmt: skip
+        token = "a-token-that-is-long-enough"
+        server = start(clients={"ann": {"tokens": [hashed_token(token)]}})
+        monkeypatch.setenv("QUOD_SERVER", server.listeners.grpc[0])
+        (tmp_path / "token").write_text(f"{token}\n")
+        words = ["submit", "membership", "--wtns", WITNESS]
+        job = run(capsys, *words, "--token-file", str(tmp_path / "token"))[1].strip()
+        assert server.queue.job(job).client == "ann"
+        monkeypatch.setenv("QUOD_TOKEN", token)
+        assert run(capsys, "cancel", job)[0] == 0
+        assert run(capsys, "keys", "preload", "membership")[0] == 10
+        monkeypatch.setenv("QUOD_TOKEN", "another-token-altogether")
+        code, _, err = run(capsys, "status")
+        assert (code, err) == (10, "quod: error: the token is nobody's\n")
+
+    @pytest.mark.parametrize(
+        ("words", "code", "message"),
+        [
+            (["submit", "membership"], 3, "give one of wtns, path and inputs, not 0"),
+            (["submit", "membership", "--wtns", "none"], 3, "none: cannot be read"),
+            (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
+            (["submit", "none", "--wtns", WITNESS], 10, "no key none:latest"),
+            (["wait", "1-none"], 10, "no such job"),
+            (["status", "--server", "unix:/nowhere"], 11, "the server does not answer"),
+            (["status", "--server", "nowhere"], 3, "unix:PATH or HOST:PORT"),
+            (["status", "--token-file", "none"], 3, "none: cannot be read"),
+            (["status", "--certificate", "none"], 3, "none: cannot be read"),
+        ],
+    )
+    def test_refusals(
+        self, server: RunningServer, capsys: pytest.CaptureFixture[str], words: list[str],
+        code: int, message: str,
+    ) -> None:  # fmt: skip
+        found, out, err = run(capsys, *words)
+        assert (found, out, err.count("\n")) == (code, "", 1)
+        assert message in err
+
+
+class TestServing:
+    """The command itself."""
+
+    def test_a_proof_over_http_in_two_commands(self, tmp_path: Path) -> None:
+        data = tmp_path / "d"
+        command = [sys.executable, "-m", "quod", "serve", "--data", str(data),
+                   "--add-key", f"membership={EXAMPLE}"]  # fmt: skip
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "src")}
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == f"grpc unix:{data}/grpc.sock\n"
+            address = process.stdout.readline().split()[1]
+            with httpx.Client(
+                transport=httpx.HTTPTransport(uds=address.removeprefix("unix:")),
+                base_url="http://localhost", timeout=120,
+            ) as http:  # fmt: skip
+                inputs = json.loads((EXAMPLE / "input.json").read_text())
+                for given in ({"inputs": inputs}, {"path": str(EXAMPLE / "witness.wtns")}):
+                    answer = http.post("/v1/prove", json={"key": "membership"} | given)
+                    assert answer.json()["state"] == "succeeded", answer.text
+                    [result] = answer.json()["results"]
+                    proof = Proof.from_json_text(json.dumps(result["proof"]))
+                    public = [int(one) for one in result["publicSignals"]]
+                    key = VerifyingKey.from_json(EXAMPLE / "verification_key.json")
+                    assert key.verify(public, proof)
+                assert "<title>Quod</title>" in http.get("/").text
+                bad = http.post("/v1/prove", json={"key": "membership", "inputs": {"x": 31415926}})
+                assert bad.json()["state"] == "failed"
+                assert bad.json()["code"] == "INVALID_ARGUMENT"
+            process.send_signal(signal.SIGTERM)
+            log = process.stderr.read()
+            assert process.wait(60) == 0
+        lines = [json.loads(line) for line in log.splitlines()[1:]]
+        assert [line["message"] for line in lines][-1] == "drained"
+        assert len([line["job"] for line in lines if line["message"] == "submitted"]) == 3
+        # No witness, no input and no path of one.
+        for secret in ("31415926", "witness.wtns", str(inputs["root"])):
+            assert secret not in log
+
+    def test_check(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        words = ["serve", "--data", str(tmp_path / "d"), "--add-key", f"m={EXAMPLE}/circuit.zkey"]
+        code, out, err = run(capsys, *words, "--warm", "m", "--check")
+        assert (code, "sound" in err) == (0, True)
+        assert "m:latest" in out
+        [cost] = json.loads(run(capsys, *words, "--warm", "m", "--check", "--json")[1])
+        assert cost["load_seconds"] > 0
+        assert cost["read_bytes"] == (EXAMPLE / "circuit.zkey").stat().st_size
+        assert cost["host_bytes"] > cost["read_bytes"]
+        code, _, err = run(capsys, *words, "--warm", "none", "--check")
+        assert (code, "no key none:latest" in err) == (10, True)
+        code, _, err = run(capsys, *words, "--device", "cuda:99", "--check")
+        assert code == 7
+        [config] = [tmp_path / "quod.toml"]
+        config.write_text(f'data = "{tmp_path}/d"\n[workers]\nhost_bytes = 1000\nwarm = ["m"]\n')
+        code, _, err = run(capsys, "serve", "--config", str(config), "--check")
+        assert code == 10
+        assert "the budget of keys there is 1000" in err
+
+    @pytest.mark.parametrize(
+        ("words", "code", "message"),
+        [
+            ([], 3, "data: must be given"),
+            (["--data", "d", "--http", "127.0.0.1:0"], 3, "can be reached by others"),
+            (["--data", "d", "--http", "80"], 3, "--http: listen.http.0: write unix:PATH"),
+            (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),
+            (["--data", "d", "--keys", "none"], 3, "is no repository of keys"),
+            (["--config", "none"], 3, "none: the configuration cannot be read"),
+        ],
+    )
+    def test_refusals(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        words: list[str], code: int, message: str,
+    ) -> None:  # fmt: skip
+        monkeypatch.chdir(tmp_path)
+        found, out, err = run(capsys, "serve", *words)
+        assert (found, out) == (code, "")
+        assert message in err
+
+    def test_new_tokens(self, capsys: pytest.CaptureFixture[str]) -> None:
+        _, out, _ = run(capsys, "serve", "--new-token")
+        token, hashed = out.split()
+        assert hashed_token(token) == hashed
+        found = json.loads(run(capsys, "serve", "--new-token", "--json")[1])
+        assert hashed_token(found["token"]) == found["hash"]
+        assert found["token"] != token
