@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from quod.service.client import ProofRequest
 from tests.service.page.fake_server import NAMES, PAGE, TOKEN, FakeServer, FakeService
+from tests.service.server.conftest import keys, start  # noqa: F401
+from tests.service.server.running_server import RunningServer
 from tests.support.browser import DESKTOP, PHONE, Browser, Page
 from tests.support.node import program
 
@@ -172,6 +175,26 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
         script = after["ScriptDuration"] - before["ScriptDuration"]
         assert script < 0.6 * (after["Timestamp"] - before["Timestamp"])
         assert after["Nodes"] < 10_000
+        no_complaints(page)
+
+
+def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
+    """What the page asks for is what the server of the package has, with its headers."""
+    server: RunningServer = start(listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True})
+    with server.client() as client, browser.page() as page:
+        jobs = [client.prove(ProofRequest("membership", wtns=b"w")) for _ in range(3)]
+        page.navigate(server.listeners.http[0] + "/")
+        page.wait_for(f"{ROWS} === 3", 20)
+        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 6", 20)
+        assert "ready" in page.text("header")
+        assert "fake" in page.text("#workers")
+        # A stage that ends while the page is open comes by the stream.
+        jobs.append(client.prove(ProofRequest("membership", wtns=b"w")))
+        page.wait_for(f"{ROWS} === 4", 20)
+        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 8", 20)
+        page.click("#jobs button")
+        page.wait_for("document.querySelectorAll('#job table').length === 2")
+        assert jobs[-1].id in page.text("#job")
         no_complaints(page)
 
 
