@@ -23,6 +23,8 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.words import message_words
 
+_PAGE_WORDS = 1 << 10
+
 
 @kernel
 def send_elements(
@@ -82,7 +84,8 @@ class RawCommitter:
             self._work = self._record(tables, hash)
         recorded, hashing, sending = self._work
         hashed = self._device.stream("commitment").replay(hashing).submit()
-        self._words.fill(UNWRITTEN)
+        # One in a page: what comes is whole pages, and all of it would take longer than the hash.
+        self._words.reshape(-1)[::_PAGE_WORDS] = UNWRITTEN
         hashed.wait()
         digests = recorded.digest.digests(self._field.modulus)
         self._arriving = self._device.stream("inputs").replay(sending).submit()

@@ -14,6 +14,9 @@ from quod.transcript.labels import Label
 from quod.transcript.poseidon2 import FULL_ROUNDS, Poseidon2Parameters
 from quod.transcript.words import Load, Words, message_words
 
+# Blocks of a message that are kept where an index picks one.
+_LOOPED_BLOCKS = 16
+
 
 class Poseidon2:
     """The permutation for one kernel, made at its top: the constants are tables.
@@ -100,17 +103,14 @@ class AlgebraicChain:
         self._field = self._permutation.field
         self._each = hash.field.bytes // 4
         self._radix = hash.field.montgomery_radix
+        self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._each)
 
     def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
         """The state after a message of elements, words of canonical integers."""
         count, rate = len(message) // self._each, self._hash.rate
-        last = max(0, count - 1) // rate * rate
-        values = self._elements(state)
-        for at in range(0, last + 1, rate):
-            if at == last:
-                added = self._field.constant(tag(label, are_elements=True, fill=count - at))
-                values[0] = self._field.carried(values[0] + added)
-            values = self._after(values, message[at * self._each : (at + rate) * self._each])
+        last = max(0, count - 1) // rate
+        added = tag(label, are_elements=True, fill=count - last * rate)
+        values = self._over_blocks(self._elements(state), message, last, added)
         return self._words(values)
 
     def absorbed_some(
@@ -118,21 +118,14 @@ class AlgebraicChain:
     ) -> Words:
         """The state after the first `length` words of a message, with a header as other hashes have
         it (`quod.transcript.transcript.header`)."""
-        k, f, rate = self._k, self._field, self._hash.rate
+        k, rate = self._k, self._hash.rate
         zero = k.constant(0, types.u32)
         kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
         count = length // self._each
         last = k.select(count == 0, zero, (count - 1) // rate)
         known = tag(Label.NEXT, are_elements=True, fill=count - last * rate)
         added = self._element([known + ((header >> 24) << 5), zero][: self._each])
-        values = self._elements(state)
-        for number in range(max(1, -(-len(message) // self._each // rate))):
-            first = f.select(last == number, f.carried(values[0] + added), values[0])
-            start = number * rate * self._each
-            block = kept[start : start + rate * self._each]
-            new = self._after([first, *values[1:]], block)
-            values = [f.select(last >= number, a, b) for a, b in zip(new, values, strict=True)]
-        return self._words(values)
+        return self._words(self._over_blocks(self._elements(state), kept, last, added))
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
         """The digest of a run of so many words of elements, given by `load`, on a level."""
@@ -150,6 +143,32 @@ class AlgebraicChain:
         added = f.constant(tag(Label.DIGEST, are_elements=True, fill=fill))
         values[0] = f.carried(values[0] + added)
         return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
+
+    def _over_blocks(
+        self, state: list[Any], message: Sequence[Value], last: Value | int, added: Any
+    ) -> list[Any]:
+        """The state after the blocks of a message up to the last one, before which something is
+        added: a loop over them, as a permutation a block would make some drivers take minutes."""
+        k, f, block = self._k, self._field, self._hash.rate * self._each
+        blocks = max(1, -(-len(message) // block))
+        if isinstance(added, int):
+            added = f.constant(added)
+        if blocks == 1:
+            first, *rest = state
+            return self._after([f.carried(first + added), *rest], message)
+        zero = k.constant(0, types.u32)
+        words = [*message, *[zero] * (blocks * block - len(message))]
+        last = k.constant(last, types.u32) if isinstance(last, int) else last
+        for start in range(0, blocks, _LOOPED_BLOCKS):
+            stop = min(start + _LOOPED_BLOCKS, blocks)
+            k.store(self._message, 0, *words[start * block : stop * block])
+            with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
+                first, *rest = loop.carried
+                first = f.select(loop.index == last, f.carried(first + added), first)
+                given = k.load(self._message, (loop.index - start) * block, block)
+                loop.next(tuple(self._after([first, *rest], given)))
+            state = list(loop.results)
+        return state
 
     def _after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
         values = self._elements(block)
