@@ -278,7 +278,7 @@ def test_provers_check_their_proofs_and_verdicts_are_errors(
 
         def wrong(self: Any, buffer: Any, target: Any) -> None:
             download(self, buffer, target)
-            if target.shape == (1, prover._plan.sent_words):
+            if target.shape == (1, prover._in_progress[0]._sent.shape[1]):
                 target[0, 5] ^= 1
 
         monkeypatch.setattr(type(device), "download", wrong)
