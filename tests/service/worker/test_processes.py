@@ -13,7 +13,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
-from quod.service.queue import JobState, Outcome
+from quod.service.queue import Job, JobState, Outcome
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.process.channel import Channel
 from quod.service.worker.process.codec import decode_error, encode_error, status_of
@@ -97,11 +97,16 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     pool = started(quick, WorkerSettings(), WorkerSettings())
     first, second = (pool._workers[name] for name in ("cpu#0", "cpu#1"))
     eventually(lambda: pool.ready)
-    jobs = [quick.submit() for _ in range(40)]
-    eventually(lambda: first._leases)
+    jobs: list[Job] = []
     process = first.process_id
     assert process is not None
-    os.kill(process, signal.SIGSTOP)
+    while not first._leases:
+        # It waits for a claim, whose answer finds it standing still.
+        os.kill(process, signal.SIGCONT)
+        eventually(lambda: first._claiming)
+        os.kill(process, signal.SIGSTOP)
+        jobs += [quick.submit() for _ in range(8)]
+        eventually(lambda: first._leases or not first._claiming)
     try:
         for job in jobs:
             assert quick.ended(job).state is JobState.SUCCEEDED

@@ -27,7 +27,11 @@ _READERS = 2
 
 @frozen(eq=False)
 class Stages:
-    """What the stages work with; `computed`, `done` and `faulty` are told how work gets on."""
+    """What the stages work with.
+
+    `computed`, `done` and `faulty` are told how work gets on; `tell` calls the queue, again while
+    it does not answer.
+    """
 
     worker: str
     jobs: Jobs
@@ -38,6 +42,7 @@ class Stages:
     record: Callable[[StageRecord], None]
     computed: Callable[[Work], None]
     done: Callable[[Work], None]
+    tell: Callable[[Callable[[], None]], None]
     faulty: Callable[[str], None]
 
     def steps(self) -> list[Step]:
@@ -46,7 +51,8 @@ class Stages:
         waiting = 2 * settings.lanes
         return [
             Step("witness", self.read, _READERS, settings.ahead + waiting),
-            Step("key", self.lease, settings.ahead, 1),
+            # One more than may wait for keys that are loaded.
+            Step("key", self.lease, settings.ahead + 1, 1),
             Step("upload", self.begin, 1, 1),
             Step("prove", self.compute, waiting, 1),
             Step("check", self.check, settings.checks, settings.checks),
@@ -100,7 +106,8 @@ class Stages:
                 work.pending.check(proof)
             except VerificationError:
                 proof, public = self._again(work)
-        self.jobs.finish(work.lease, result_bytes(proof, public))
+        result = result_bytes(proof, public)
+        self.tell(lambda: self.jobs.finish(work.lease, result))
         self.done(work)
 
     def _again(self, work: Work) -> tuple[Proof, list[int]]:

@@ -148,7 +148,7 @@ class Worker:
             keys.warm(self.settings.warm)
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
-                self._record, self._computed, self._done, self._quarantine,
+                self._record, self._computed, self._done, self._tell, self._quarantine,
             )  # fmt: skip
             line = Line(stages.steps(), self._failed)
             keeper = Keeper(
@@ -220,14 +220,12 @@ class Worker:
         key is there is taken, as long as one is being loaded; not while a load waits for room,
         which those that are used would never leave it.
         """
-        ahead = self.settings.ahead
-        waiting = sum(work.stage is Stage.KEY for work in self._works())
+        ahead, cache = self.settings.ahead, keys.status()
+        there = [one.key for one in cache.keys if one.ready]
+        waiting = sum(work.key is None and work.lease.key not in there for work in self._works())
         if waiting < ahead:
             return None, ahead - waiting
-        cache = keys.status()
-        if not any(one.loading for one in cache.keys):
-            return None, 0
-        return [one.key for one in cache.keys if one.ready], ahead
+        return there, ahead if any(one.loading for one in cache.keys) else 0
 
     def _reserve(self, work: Work, keys: ResidentKeys) -> None:
         """Takes the memory of a witness, in the order of the claims; waits for it."""
@@ -265,6 +263,8 @@ class Worker:
             failure = Failure(Fault.GONE, "", "")
         try:
             self._tell(lambda: self._report(work, failure))
+        except LeaseLostError:
+            self._jobs.forget(work.lease)
         finally:
             self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
 
@@ -292,13 +292,11 @@ class Worker:
             jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
 
     def _tell(self, report: Callable[[], None]) -> None:
-        """Does it again while the queue cannot be reached."""
+        """Does it again while the queue cannot be reached, or cannot write."""
         limit, pause = time.monotonic() + _TELL_SECONDS, 0.05
         while True:
             try:
                 report()
-                return
-            except LeaseLostError:
                 return
             except TryAgainError:
                 if time.monotonic() > limit or self._closing:
