@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from quod.codegen.llvm import emitter as llvm
+from quod.device import open_device
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from tests.support.executors import executors, run_everywhere
 
@@ -40,3 +42,34 @@ def test_idle_lanes_neither_read_nor_write_beyond_their_scratch_memory() -> None
         moved = i < 14 and i % 3 == 1
         assert np.array_equal(rows[i], given.reshape(16, -1)[i] * moved)
         assert np.array_equal(rows[16 + i], given.reshape(16, -1)[i])
+
+
+@kernel
+def reversed_in_groups(k: Builder, n: U32, given: Pointer[U32], out: Pointer[U64]) -> None:
+    """Through shared memory, and by halves as long as a number is even."""
+    kept, own, i = k.shared(types.u32, k.workgroup_size), k.local_id(), k.global_id()
+    kept[own] = k.constant(0, types.u32)
+    with k.if_(i < n):
+        kept[own] = given[i]
+    k.barrier()
+    with k.if_(i < n):
+        with k.while_(kept[k.workgroup_size - 1 - own]) as loop:
+            value = loop.carried
+            loop.check((value != 0) & ((value & 1) == 0))
+            loop.next(value >> 1)
+        out[i] = loop.results.cast(types.u64)
+
+
+@pytest.mark.parametrize("lanes", [63, 64, 65, 128, 1024])
+def test_workgroups_of_more_lanes_than_a_word_has_bits(lanes: int) -> None:
+    """Those that are written for GPUs run on a processor as well."""
+    groups, n = 2, 2 * lanes - 3
+    numbers = np.arange(1, n + 1, dtype=np.uint32)
+    out = np.zeros(n, np.uint64)
+    with open_device("cpu") as device:
+        device.launch(
+            device.compile(reversed_in_groups, lanes=lanes), groups, n, numbers, out
+        )  # fmt: skip
+    padded = np.concatenate([numbers, np.zeros(3, np.uint32)]).reshape(groups, lanes)
+    turned = padded[:, ::-1].reshape(-1)[:n]
+    assert out.tolist() == [int(v) // (int(v) & -int(v) or 1) for v in turned]

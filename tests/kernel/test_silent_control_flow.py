@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -231,6 +231,63 @@ def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
     refuses(behind, TraceError, f"branch.give(...) {where}")
 
 
+def test_an_error_that_is_caught_outside_its_region() -> None:
+    """The region would be missing, with the stores in it."""
+
+    def branch(k: Builder, y: Pointer[U32]) -> None:
+        with suppress(ZeroDivisionError), k.if_(y[0] < 3):  # here
+            y[1] = 5
+            raise ZeroDivisionError
+
+    def other(k: Builder, y: Pointer[U32]) -> None:
+        with k.if_(y[0] < 3) as either:
+            y[1] = 5
+        with suppress(KeyError), either.otherwise():  # here
+            y[2] = {}[0]
+
+    def loop(k: Builder, n: U32, y: Pointer[U32]) -> None:
+        try:
+            with k.range(0, n):  # here
+                y[1] = 5
+                y[2] = "five"
+        except TraceError:
+            y[3] = 1
+
+    def unchecked(k: Builder, n: U32) -> None:
+        with suppress(ValueError), k.while_(n):  # here
+            raise ValueError
+
+    def checked(k: Builder, n: U32) -> None:
+        with suppress(ValueError), k.while_(n) as loop:  # here
+            loop.check(loop.carried != 0)
+            raise ValueError
+
+    for kernel_of, error, spelling in (
+        (branch, "ZeroDivisionError", "k.if_(condition)"),
+        (other, "KeyError", "branch.otherwise()"),
+        (loop, "TraceError", "k.range(start, stop) as loop"),
+        (unchecked, "ValueError", "k.while_(carried) as loop"),
+        (checked, "ValueError", "k.while_(carried) as loop"),
+    ):
+        refuses(
+            kernel_of, TraceError,
+            f"{error} left the region of `with {spelling}`, so the kernel lacks it, and was caught "
+            "outside; catch it within, or not at all",
+        )  # fmt: skip
+
+
+def test_an_error_that_is_caught_within_its_region() -> None:
+    @kernel
+    def within(k: Builder, y: Pointer[U32]) -> None:
+        with k.if_(y[0] < 3), suppress(ZeroDivisionError):
+            y[1] = 5
+            raise ZeroDivisionError
+
+    y = np.zeros(2, np.uint32)
+    interpret(within.trace(EIGHT), 1, [y])
+    assert y.tolist() == [0, 5]
+
+
 def test_a_body_that_raises_can_be_called_again() -> None:
     state = {"fails": True}
 
@@ -240,7 +297,8 @@ def test_a_body_that_raises_can_be_called_again() -> None:
             if state["fails"]:
                 state["fails"] = False
                 k.if_(a < 3)
-                raise ZeroDivisionError
+                with k.if_(a < 4):
+                    raise ZeroDivisionError
             return a + 1
 
         try:

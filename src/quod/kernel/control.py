@@ -39,6 +39,8 @@ class Regions(Protocol):
 
     def abandon_region(self) -> None: ...
 
+    def note_abandoned(self, error: TraceError) -> None: ...
+
     def last_operation(self) -> Op: ...
 
     def await_entry(self, form: Form) -> None: ...
@@ -99,6 +101,18 @@ class Form(ABC):
             f"what {self.spelling.partition('(')[0]} gives was never entered, so nothing depends "
             f"on it; write `with {self.spelling}:`",
             self._location,
+        )
+
+    def _abandon(self, error: type[BaseException], regions: int = 1) -> None:
+        """Leaves the form's regions, whose ops are lost, after an error in the user's code."""
+        for _ in range(regions):
+            self._tracer.abandon_region()
+        self._tracer.note_abandoned(
+            TraceError(
+                f"{error.__name__} left the region of `with {self.spelling}`, so the kernel lacks "
+                "it, and was caught outside; catch it within, or not at all",
+                self._location,
+            )
         )
 
     def __bool__(self) -> NoReturn:
@@ -166,7 +180,7 @@ class Branch(Form):
     ) -> None:
         self._region = None
         if kind is not None:
-            self._tracer.abandon_region()
+            self._abandon(kind)
             return
         values, self._key, self._rebuild = flatten(tuple(self._given or ()))
         self._tracer.close_region(values, self._given_at)
@@ -243,7 +257,7 @@ class Otherwise(Form):
         branch, tracer = self._branch, self._branch._tracer
         branch._region = None
         if kind is not None:
-            tracer.abandon_region()
+            self._abandon(kind)
             return
         values, key, _ = flatten(tuple(branch._given or ()))
         tracer.close_region(values, branch._given_at)
@@ -344,7 +358,7 @@ class CountedLoop(_Loop):
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._tracer.abandon_region()
+            self._abandon(kind)
             return
         self._close()
         results = self._tracer.record(
@@ -385,15 +399,12 @@ class WhileLoop(_Loop):
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._abandon(kind, regions=1 if self._condition is None else 2)
+            return
         if self._condition is None:
             self._tracer.abandon_region()
-            if kind is None:
-                raise TraceError("a while loop needs loop.check(condition)", self._location)
-            return
-        if kind is not None:
-            self._tracer.abandon_region()
-            self._tracer.abandon_region()
-            return
+            raise TraceError("a while loop needs loop.check(condition)", self._location)
         self._close()
         self._tracer.close_region((self._condition,), self._checked_at)
         results = self._tracer.record(

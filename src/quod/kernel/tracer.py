@@ -59,6 +59,7 @@ class Tracer:
         self._tracing: list[Hashable] = []
         self._awaiting: list[Branch] = []
         self._unentered: list[Form] = []
+        self._abandoned: list[TraceError] = []
 
     # --- ops
 
@@ -132,6 +133,10 @@ class Tracer:
         self._blocks.pop()
         self._known.pop()
 
+    def note_abandoned(self, error: TraceError) -> None:
+        """What to raise of a kernel that is made although a region of it was abandoned."""
+        self._abandoned.append(error)
+
     @property
     def innermost(self) -> Block:
         """The region that ops are recorded into."""
@@ -157,9 +162,12 @@ class Tracer:
         self._unentered.remove(form)
 
     def check_entries(self) -> None:
-        """TraceError if a form of control flow was never entered."""
+        """TraceError if a form of control flow was never entered, or left by an error that was
+        caught: what stands in it would be missing without a word."""
         if self._unentered:
             raise self._unentered[0].never_entered()
+        if self._abandoned:
+            raise self._abandoned[0]
 
     def await_otherwise(self, branch: Branch) -> None:
         """Notes that the branch gave values and needs its other side."""
@@ -193,11 +201,13 @@ class Tracer:
                 raise TraceError(f"the function {name} calls itself; write a loop")
             self._tracing.append(traced_key)
             awaiting, unentered = list(self._awaiting), list(self._unentered)
+            abandoned = list(self._abandoned)
             try:
                 found = self.trace_function(name, body, values, rebuild, inline)
             except BaseException:
                 # Who catches it goes on as if there had been no call.
                 self._awaiting, self._unentered = awaiting, unentered
+                self._abandoned = abandoned
                 raise
             finally:
                 self._tracing.pop()

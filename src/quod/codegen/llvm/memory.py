@@ -94,7 +94,8 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
         mask = body.fresh(f"bitcast {body.vector('i1')} {body.mask} to {bits}")
         body.module.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
         narrow = body.fresh(f"call {bits} @llvm.cttz.{bits}({bits} {mask}, i1 true)")
-        lane = narrow if body.lanes == 64 else body.fresh(f"zext {bits} {narrow} to i64")
+        convert = "zext" if body.lanes < 64 else "trunc"
+        lane = narrow if body.lanes == 64 else body.fresh(f"{convert} {bits} {narrow} to i64")
         at = body.fresh(f"extractelement {kind} {vector}, i64 {lane}")
         if index.type.bits != 64:
             at = body.fresh(f"zext i32 {at} to i64")
