@@ -32,6 +32,7 @@ from typing import Any
 
 import checkout
 import circuits
+import sapling
 import subjects as subjects_of
 
 from quod.cli.bench.harness import command_line
@@ -56,6 +57,8 @@ TO_PREPARE = ["bn254-sha256", "bn254-sha256-8blocks"]
 
 def more_circuits(subject: str) -> list[list[str]]:
     """Arguments for the circuits that only a checkout with the shared fixtures has."""
+    if subject == "verify" and sapling.available():
+        return [[*sapling.prepare(), "--against", "one-by-one"]]
     if subject not in ("groth16", "process") or not circuits.available():
         return []
     ready = circuits.FIXTURES.parent / "circom"

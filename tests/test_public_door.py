@@ -862,6 +862,7 @@ NOT_IN_IT = {
     "SparseMatrix", "ProofJson", "VerifyingKeyJson",
     # What their `open` makes, which is in the table.
     "Zkey", "Witness", "R1cs", "PowersOfTau", "Circuit6", "Circuit6Witness",
+    "BellmanParameters", "BellmanVerifyingKey",
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
     "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
     "JobQueue",

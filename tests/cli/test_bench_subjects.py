@@ -195,7 +195,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     kind = (
         Settings
-        if subject.__name__ in ("process", "queue", "witness", "serve_pipeline", "serve")
+        if subject.__name__ in ("process", "queue", "witness", "serve_pipeline", "serve", "verify")
         else StagedSettings
     )
     own = list(inspect.signature(subject).parameters)[1:]

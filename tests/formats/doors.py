@@ -47,7 +47,10 @@ def _readers() -> Iterator[Call]:
         "Zkey.open", formats.Zkey.open, {"path": EXAMPLE / "circuit.zkey", "owned": False},
         {"owned": ("true",)},
     )  # fmt: skip
-    for reader in (formats.Witness, formats.R1cs, formats.PowersOfTau, formats.Circuit6):
+    for reader in (
+        formats.Witness, formats.R1cs, formats.PowersOfTau, formats.Circuit6,
+        formats.BellmanParameters, formats.BellmanVerifyingKey,
+    ):  # fmt: skip
         yield f"{reader.__name__}.open", reader.open, {"path": EXAMPLE}, {}
     name = "Circuit6Witness.open"
     yield name, formats.Circuit6Witness.open, {"path": EXAMPLE}, {}
@@ -79,6 +82,8 @@ def _arrays() -> Iterator[Call]:
          "labels": None},
         {**INTO, "wire_labels": OPTIONAL, "labels": OPTIONAL},
     )  # fmt: skip
+    for writer in (formats.write_bellman_key, formats.write_bellman_parameters):
+        yield writer.__name__, writer, {"path": os.devnull, "points": {}}, INTO
     m31, words = NAMED["m31"], np.zeros((1, 1), np.uint32)
     yield (
         "write_circuit6_witness", formats.write_circuit6_witness,
@@ -92,6 +97,8 @@ def _json() -> Iterator[Call]:
     for kind, right, text in (
         ("proof", proof, b"{}"),
         ("public", proof, b"[]"),
+        ("proofs", proof, b"[]"),
+        ("publics", proof, b"[]"),
         ("verification_key", {}, key.read_bytes()),
     ):
         fine = {"curve": OPTIONAL} if kind == "proof" else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
@@ -24,6 +24,9 @@ from quod.cli.parameters import (
 )
 from quod.cli.terminal import note, show_timings, show_valid, warn
 from quod.errors import VerificationError
+
+if TYPE_CHECKING:
+    from quod.groth16 import Proof, VerifyingKey
 
 
 def prove(
@@ -83,20 +86,58 @@ def verify(
     public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
     proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
     device: Device = "cpu",
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch",
+            help="PUBLIC and PROOF are lists, verified together; says which are not valid.",
+        ),
+    ] = False,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
-    """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
-    from quod.formats import read_public
-    from quod.groth16 import Proof, VerifyingKey
+    """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not.
 
-    key = VerifyingKey.from_json(vkey, device=device, allow_insecure=insecure_test_key)
+    VKEY may be a verifying key or parameters of bellman as well, and PROOF a proof of it.
+    """
+    key = verifying_key_in(vkey, device, allow_insecure=insecure_test_key)
+    if batch:
+        from quod.cli.verify_batch import verify_lists
+
+        verify_lists(key, public, proof, quiet=quiet)
+        return
+    from quod.formats import read_public
+
     inputs = read_public(public, curve=key.curve)
-    if not key.verify(list(inputs), Proof.from_json(proof, curve=key.curve)):
+    if not key.verify(list(inputs), _proof_in(proof, key.curve)):
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )
     show_valid(quiet=quiet)
+
+
+def verifying_key_in(path: Path, device: str, *, allow_insecure: bool) -> VerifyingKey:
+    """The key in a file of snarkjs or of bellman."""
+    from quod.formats.source import begins_as_text
+    from quod.groth16 import VerifyingKey
+
+    if begins_as_text(path):
+        return VerifyingKey.from_json(path, device=device, allow_insecure=allow_insecure)
+    from quod.groth16.bellman import read_verifying_key
+
+    return read_verifying_key(path, device=device, allow_insecure=allow_insecure)
+
+
+def _proof_in(path: Path, curve: str) -> Proof:
+    from quod.formats.source import begins_as_text
+    from quod.groth16 import Proof
+
+    if begins_as_text(path):
+        return Proof.from_json(path, curve=curve)
+    from quod.groth16.bellman import read_proof
+
+    # Verification looks at subgroups.
+    return read_proof(path, check_subgroup=False)
 
 
 def setup(

@@ -49,16 +49,16 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def show_valid(*, quiet: bool) -> None:
+def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:
     """That a proof is valid, unless `quiet`; whether it can be written does not matter."""
     if quiet:
         return
     try:
-        show("OK: the proof is valid.")
+        show(f"OK: {what}.")
     except (OutputError, ReaderLeft):
         # The exit code says it.
         discard_results()
-        warn("the proof is valid, but standard output could not be written")
+        warn(f"{what}, but standard output could not be written")
 
 
 def show_json(value: Any) -> None:

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.formats.bellman import BellmanParameters as BellmanParameters
+    from quod.formats.bellman import BellmanVerifyingKey as BellmanVerifyingKey
+    from quod.formats.bellman import write_bellman_key as write_bellman_key
+    from quod.formats.bellman import write_bellman_parameters as write_bellman_parameters
     from quod.formats.circuit6 import Circuit6 as Circuit6
     from quod.formats.circuit6 import write_circuit6 as write_circuit6
     from quod.formats.circuit6_witness import Circuit6Witness as Circuit6Witness
@@ -27,12 +31,16 @@ if TYPE_CHECKING:
     from quod.formats.snarkjs_json import ProofJson as ProofJson
     from quod.formats.snarkjs_json import VerifyingKeyJson as VerifyingKeyJson
     from quod.formats.snarkjs_json import parse_proof as parse_proof
+    from quod.formats.snarkjs_json import parse_proofs as parse_proofs
     from quod.formats.snarkjs_json import parse_public as parse_public
+    from quod.formats.snarkjs_json import parse_publics as parse_publics
     from quod.formats.snarkjs_json import parse_verification_key as parse_verification_key
     from quod.formats.snarkjs_json import proof_to_json as proof_to_json
     from quod.formats.snarkjs_json import public_to_json as public_to_json
     from quod.formats.snarkjs_json import read_proof as read_proof
+    from quod.formats.snarkjs_json import read_proofs as read_proofs
     from quod.formats.snarkjs_json import read_public as read_public
+    from quod.formats.snarkjs_json import read_publics as read_publics
     from quod.formats.snarkjs_json import read_verification_key as read_verification_key
     from quod.formats.snarkjs_json import verification_key_to_json as verification_key_to_json
     from quod.formats.wtns import Witness as Witness
@@ -54,14 +62,22 @@ __all__ = [
     "ProofJson",
     "VerifyingKeyJson",
     "read_proof",
+    "read_proofs",
     "read_public",
+    "read_publics",
     "read_verification_key",
     "parse_proof",
+    "parse_proofs",
     "parse_public",
+    "parse_publics",
     "parse_verification_key",
     "proof_to_json",
     "public_to_json",
     "verification_key_to_json",
+    "BellmanParameters",
+    "BellmanVerifyingKey",
+    "write_bellman_key",
+    "write_bellman_parameters",
     "Circuit6",
     "write_circuit6",
     "Circuit6Witness",
@@ -84,14 +100,22 @@ _HOME = {
     "ProofJson": "quod.formats.snarkjs_json",
     "VerifyingKeyJson": "quod.formats.snarkjs_json",
     "read_proof": "quod.formats.snarkjs_json",
+    "read_proofs": "quod.formats.snarkjs_json",
     "read_public": "quod.formats.snarkjs_json",
+    "read_publics": "quod.formats.snarkjs_json",
     "read_verification_key": "quod.formats.snarkjs_json",
     "parse_proof": "quod.formats.snarkjs_json",
+    "parse_proofs": "quod.formats.snarkjs_json",
     "parse_public": "quod.formats.snarkjs_json",
+    "parse_publics": "quod.formats.snarkjs_json",
     "parse_verification_key": "quod.formats.snarkjs_json",
     "proof_to_json": "quod.formats.snarkjs_json",
     "public_to_json": "quod.formats.snarkjs_json",
     "verification_key_to_json": "quod.formats.snarkjs_json",
+    "BellmanParameters": "quod.formats.bellman",
+    "BellmanVerifyingKey": "quod.formats.bellman",
+    "write_bellman_key": "quod.formats.bellman",
+    "write_bellman_parameters": "quod.formats.bellman",
     "Circuit6": "quod.formats.circuit6",
     "write_circuit6": "quod.formats.circuit6",
     "Circuit6Witness": "quod.formats.circuit6_witness",

@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from quod.curve.affine import plain_point
 from quod.curve.parameters import PairingCurve
@@ -27,7 +27,9 @@ from quod.formats.curves import curve_named, curve_of_json_name, supported_curve
 from quod.formats.source import Path
 from quod.formats.strict_json import (
     PROOF,
+    PROOFS,
     PUBLIC,
+    PUBLICS,
     VERIFICATION_KEY,
     JsonKind,
     kind_of,
@@ -43,6 +45,8 @@ G1 = tuple[int, int] | None
 G2 = tuple[Fq2, Fq2] | None
 # (c0, c1) of Fq12 over Fq6, each of three elements of Fq2.
 Fq12 = tuple[tuple[Fq2, Fq2, Fq2], tuple[Fq2, Fq2, Fq2]]
+
+T = TypeVar("T")
 
 PROTOCOL = "groth16"
 
@@ -145,9 +149,8 @@ class _Reader:
             )
         return one
 
-    def document(self, data: bytes | str, kind: JsonKind) -> dict[str, Any]:
-        """The object that `data` is; what protocol it states, if any, is the right one."""
-        value = parse_json(data, self.path, kind)
+    def document(self, value: Any, kind: JsonKind) -> dict[str, Any]:
+        """The object that a document is; what protocol it states, if any, is the right one."""
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
         # Other provers leave it out of a proof; a key says what it is of.
@@ -175,6 +178,16 @@ def read_public(path: Path, *, curve: str) -> tuple[int, ...]:
     return parse_public(read_json(path, PUBLIC), curve=curve, name=os.fspath(path))
 
 
+def read_proofs(path: Path, *, curve: str) -> list[ProofJson | InputError]:
+    """Read a list of proofs, from a file or a pipe; see `parse_proofs`."""
+    return parse_proofs(read_json(path, PROOFS), curve=curve, name=os.fspath(path))
+
+
+def read_publics(path: Path, *, curve: str) -> list[tuple[int, ...] | InputError]:
+    """Read a list of public inputs, from a file or a pipe; see `parse_publics`."""
+    return parse_publics(read_json(path, PUBLICS), curve=curve, name=os.fspath(path))
+
+
 def read_verification_key(path: Path) -> VerifyingKeyJson:
     """Read a verification_key.json, from a file or a pipe; see `parse_verification_key`."""
     return parse_verification_key(read_json(path, VERIFICATION_KEY), name=os.fspath(path))
@@ -188,8 +201,44 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
     proof names another curve.
     """
     curve = None if curve is None else curve_named(curve).name
-    reader = _Reader(name)
-    document = reader.document(data, PROOF)
+    return _proof(_Reader(name), parse_json(data, name, PROOF), curve)
+
+
+def parse_proofs(
+    data: bytes | str, *, curve: str, name: str = "proofs"
+) -> list[ProofJson | InputError]:
+    """The proofs in a JSON list of them, or in place of a malformed one its error.
+
+    Raises `InputError` for what is no list.
+    """
+    curve = curve_named(curve).name
+    values = _Reader(name).sequence(parse_json(data, name, PROOFS), "the document")
+    return _each(values, name, lambda reader, value: _proof(reader, value, curve))
+
+
+def parse_publics(
+    data: bytes | str, *, curve: str, name: str = "public inputs"
+) -> list[tuple[int, ...] | InputError]:
+    """The public inputs of many proofs, a JSON list of lists; as `parse_proofs`."""
+    values = _Reader(name).sequence(parse_json(data, name, PUBLICS), "the document")
+    fr = curve_named(curve).fr
+    return _each(values, name, lambda reader, value: _public(reader, value, fr))
+
+
+def _each(
+    values: Sequence[Any], name: str, read: Callable[[_Reader, Any], T]
+) -> list[T | InputError]:
+    found: list[T | InputError] = []
+    for index, value in enumerate(values):
+        try:
+            found.append(read(_Reader(f"{name}[{index}]"), value))
+        except InputError as error:
+            found.append(error)
+    return found
+
+
+def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
+    document = reader.document(value, PROOF)
     if "curve" in document:
         found = reader.curve(document["curve"])
     elif curve is not None:
@@ -200,7 +249,7 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
         raise MismatchError(
             f"the proof is over {found.name} and the verifying key over {curve}; "
             "use the key of the circuit that was proved",
-            path=name,
+            path=reader.path,
         )
     return ProofJson(
         found.name,
@@ -215,9 +264,11 @@ def parse_public(data: bytes | str, *, curve: str, name: str = "public inputs") 
 
     Raises `InputError`, for ``x + r`` in place of x as well.
     """
-    reader = _Reader(name)
-    values = reader.sequence(parse_json(data, name, PUBLIC), "the document")
-    fr = curve_named(curve).fr
+    return _public(_Reader(name), parse_json(data, name, PUBLIC), curve_named(curve).fr)
+
+
+def _public(reader: _Reader, value: Any, fr: Modulus) -> tuple[int, ...]:
+    values = reader.sequence(value, "the document")
     return tuple(reader.integer(value, f"[{i}]", fr) for i, value in enumerate(values))
 
 
@@ -226,7 +277,7 @@ def parse_verification_key(
 ) -> VerifyingKeyJson:
     """The key in the text of a verification_key.json. Raises `InputError`."""
     reader = _Reader(name)
-    document = reader.document(data, VERIFICATION_KEY)
+    document = reader.document(parse_json(data, name, VERIFICATION_KEY), VERIFICATION_KEY)
     curve = reader.curve(reader.get(document, "curve"))
     public = reader.get(document, "nPublic")
     if type(public) is not int or public < 0:

@@ -13,6 +13,7 @@ import io
 import mmap
 import os
 import stat
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -25,6 +26,7 @@ from quod.validation import file_path
 Path = str | os.PathLike[str]
 
 _PIECE = 1 << 20
+_BEGIN = 96
 
 
 @frozen
@@ -114,6 +116,23 @@ def read_small(path: Path, *, limit: int, what: str) -> bytes:
         if not content.tell():
             raise InputError("is empty; make or copy the file again", path=name, offset=0)
         return content.getvalue()
+
+
+def begins_as_text(path: Path) -> bool:
+    """Whether a file begins with 96 bytes of UTF-8, which keys and proofs in binary do not.
+
+    Pipes are taken to, as they can be read only once. Raises `InputError`.
+    """
+    if is_pipe(path):
+        return True
+    with opened_file(path) as (file, _):
+        begin = file.read(_BEGIN)
+    try:
+        # The last character may be cut off.
+        getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_pipe(path: Path) -> bool:

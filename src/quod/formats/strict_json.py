@@ -35,6 +35,8 @@ class JsonKind:
 
 PROOF = JsonKind("a proof", 1 << 16, 1 << 12)
 PUBLIC = JsonKind("a list of public inputs", 16 << 20, 1 << 18)
+PROOFS = JsonKind("a list of proofs", 256 << 20, 1 << 22)
+PUBLICS = JsonKind("a list of lists of public inputs", 256 << 20, 1 << 22)
 VERIFICATION_KEY = JsonKind("a verification key", 32 << 20, 1 << 19)
 CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19, secret=True)
 ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)

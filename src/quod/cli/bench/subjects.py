@@ -392,6 +392,23 @@ def serve(
         settings.measure("serve", cases(client, key, witness, loads, cold=cold), warm_up=0.0)
 
 
+def verify(
+    settings: Settings,
+    vkey: Annotated[Path, typer.Argument(metavar="VKEY", help="Verifying key.")],
+    public: Annotated[
+        Path, typer.Argument(metavar="PUBLIC", help="List of lists of public inputs.")
+    ],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="As many proofs.")],
+) -> None:
+    """Many proofs verified together, as `quod groth16 verify --batch` does.
+
+    The peer one-by-one is Quod's own verification of each.
+    """
+    from quod.cli.bench.verify import cases
+
+    settings.measure("verify", cases(settings.device, vkey, public, proof))
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -403,6 +420,6 @@ def _key_or_chain(
 
 
 SUBJECTS = (
-    field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, process, porep_like, queue,
-    witness, serve_pipeline, serve,
+    field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
+    queue, witness, serve_pipeline, serve,
 )  # fmt: skip

@@ -1,0 +1,53 @@
+"""The Output proofs of Zcash's mainnet among the shared fixtures, as lists under build/bench.
+
+The public inputs of a proof are cv and epk, points of Jubjub by their coordinates, and cmu.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from quod.curve.coordinates import FqCoordinates
+from quod.curve.named import EDWARDS
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+FIXTURES = CHECKOUT.parent / "shared" / "fixtures" / "zcash"
+KEY, PROOFS = FIXTURES / "sapling-output.params", FIXTURES / "mainnet_sapling_outputs.json"
+
+
+def available() -> bool:
+    """Whether the proofs are there."""
+    return PROOFS.is_file()
+
+
+def outputs() -> list[tuple[list[int], bytes]]:
+    """The public inputs and the 192 bytes of each proof."""
+    found = []
+    for output in json.loads(PROOFS.read_text()):
+        values = {name: bytes.fromhex(output[name]) for name in ("cv", "epk", "cmu", "proof")}
+        cmu = int.from_bytes(values["cmu"], "little")
+        found.append(([*_point(values["cv"]), *_point(values["epk"]), cmu], values["proof"]))
+    return found
+
+
+def _point(data: bytes) -> tuple[int, int]:
+    """u and v of a point of Jubjub: v in little-endian order, with the lowest bit of u on top."""
+    jubjub = EDWARDS["jubjub"]
+    field, number = FqCoordinates(jubjub.fq.value), int.from_bytes(data, "little")
+    p, sign, v = field.p, number >> 255, number % (1 << 255)
+    u = field.square_root((v * v - 1) * pow(1 + jubjub.d * v * v, -1, p) % p)
+    assert u is not None
+    return (u if u % 2 == sign else p - u), v
+
+
+def prepare() -> list[str]:
+    """The paths of the key, the public inputs and the proofs, from the checkout."""
+    folder = CHECKOUT / "build" / "bench" / "sapling-output"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = outputs()
+    public, proofs = folder / "publics.json", folder / "proofs.bin"
+    public.write_text(json.dumps([[str(value) for value in own] for own, _ in found]))
+    proofs.write_bytes(b"".join(proof for _, proof in found))
+    return [os.path.relpath(path, CHECKOUT) for path in (KEY, public, proofs)]

@@ -1,0 +1,279 @@
+"""Groth16 keys as bellman writes them, over BLS12-381: those of Zcash and of its relatives.
+
+A verifying key is alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2, and ic, which is a
+count and as many points of G1. Parameters, the proving key, are a verifying key and five more such
+lists: h, l and a in G1, b in G1 and in G2. Behind those a ceremony's file has its transcript: 64
+bytes that name the circuit, a count, and 544 bytes a contribution.
+
+Counts are u32, big-endian. Points are uncompressed in the Zcash form (`quod.curve.encoding`): 96
+bytes in G1, 192 in G2. No point is infinity:
+
+| list | for |
+|---|---|
+| ic | the constant and the public inputs |
+| h | the powers of tau times its vanishing polynomial over delta: one fewer than the domain |
+| l | the other variables, all of them |
+| a | the variables that the matrix A uses, and all of ic's |
+| b | those that B uses |
+
+There are no matrices in it: what the lists stand for follows from the circuit. Here arrays are
+integers below q in little-endian 32-bit words, (n, 2, 12) in G1 and (n, 2, 2, 12) in G2 with the
+coefficient of 1 first, not in Montgomery form. Whether points are on the curve is for who uses
+them, with `Place` to say where one lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.errors import InputError
+from quod.formats.curves import first_at_or_above
+from quod.formats.iden3 import SectionReader, Words
+from quod.formats.output import write_atomically
+from quod.formats.source import Path, map_file
+from quod.frozen import frozen
+from quod.validation import file_path, instance, plain_array
+
+VERIFYING_KEY = {
+    "alpha_g1": 1, "beta_g1": 1, "beta_g2": 2, "gamma_g2": 2, "delta_g1": 1, "delta_g2": 2,
+}  # fmt: skip
+"""The single points, in their order, and the group of each: 1 for G1, 2 for G2."""
+
+LISTS = {"h": 1, "l": 1, "a": 1, "b_g1": 1, "b_g2": 2}
+"""The lists of parameters behind their verifying key."""
+
+CURVE = BLS12_381
+HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
+
+_COORDINATE = 48
+_COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
+_SOURCE = "the file is damaged or forged, get it again from its source"
+
+
+@frozen
+class Place:
+    """Where an array of points begins in a file, and in which section of it."""
+
+    path: str
+    section: str
+    offset: int
+    group: int
+
+    def error(self, index: int, message: str) -> InputError:
+        """The error of a point of the array."""
+        offset = self.offset + 2 * self.group * _COORDINATE * index
+        return InputError(f"{message}; {_SOURCE}", path=self.path, section=self.section,
+                          offset=offset)  # fmt: skip
+
+
+@frozen(eq=False)
+class _BellmanKey:
+    """Points of a file of bellman by their names, and where they lie in it."""
+
+    path: str
+    points: Mapping[str, Words]
+    places: Mapping[str, Place]
+
+    @property
+    def public(self) -> int:
+        """Number of public inputs."""
+        return len(self.points["ic"]) - 1
+
+
+@frozen(eq=False)
+class BellmanVerifyingKey(_BellmanKey):
+    """The verifying key of a file of bellman: `points` by name, ic among them."""
+
+    @classmethod
+    def open(cls, path: Path) -> BellmanVerifyingKey:
+        """Read a verifying key, of a file of its own or at the beginning of parameters.
+
+        Raises `InputError` for a truncated file, bytes behind the last part, flags that are not
+        those of an uncompressed point, infinity, and a coordinate that is not below q. All of
+        parameters is read.
+        """
+        data, key, end = _read_key(path)
+        if end != len(data):
+            _read_parameters(data, key, end)
+        return key
+
+
+@frozen(eq=False)
+class BellmanParameters(_BellmanKey):
+    """The proving key of a file of bellman.
+
+    `points` by name: those of the verifying key and the `LISTS`. `circuit_hash` is None and
+    `contributions` 0 where there is no transcript of a ceremony. `size` is the length in bytes.
+    """
+
+    circuit_hash: bytes | None
+    contributions: int
+    size: int
+
+    @classmethod
+    def open(cls, path: Path) -> BellmanParameters:
+        """Read parameters; raises as `BellmanVerifyingKey.open` does."""
+        data, key, end = _read_key(path)
+        if end == len(data):
+            raise InputError(
+                "is a verifying key alone; give the parameters, which have the bases of proofs too",
+                path=key.path,
+                offset=end,
+            )
+        return _read_parameters(data, key, end)
+
+
+class _Parts:
+    """Reads the parts of a file one after the other."""
+
+    def __init__(self, data: memoryview, path: str, start: int) -> None:
+        self._data, self._path, self.offset = data, path, start
+        self.points: dict[str, Words] = {}
+        self.places: dict[str, Place] = {}
+
+    def section(self, name: str) -> SectionReader:
+        """A reader of the rest of the file, which begins with this part."""
+        rest = len(self._data) - self.offset
+        return SectionReader(self._path, name, self._data, self.offset, rest)
+
+    def single(self, name: str, group: int) -> None:
+        section = self.section(name)
+        self._points(section, name, 1, group)
+        self.points[name] = self.points[name][0]
+
+    def list(self, name: str, group: int) -> None:
+        section = self.section(name)
+        count = _count(section, f"the count of {name}")
+        self._points(section, name, count, group)
+
+    def _points(self, section: SectionReader, name: str, count: int, group: int) -> None:
+        place = Place(self._path, section.label, section.offset, group)
+        data = section.take(count * 2 * group * _COORDINATE, f"the list of {count} points")
+        self.points[name] = _coordinates(data, count, place)
+        self.places[name] = place
+        self.offset = section.offset
+
+
+def _count(section: SectionReader, what: str) -> int:
+    return int.from_bytes(section.take(4, what), "big")
+
+
+def _coordinates(data: memoryview, count: int, place: Place) -> Words:
+    """The points of a list, once their flags and numbers are those of points."""
+    degree, fq = place.group, CURVE.fq
+    raw: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(count, 2 * degree, _COORDINATE)
+    flags = raw[:, 0, 0]
+    for bit, what in (
+        (_COMPRESSED, "is flagged as compressed; keys have uncompressed points"),
+        (_INFINITY, "is the point at infinity, which a key does not have"),
+        (_SIGN, "has a sign bit, which an uncompressed point has not"),
+    ):
+        if (flags & bit).any():
+            index = int(np.argmax(flags & bit != 0))
+            raise place.error(index, f"point {index} {what}")
+    words: Words = np.ascontiguousarray(raw[:, :, ::-1]).view("<u4").astype(np.uint32, copy=False)
+    bad = first_at_or_above(words.reshape(-1, fq.words), fq)
+    if bad is not None:
+        index = bad // (2 * degree)
+        raise place.error(index, f"a coordinate of point {index} is not below q")
+    if degree == 1:
+        return words
+    # The coefficient of u is first in the file.
+    pairs = words.reshape(count, 2, 2, fq.words)[:, :, ::-1]
+    return np.ascontiguousarray(pairs)
+
+
+def _read_key(path: Path) -> tuple[memoryview, BellmanVerifyingKey, int]:
+    """The bytes of a file, the verifying key at its beginning, and where that ends."""
+    name = file_path(path)
+    data = map_file(name)
+    parts = _Parts(data, name, 0)
+    for point, group in VERIFYING_KEY.items():
+        parts.single(point, group)
+    parts.list("ic", 1)
+    if not len(parts.points["ic"]):
+        raise parts.places["ic"].error(0, "ic is empty, which has a point for the constant")
+    return data, BellmanVerifyingKey(name, parts.points, parts.places), parts.offset
+
+
+def _read_parameters(data: memoryview, key: BellmanVerifyingKey, start: int) -> BellmanParameters:
+    parts = _Parts(data, key.path, start)
+    for name, group in LISTS.items():
+        parts.list(name, group)
+    b = parts.points["b_g1"], parts.points["b_g2"]
+    if len(b[0]) != len(b[1]):
+        raise parts.places["b_g2"].error(
+            0, f"b has {len(b[0])} points in G1 and {len(b[1])} in G2, which are of the same terms"
+        )
+    circuit_hash, contributions = None, 0
+    if parts.offset != len(data):
+        section = parts.section("transcript")
+        circuit_hash = bytes(section.take(HASH_BYTES, "the hash of the circuit"))
+        contributions = _count(section, "the count of contributions")
+        section.take(contributions * CONTRIBUTION_BYTES, f"{contributions} contributions")
+        section.finish()
+    return BellmanParameters(
+        path=key.path,
+        points={**key.points, **parts.points},
+        places={**key.places, **parts.places},
+        circuit_hash=circuit_hash,
+        contributions=contributions,
+        size=len(data),
+    )
+
+
+def write_bellman_key(path: Path, points: Mapping[str, Words]) -> None:
+    """Write a verifying key atomically; `points` by name as `BellmanVerifyingKey` has them.
+
+    Raises `InputError` for arrays of other shapes and numbers, and for infinity, `OutputError`.
+    """
+    pieces = _key_pieces(points)
+    write_atomically(path, lambda file: _write(file, pieces))
+
+
+def write_bellman_parameters(path: Path, points: Mapping[str, Words]) -> None:
+    """Write parameters without a transcript atomically; as `write_bellman_key`."""
+    pieces = _key_pieces(points)
+    for name, group in LISTS.items():
+        pieces += _list_pieces(points, name, group)
+    write_atomically(path, lambda file: _write(file, pieces))
+
+
+def _write(file: BinaryIO, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        file.write(piece)
+
+
+def _key_pieces(points: Mapping[str, Words]) -> list[bytes]:
+    instance("points", points, Mapping, "give arrays by name")  # type: ignore[type-abstract]
+    pieces = []
+    for name, group in VERIFYING_KEY.items():
+        single = plain_array(name, points.get(name))
+        pieces.append(_bytes(single[None], name, group))
+    return pieces + _list_pieces(points, "ic", 1)
+
+
+def _list_pieces(points: Mapping[str, Words], name: str, group: int) -> list[bytes]:
+    array = plain_array(name, points.get(name))
+    content = _bytes(array, name, group)
+    return [len(array).to_bytes(4, "big"), content]
+
+
+def _bytes(points: Words, name: str, group: int) -> bytes:
+    fq = CURVE.fq
+    shape = (2, fq.words) if group == 1 else (2, 2, fq.words)
+    if points.dtype != np.uint32 or points.shape[1:] != shape:
+        raise InputError(f"{name} must be uint32 of shape (n, {', '.join(map(str, shape))})")
+    if first_at_or_above(points.reshape(-1, fq.words), fq) is not None:
+        raise InputError(f"{name} has a coordinate that is not below q")
+    if not points.any(axis=tuple(range(1, points.ndim))).all():
+        raise InputError(f"{name} has the point at infinity")
+    if group == 2:
+        points = points[:, :, ::-1]
+    little = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE)
+    return little[:, ::-1].tobytes()

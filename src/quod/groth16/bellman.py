@@ -1,0 +1,181 @@
+"""Proofs and keys of bellman: bytes and files to what Quod verifies and proves with.
+
+A proof is A, B and C in the Zcash form of points, one behind the other: 192 bytes compressed, as
+bellman writes them, or 384 uncompressed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any
+
+from quod.curve.array import Point
+from quod.curve.decompression import decompressed
+from quod.curve.encoding import (
+    decode_zcash_g1,
+    decode_zcash_g2,
+    encode_zcash_g1,
+    encode_zcash_g2,
+)
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.errors import InputError
+from quod.field.array import Words, words_to_integers
+from quod.formats.bellman import BellmanVerifyingKey
+from quod.formats.source import read_small
+from quod.groth16.proof import Proof
+from quod.groth16.verifier import VerifyingKey
+from quod.validation import instance
+
+PROOF_BYTES = 192
+"""Of a compressed proof; an uncompressed one has twice as many."""
+
+# Where points of a compressed proof end.
+_PARTS = (("pi_a", 0, 48), ("pi_b", 48, 144), ("pi_c", 144, 192))
+_DAMAGED = "the proof is damaged or forged"
+_MOST_BYTES = 1 << 28
+
+
+def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
+    """A proof as bellman writes it. InputError for another curve, and for infinity in a proof."""
+    instance("proof", proof, Proof, "Proof.from_json_text reads text")
+    if proof.curve != BLS12_381.name:
+        raise InputError(f"proofs of bellman are over {BLS12_381.name}, not {proof.curve}")
+    for name, point in (("pi_a", proof.a), ("pi_b", proof.b), ("pi_c", proof.c)):
+        if point is None:
+            raise InputError(f"{name} is the point at infinity; no honest proof has it")
+    return (
+        encode_zcash_g1(proof.a, compressed=compressed)
+        + encode_zcash_g2(proof.b, compressed=compressed)
+        + encode_zcash_g1(proof.c, compressed=compressed)
+    )
+
+
+def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | None = None) -> Proof:
+    """The proof in 192 bytes, or uncompressed in 384; `name` says in errors where it comes from.
+
+    Raises `InputError` for another length, wrong flags, a coordinate that is not below q, a point
+    off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
+    verification looks at in any case).
+    """
+    data = _given(data)
+    if len(data) not in (PROOF_BYTES, 2 * PROOF_BYTES):
+        raise InputError(
+            f"a proof of bellman has {PROOF_BYTES} bytes, or {2 * PROOF_BYTES} uncompressed, not "
+            f"{len(data)}; check that the right file was given",
+            path=name,
+            offset=min(len(data), PROOF_BYTES if len(data) < 2 * PROOF_BYTES else 2 * PROOF_BYTES),
+        )
+    scale = len(data) // PROOF_BYTES
+    points = []
+    for part, start, end in _PARTS:
+        decode: Callable[..., Point] = decode_zcash_g2 if part == "pi_b" else decode_zcash_g1
+        try:
+            point = decode(
+                data[start * scale : end * scale],
+                compressed=scale == 1,
+                check_subgroup=check_subgroup,
+            )
+            points.append(_finite(point))
+        except InputError as error:
+            raise _located(error, name, part, start * scale) from None
+    return Proof(BLS12_381.name, *points)
+
+
+def proofs_from_bytes(
+    data: bytes, *, device: DeviceChoice = "cpu", name: str | None = None
+) -> list[Proof | InputError]:
+    """The proofs in 192 bytes each, one behind the other, or for one that is malformed its error.
+
+    What `proof_from_bytes` says of each without the check of subgroups, with all square roots by
+    the device. Raises `InputError` for a length that is no multiple of 192.
+    """
+    data = _given(data)
+    if len(data) % PROOF_BYTES:
+        raise InputError(
+            f"{len(data)} bytes are no whole number of proofs of {PROOF_BYTES} bytes each",
+            path=name,
+            offset=len(data) - len(data) % PROOF_BYTES,
+        )
+    starts = range(0, len(data), PROOF_BYTES)
+    a, b, c = ([data[at + own[1] : at + own[2]] for at in starts] for own in _PARTS)
+    g1, g2 = decompressed(resolve_device(device), [*a, *c], b)
+    found: list[Proof | InputError] = []
+    for number, at in enumerate(starts):
+        points = (g1[number], g2[number], g1[len(starts) + number])
+        found.append(_assembled(points, name, at))
+    return found
+
+
+def read_proof(path: str | PathLike[str], *, check_subgroup: bool = True) -> Proof:
+    """The proof in a file or pipe; see `proof_from_bytes`."""
+    data = read_small(path, limit=2 * PROOF_BYTES, what="a proof of bellman")
+    return proof_from_bytes(data, check_subgroup=check_subgroup, name=os.fspath(path))
+
+
+def read_proofs(
+    path: str | PathLike[str], *, device: DeviceChoice = "cpu"
+) -> list[Proof | InputError]:
+    """The proofs in a file or pipe; see `proofs_from_bytes`."""
+    data = read_small(path, limit=_MOST_BYTES, what="a list of proofs")
+    return proofs_from_bytes(data, device=device, name=os.fspath(path))
+
+
+def read_verifying_key(
+    path: str | PathLike[str], *, device: DeviceChoice = "cpu", allow_insecure: bool = False
+) -> VerifyingKey:
+    """The verifying key in a file of one, or at the beginning of parameters, checked.
+
+    Raises `InputError` as `quod.formats.bellman.BellmanVerifyingKey.open` and `VerifyingKey` do,
+    and `InsecureKeyError`.
+    """
+    read = BellmanVerifyingKey.open(path)
+    points = {name: _plain(words, read.places[name].group) for name, words in read.points.items()}
+    return VerifyingKey(
+        BLS12_381.name,
+        points["alpha_g1"][0],
+        points["beta_g2"][0],
+        points["gamma_g2"][0],
+        points["delta_g2"][0],
+        points["ic"],
+        device=device,
+        path=read.path,
+        allow_insecure=allow_insecure,
+    )
+
+
+def _plain(words: Words, degree: int) -> list[Any]:
+    """Points of `quod.formats.bellman`, or one, as plain integers."""
+    parts: list[Any] = words_to_integers(BLS12_381.fq, words)
+    for _ in range(degree):
+        parts = list(zip(parts[::2], parts[1::2], strict=True))
+    return parts
+
+
+def _assembled(points: Sequence[Any], name: str | None, at: int) -> Proof | InputError:
+    for (part, start, _), point in zip(_PARTS, points, strict=True):
+        try:
+            if isinstance(point, InputError):
+                raise point
+            _finite(point)
+        except InputError as error:
+            return _located(error, name, part, at + start)
+    return Proof(BLS12_381.name, *points)
+
+
+def _given(data: object) -> bytes:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InputError(f"a proof of bellman is bytes, not {type(data).__name__}")
+    return bytes(data)
+
+
+def _finite(point: Any) -> Any:
+    if point is None:
+        raise InputError("it is the point at infinity; no honest proof has it")
+    return point
+
+
+def _located(error: InputError, name: str | None, part: str, offset: int) -> InputError:
+    return InputError(f"{error}; {_DAMAGED}", path=name, section=part, offset=offset)
