@@ -121,9 +121,9 @@ CUDA: Commands = {
         ["--field", "bn254.fr", "--log2", "18", "--log2", "22", "--bits", "16"],
     ],
     "gkr": [
-        ["--field", "m31.3", "--instances", "1", "--batch", "1024", "--proofs", "8192"],
-        ["--field", "bn254.fr", "--instances", "1", "--batch", "512", "--proofs", "2048"],
-        ["--study", "--field", "m31.3"],
+        ["--field", "m31.3", "--instances", "1", "--batch", "1024", "--proofs", "8192", *_TWICE],
+        ["--field", "bn254.fr", "--instances", "1", "--batch", "512", "--proofs", "4096", *_TWICE],
+        ["--study", "--field", "m31.3", *_TWICE],
         ["--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--columns", "--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],

@@ -35,7 +35,10 @@ _GROUPS_A_THREAD = 8
 _LANES_OF_SHORT = 8
 # Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own
 # and there is more than every GPU has.
-_SIDE_BY_SIDE = 3
+_SIDE_BY_SIDE = 6
+_SIDE_BY_SIDE_OF_LONG = 3
+# Their rounds wait for hashes, which each of its subgroups makes anew.
+_LANES_SIDE_BY_SIDE = 64
 _LEAST_LOG_IN_PLACE = 8
 
 
@@ -108,6 +111,11 @@ class SumcheckPlan:
         return self.shape.field
 
     @property
+    def _is_long(self) -> bool:
+        """Whether a coefficient is more than one word of any machine."""
+        return self.field.modulus.bits > 64
+
+    @property
     def _element_bytes(self) -> int:
         return 4 * self.field.words
 
@@ -147,7 +155,8 @@ class SumcheckPlan:
         sums = WorkgroupSums.elements(machine, self.shape.degree)
         limit = machine.shared_bytes_limit
         if self._in_place:
-            limit = max(limit // _SIDE_BY_SIDE, min(limit, DEFAULT_SHARED_BYTES))
+            share = _SIDE_BY_SIDE_OF_LONG if self._is_long else _SIDE_BY_SIDE
+            limit = max(limit // share, min(limit, DEFAULT_SHARED_BYTES))
         entries = limit // self._element_bytes - sums
         entries //= self.shape.tables
         return max(0, entries).bit_length() - 1
@@ -155,7 +164,8 @@ class SumcheckPlan:
     @property
     def _tail_lanes(self) -> int:
         """Instances of the workgroups of which each computes a round's message."""
-        return min(_TAIL_LANES, self._lanes)
+        short = self._in_place and not self._is_long
+        return min(_LANES_SIDE_BY_SIDE if short else _TAIL_LANES, self._lanes)
 
     @property
     def finish_lanes(self) -> int:
@@ -170,7 +180,7 @@ class SumcheckPlan:
             wanted = _GROUPS_A_THREAD * self.device.threads  # type: ignore[attr-defined]
         else:
             # What they add up at the end costs as much as many products of long elements.
-            share = _SHARE_OF_LONG if self.field.modulus.bits > 64 else _SHARE
+            share = _SHARE_OF_LONG if self._is_long else _SHARE
             wanted = int(self.device.resident_lanes * share) // self._lanes
         wanted = max(1, wanted // self.batch)
         return int(1 << (wanted.bit_length() - 1))

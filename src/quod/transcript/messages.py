@@ -83,9 +83,10 @@ class ProofWriter:
         self.transcript.resume(state)
         self._parts.append(message)
 
-    def ended(self, message: memoryview) -> bytes:
-        """All messages, and last one that a device has absorbed, after which nothing is sent."""
-        return b"".join((*self._parts, message))
+    @property
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """All messages so far."""
+        return tuple(self._parts)
 
     def getvalue(self) -> bytes:
         """All messages, one after the other."""

@@ -32,7 +32,7 @@ def cases(
     commitment: str, reduction: Reduction, proofs: int | None = None,
 ) -> Iterator[Case]:  # fmt: skip
     """Cases for each number of instances: so many `proofs`, `batch` at a time and as many if None,
-    and their verification."""
+    and the verification of a batch."""
     found = open_device(device)
     made, draw = CIRCUITS[circuit](field.modulus)
     key = VerifyingKey.of(
@@ -62,12 +62,17 @@ def cases(
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,
-            proofs: list[bytes] = made_ones, public: list[Sequence[object]] = public,
+            proofs: list[bytes] = made_ones[:batch],
+            public: list[Sequence[object]] = public[:batch],
         ) -> None:  # fmt: skip
             verifier.verify_many(public, proofs, timeline=timeline)
 
         yield Case(
-            {**parameters, "what": "verify"}, verify, "ms/proof", operations=number, traced=verify
+            {**parameters, "what": "verify"},
+            verify,
+            "ms/proof",
+            operations=min(batch, number),
+            traced=verify,
         )
 
 

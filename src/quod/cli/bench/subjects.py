@@ -11,6 +11,9 @@ import typer
 from quod.cli.bench.settings import Settings, StagedSettings
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
+# Seconds; each way has run twice when it is measured.
+_WARM_UP_OF_STUDY = 0.1
+
 Sizes = Annotated[
     list[int] | None,
     typer.Option(
@@ -201,7 +204,8 @@ def gkr(
     if study:
         from quod.cli.bench.gkr_study import study_cases
 
-        settings.measure("gkr", study_cases(settings.device, field_of(field)))
+        cases_of_study = study_cases(settings.device, field_of(field))
+        settings.measure("gkr", cases_of_study, warm_up=_WARM_UP_OF_STUDY)
         return
     if circuit not in CIRCUITS:
         raise typer.BadParameter(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")

@@ -29,6 +29,7 @@ from quod.gkr.prover.standing import FIRST, VALUES
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
 from quod.sumcheck.run import words_to_elements
+from quod.transcript.joined import joined
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
 
@@ -135,7 +136,9 @@ class SideBySide:
         rows = sent.astype("<u4", copy=False)
         if self._raw is not None:
             self._raw.end()
-            return [w.ended(row.data) for w, row in zip(self._writers, rows, strict=False)]
+            # What the device has absorbed comes last: nothing opens a raw commitment.
+            every = zip(self._writers, rows, strict=False)
+            return joined([(*writer.parts, row.data) for writer, row in every])
         standing = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
         self.device.download(plan.standing, standing)
         behind = plan.layout.states(field)

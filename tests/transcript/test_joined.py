@@ -1,0 +1,27 @@
+"""Many proofs as bytes, by one thread and by several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.transcript import joined as module
+from quod.transcript.joined import Part, joined
+
+
+@pytest.mark.parametrize("each", [1, 1 << 30])
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_parts_are_joined(count: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BYTES_A_THREAD", each)
+    monkeypatch.setattr(module, "_MOST_THREADS", 3)
+    words = np.arange(64 * count, dtype=np.uint32).reshape(count, 64)
+    messages: list[list[Part]] = [
+        [bytes([number]) * (5 * number), b"", row.data, row[:2].data.cast("B")]
+        for number, row in enumerate(words)
+    ]
+    wanted = [b"".join(parts) for parts in messages]
+    found = joined(messages)
+    # What is filled is nobody else's.
+    words[:] = 0
+    assert found == wanted
+    assert len(set(map(hash, found))) == count
