@@ -1,8 +1,8 @@
 """Proofs as bytes, many at a time.
 
-Memory that a process has not written yet is asked of the system a page at a time, which takes longer
-than what is copied there: of 61 us for a proof of 92 kB the copy is 10. So threads write several
-proofs side by side.
+Memory that a process has not written yet is asked of the system a page at a time, which takes
+longer than what is copied there: of 61 us for a proof of 92 kB the copy is 10. So threads write
+several proofs side by side.
 """
 
 from __future__ import annotations
