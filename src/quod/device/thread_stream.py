@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 from quod.device.cancellation import Cancellation
-from quod.device.cpu.workers import GRACE_SECONDS
+from quod.device.cpu.workers import GRACE_SECONDS, RoomyThread
 from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.timeline import Stage, Timeline, or_null
@@ -38,7 +38,7 @@ def run_in_thread(task: Callable[[], None], name: str) -> None:
         runner.begin(task, name)
 
 
-class _Runner(threading.Thread):
+class _Runner(RoomyThread):
     """Does one task after the other."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.workers import Job, WorkerPool
+from quod.device.cpu.workers import Job, RoomyThread, WorkerPool, run_alone
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget
@@ -215,11 +215,16 @@ class CpuDevice(OpenedDevice):
         size = kernel.size_class(groups, arguments)
         expected = kernel.expected_seconds(size)
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
-        alone = workers == 1 and threading.current_thread() is threading.main_thread()
-        if (
+        thread = threading.current_thread()
+        is_roomy = isinstance(thread, RoomyThread)
+        alone = workers == 1 and thread is threading.main_thread()
+        if workers == 1 and is_roomy:
+            # Nobody waits for this thread but to stop the job, which does not take another one.
+            run_alone(job, stop)
+        elif (
             expected is not None
             and expected < (_INLINE_SECONDS_ALONE if alone else _INLINE_SECONDS)
-            and kernel.shared_bytes <= _INLINE_SHARED_BYTES
+            and (is_roomy or kernel.shared_bytes <= _INLINE_SHARED_BYTES)
         ):
             job.run_share()
         else:

@@ -35,6 +35,18 @@ _PAST_THE_END = 1 << 62
 _stack_size_lock = threading.Lock()
 
 
+class RoomyThread(threading.Thread):
+    """A thread whose stack has room for the shared memory of any kernel."""
+
+    def start(self) -> None:
+        with _stack_size_lock:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                super().start()
+            finally:
+                threading.stack_size(before)
+
+
 class Job:
     """One launch, from when workers may take workgroups of it until the last one is done.
 
@@ -114,6 +126,17 @@ class Job:
         return True
 
 
+def run_alone(job: Job, cancellation: Cancellation | None) -> None:
+    """Does a whole job in this thread, where another one may stop it."""
+    if cancellation is not None:
+        cancellation.begin(job)
+    try:
+        job.run_share()
+    finally:
+        if cancellation is not None:
+            cancellation.end(job)
+
+
 class WorkerPool:
     """`threads` threads, started when they are first needed, that work on jobs in their order."""
 
@@ -169,15 +192,10 @@ class WorkerPool:
 
     def _start(self) -> None:
         tasks: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        with _stack_size_lock:
-            before = threading.stack_size(STACK_BYTES)
-            try:
-                for index in range(self.threads):
-                    name = f"quod-worker-{index}"
-                    # Daemons: a process that ends does not wait for them.
-                    threading.Thread(target=_work, args=(tasks,), name=name, daemon=True).start()
-            finally:
-                threading.stack_size(before)
+        for index in range(self.threads):
+            name = f"quod-worker-{index}"
+            # Daemons: a process that ends does not wait for them.
+            RoomyThread(target=_work, args=(tasks,), name=name, daemon=True).start()
         if self._process != os.getpid():
             # Nor does what they were left with.
             self._abandoned = []
