@@ -122,7 +122,7 @@ CUDA: Commands = {
     ],
     "gkr": [
         ["--field", "m31.3", "--instances", "1", "--batch", "1024", "--proofs", "8192", *_TWICE],
-        ["--field", "bn254.fr", "--instances", "1", "--batch", "512", "--proofs", "4096", *_TWICE],
+        ["--field", "bn254.fr", "--instances", "1", "--batch", "396", "--proofs", "7920", *_TWICE],
         ["--study", "--field", "m31.3", *_TWICE],
         ["--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--columns", "--field", "m31.4", "--instances", "1024", "--instances", "8192"],

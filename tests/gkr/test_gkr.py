@@ -170,21 +170,42 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
         assert proof == reference.prove(key, circuit, [row], [known])
 
 
+@pytest.mark.parametrize("name", ["m31.3", "bn254.fr"])
+def test_layers_of_more_weights_than_an_instance_makes(gpu_device: AnyDevice, name: str) -> None:
+    """The bytes of a GPU are the processor's, and verify."""
+    field = EXTENSIONS.get(name) or NAMED[name]
+    builder = CircuitBuilder(field.modulus, log_inputs=5)
+    zero, last = builder.layer(5), builder.layer(6)
+    for place in range(32):
+        for coefficient in (1, -1):
+            zero.multiply(place, place, (place + 1) % 32, coefficient)
+            zero.add(place, 7 * place % 32, coefficient)
+    for place in range(64):
+        last.multiply(place, place % 32, 5 * place % 32)
+    circuit = builder.finished(zeros=64)
+    key = VerifyingKey.of(circuit, field, allow_bits=0)
+    rows = [[3 + place + at for place in range(32)] for at in range(2)]
+    proofs = Prover(gpu_device, key, circuit, batch=2).prove_many(rows, [()] * 2, check=False)
+    assert proofs == Prover("cpu", key, circuit, batch=2).prove_many(rows, [()] * 2)
+    for proof in proofs:
+        verify(key, circuit, [], proof)
+
+
 def test_batches_in_progress_at_once(gpu_device: AnyDevice) -> None:
     """While the device works on one the host finishes another, and an error ends both."""
     field = EXTENSIONS["m31.4"]
-    form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 3, "gates": 4}
-    circuit, inputs, public = satisfied(field.modulus, 7, instances=5, **form)
+    form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 2, "gates": 2}
+    circuit, inputs, public = satisfied(field.modulus, 7, instances=3, **form)
     key = VerifyingKey.of(circuit, field)
-    prover = Prover(gpu_device, key, circuit, batch=2)
+    prover = Prover(gpu_device, key, circuit)
     wanted = [
         reference.prove(key, circuit, [row], [known])
         for row, known in zip(inputs, public, strict=True)
     ]
     assert prover.prove_many(inputs, public, check=False) == wanted
     wrong = [list(row) for row in public]
-    wrong[3][-1] = (wrong[3][-1] + 1) % circuit.field.value
-    with pytest.raises(InputError, match="of proof 3 is"):
+    wrong[1][-1] = (wrong[1][-1] + 1) % circuit.field.value
+    with pytest.raises(InputError, match="of proof 1 is"):
         prover.prove_many(inputs, wrong, check=False)
     assert prover.prove_many(inputs, public, check=False) == wanted
     one = Prover(gpu_device, key, circuit, batch=2, in_progress=1)
