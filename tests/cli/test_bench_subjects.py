@@ -17,10 +17,11 @@ from quod.cli.bench import gkr as bench_gkr
 from quod.cli.bench import gkr_study, short_field
 from quod.cli.bench.commitment import cases as commitments
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
+from quod.cli.bench.streamed import copy_figures, draw
 from quod.cli.bench.subjects import SUBJECTS
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
@@ -155,6 +156,8 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
         (["porep-like", "--domain", "8"], 2, "Usage"),
         (["porep-like", "--bits", "100"], 2, "Usage"),
+        (["porep-like", "--timeline", "a.png"], 2, "draws what --streamed measures"),
+        (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )
 def test_refusals(
@@ -175,6 +178,30 @@ def test_a_partition_and_several_in_a_row(capsys: pytest.CaptureFixture[str]) ->
     assert (one["unit"], several["unit"]) == ("s", "s/proof")
     assert several["parameters"]["proofs"] == 2
     assert "the key: key" in captured.err
+
+
+def test_figures_and_a_picture_of_copies(tmp_path: Path) -> None:
+    def stage(track: str, begin: int, end: int, nbytes: int = 0) -> Stage:
+        million = 1_000_000
+        return Stage(track, begin * million, track, None, nbytes, end_ns=end * million)
+
+    stages = [
+        stage("copies", 10, 20, 4_000_000_000),
+        stage("copies", 20, 40, 2_000_000_000),
+        stage("sums", 20, 35),
+        stage("sums", 30, 50),
+        stage("sums", 60, 70),
+    ]
+    assert copy_figures(stages) == pytest.approx(
+        {
+            "copies_gb": 3, "copies_ms": 30, "copies_pinned_gb_per_s": 100, "wall_ms": 60,
+            "idle_ms": 20,
+        }
+    )  # fmt: skip
+    assert copy_figures(stages[2:]) == {}
+    pytest.importorskip("matplotlib")
+    draw(tmp_path / "lanes.png", {"synchronous": stages, "deferred": stages})
+    assert (tmp_path / "lanes.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_memory_of_a_partition_is_planned_without_a_gpu(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -11,15 +12,18 @@ import pytest
 from quod.curve.groups import GROUPS
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
+from quod.device.stream import SubmittedStream
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix, Witness
 from quod.groth16 import ProvingKey
-from quod.groth16.partition.bases import group_of
+from quod.groth16.partition import sums
+from quod.groth16.partition.bases import base_bytes, group_of
 from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
 from quod.groth16.partition.key import PartitionKey, device_witness
 from quod.groth16.partition.memory import PartitionMemory
+from quod.groth16.partition.streamed import RING, Mode, StreamedSums
 from quod.groth16.setup import make_key
 
 # Of two blocks and a piece of a third.
@@ -133,6 +137,24 @@ def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) ->
     assert list(key.prove_many(others, seed=9)) == [expected.prove(one, seed=9) for one in others]
 
 
+def test_sums_that_are_done_as_soon_as_they_are_begun(
+    key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum over h, say, before the others are so much as recorded."""
+
+    class Done:
+        def __init__(self, stream: SubmittedStream) -> None:
+            stream.wait()
+
+        def wait(self) -> None:
+            """It is done."""
+
+    submit: Any = sums.replay
+    monkeypatch.setattr(sums, "replay", lambda *given: Done(submit(*given)))
+    witness = SMALL.witness(seed=6)
+    assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
+
+
 def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
     values = SMALL.witness().values.copy()
     values[FIRST:, 1] = 7
@@ -154,3 +176,27 @@ def test_no_key_in_host_memory() -> None:
     with pytest.raises(InputError, match="computes in host memory"):
         PartitionKey(SMALL, "cpu", SEED)
     assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
+
+
+def test_bases_that_pass_through_give_the_same_proof(expected: ProvingKey) -> None:
+    key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
+    resident = key.resident
+    assert isinstance(resident, StreamedSums)
+    streamed = [own for own in resident.blocks if own.host is not None]
+    assert len(streamed) > RING
+    assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())
+    assert resident.streamed_bytes == sum(own.bases.nbytes for own in streamed)
+    witness, timeline = SMALL.witness(seed=2), Timeline()
+    proof = expected.prove(witness, seed=9)
+    assert key.prove(witness, seed=9, timeline=timeline) == proof
+    copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
+    assert sum(stage.bytes for stage in copies) == 2 * resident.streamed_bytes
+    for mode in get_args(Mode):
+        resident.mode = mode
+        assert key.prove(witness, seed=9) == proof, mode
+    key.close()
+
+
+def test_a_share_without_room_for_what_has_to_stay() -> None:
+    with pytest.raises(DeviceError, match=r"40% of the .* have no room for the bases of B and 3"):
+        PartitionKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

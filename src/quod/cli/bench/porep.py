@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from quod.groth16.partition.key import PartitionKey
     from quod.groth16.partition.memory import PartitionMemory
 
-_KEY_SEED = 1
+KEY_SEED = 1
+"""Of the keys that are measured."""
+
+# Streams of a proof whose steps compute.
+_TRACKS = ("proof", "sums")
 
 # The GPU that a plan is for where there is none: an H200, and what of its memory plans count on.
 _LANES, _RESIDENT, _MULTIPROCESSORS = 128, 132 * 2048, 132
@@ -44,10 +48,10 @@ def cases(
     key: ProvingKey | PartitionKey
     if opened.host_memory:
         with timeline.stage("key"):
-            key = ProvingKey(make_key(circuit, _KEY_SEED, device=opened), opened)
+            key = ProvingKey(make_key(circuit, KEY_SEED, device=opened), opened)
         witnesses = [circuit.witness(seed=seed) for seed in (1, 2)]
     else:
-        key = PartitionKey(circuit, opened, _KEY_SEED, timeline, pinned=not pageable)
+        key = PartitionKey(circuit, opened, KEY_SEED, timeline, pinned=not pageable)
         note(_memory_text(key.memory), quiet=quiet)
         with timeline.stage("witnesses"):
             witnesses = [
@@ -95,9 +99,11 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
     found = dict.fromkeys(("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms"), 0.0)
     for stage in timeline.rows():
         name = stage.name
-        if stage.track != "proof":
+        if stage.track not in _TRACKS:
             continue
-        if name.startswith("MSM") and not name.startswith("MSM H"):
+        if name.startswith("split"):
+            which = "batch_add_ms"
+        elif name.startswith("MSM") and not name.startswith("MSM H"):
             which = "batch_add_ms" if ": ones:" in name else "tail_msm_ms"
         else:
             which = "ntt_msm_h_ms"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from quod.cli.bench.settings import Settings, StagedSettings
+from quod.cli.options import check_outputs
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
 # Seconds; each way has run twice when it is measured.
@@ -273,6 +274,16 @@ def porep_like(
     pageable: Annotated[
         bool, typer.Option("--pageable", help="Witnesses in ordinary memory, not page-locked.")
     ] = False,
+    streamed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="P", min=1, max=99, help="Only P percent of the key stay on the device."
+        ),
+    ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --streamed: draw copies and sums of each way."),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print what the memory of an H200 goes to.")
     ] = False,
@@ -283,6 +294,15 @@ def porep_like(
     if plan:
         porep.plan(domain, bits, as_json=settings.as_json)
         return
+    if streamed is not None:
+        from quod.cli.bench.streamed import cases
+
+        check_outputs([timeline] if timeline else [], [])
+        found = cases(settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet)
+        settings.measure("porep-like", found, warm_up=0.0)
+        return
+    if timeline is not None:
+        raise typer.BadParameter("--timeline draws what --streamed measures")
     found = porep.cases(
         settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet
     )

@@ -23,6 +23,7 @@ from quod.groth16.partition.bases import group_of, make_points
 from quod.groth16.partition.circuit import PartitionCircuit
 from quod.groth16.partition.kernels import partition_wires
 from quod.groth16.partition.memory import PartitionMemory
+from quod.groth16.partition.streamed import BLOCK, Mode, StreamedSums, room_for_blocks
 from quod.groth16.partition.sums import PartitionSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
@@ -49,6 +50,8 @@ class PartitionKey:
     never on the host. Proofs are made as `ProvingKey` makes them, and verified before they are
     given out. Witnesses go through page-locked memory of the key's; if they are `pinned`, which is
     to say in page-locked memory themselves (`device.pinned`), they are not copied before.
+    With a `share` only so much of the bases' bytes stays on the device, and blocks of the others
+    pass through it as `mode` says (`StreamedSums`).
     DeviceError, with the sum, if the device has too little memory; InputError for a device that
     computes in host memory.
     """
@@ -61,6 +64,9 @@ class PartitionKey:
         timeline: Timeline | None = None,
         *,
         pinned: bool = False,
+        share: float | None = None,
+        mode: Mode = "deferred",
+        block: int = BLOCK,
     ) -> None:
         timeline = or_null(timeline)
         check_seed(seed)
@@ -71,6 +77,8 @@ class PartitionKey:
             )
         self.memory = PartitionMemory(self.device, circuit)
         self.memory.check()
+        if share is not None:
+            room_for_blocks(circuit, share, block)
         self.circuit, self.curve = circuit, circuit.curve
         self.zkey = _Source(f"the test key of {circuit.path}", circuit.public, circuit.fr)
         self.variables, self.public = circuit.wires, circuit.public
@@ -88,14 +96,20 @@ class PartitionKey:
             device=self.host, path=self.zkey.path, allow_insecure=True,
         )  # fmt: skip
         self.checks = Background("quod-check", 1)
-        self.resident: ResidentKey = PartitionSums(
-            self.device,
-            circuit,
-            made.bases,
-            self.memory,
-            timeline,
-            pinned=flag("pinned", pinned),
-        )
+        self.resident: ResidentKey
+        if share is None:
+            self.resident = PartitionSums(
+                self.device,
+                circuit,
+                made.bases,
+                self.memory,
+                timeline,
+                pinned=flag("pinned", pinned),
+            )
+        else:
+            self.resident = StreamedSums(
+                self.device, circuit, made.bases, timeline, share=share, mode=mode, block=block
+            )
 
     @property
     def peak_bytes(self) -> int:

@@ -12,10 +12,8 @@ from quod.groth16.partition.bases import base_bytes, counts, group_of
 from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
 from quod.groth16.partition.matrix import PartitionMatrix
 from quod.msm.layout import GpuMsmPlan
-from quod.msm.options import MsmOptions
-from quod.msm.processor import Processor
-from quod.msm.run.device_plan import plan_gpu_msm
 from quod.msm.run.mostly_bits import MostlyBits, ScalarSplit, SplitCounts
+from quod.msm.run.plain import plain_plan
 from quod.msm.run.workspace import workspace_bytes
 from quod.ntt import NttPlan
 
@@ -39,11 +37,8 @@ class PartitionMemory:
     @cached_property
     def quotient(self) -> GpuMsmPlan:
         """The plan of the MSM over H."""
-        return plan_gpu_msm(
-            group_of(self.circuit, 1), 1 << self.circuit.log2_domain,
-            MsmOptions(precompute_factor=1), processor=Processor.of(self.device),
-            base_budget=1 << 62,
-        )  # fmt: skip
+        group = group_of(self.circuit, 1)
+        return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
 
     def sums(self, name: str, room: int) -> MostlyBits:
         """The shape of one of the sums over the witness, with room for so many full scalars."""

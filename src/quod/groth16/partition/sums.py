@@ -15,8 +15,6 @@ from contextlib import suppress
 
 import numpy as np
 
-from quod.curve.affine import affine_group
-from quod.curve.array import Point
 from quod.device.background import Background
 from quod.device.buffer import Buffer
 from quod.device.outcome import Outcome
@@ -27,17 +25,17 @@ from quod.device.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
-from quod.groth16.gpu.bases import RecordedPoints
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.sums import GpuSums, end_after, replay
 from quod.groth16.partition.bases import counts, group_of
-from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.groth16.partition.circuit import FIRST, PartitionCircuit
 from quod.groth16.partition.matrix import PartitionMatrix
 from quod.groth16.partition.memory import TAIL, WITNESSES, PartitionMemory
+from quod.groth16.partition.points import PartitionSum, wires_of_b
 from quod.msm.run.mostly_bits import ScalarSplit
-from quod.msm.run.record import Scalars
-from quod.msm.run.recorded import RecordedMsm, record_buckets, record_result
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace
+from quod.msm.run.plain import record_plain
+from quod.msm.run.recorded import RecordedMsm
+from quod.msm.run.workspace import Workspace
 from quod.msm.sort.infinity_mask import find_infinity_mask
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
@@ -46,42 +44,14 @@ from quod.proving.upload import LINGER_SECONDS, Copiers, UploadBuffer
 _EARLY = ("B2", "A", "B1")
 
 
-class _Sums:
-    """Points that are each a sum of recorded MSMs, named by the point and a number."""
-
-    def __init__(
-        self, circuit: PartitionCircuit, recorded: Mapping[str, list[RecordedMsm]]
-    ) -> None:
-        self._circuit, self._names = circuit, list(recorded)
-        self._points = RecordedPoints(
-            {
-                f"{name} {place}": one
-                for name, own in recorded.items()
-                for place, one in enumerate(own)
-            }
-        )
-
-    def expect(self) -> None:
-        """See `RecordedMsm.expect`."""
-        self._points.expect()
-
-    def finish(self) -> dict[str, Point]:
-        """See `FinishedPoints`."""
-        sums: dict[str, Point] = dict.fromkeys(self._names)
-        for part, point in self._points.finish().items():
-            name = part.split()[0]
-            group = group_of(self._circuit, counts(self._circuit)[name][0])
-            sums[name] = affine_group(group).add(sums[name], point)
-        return sums
-
-
 @frozen(eq=False)
 class _Tail:
     """The sums over the witness for some numbers of full scalars, recorded."""
 
     recording: Recording
-    early: _Sums
-    late: _Sums
+    msms: tuple[RecordedMsm, ...]
+    early: PartitionSum
+    late: PartitionSum
 
 
 class PartitionSums:
@@ -98,7 +68,7 @@ class PartitionSums:
             self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
         with timeline.stage("infinite bases"):
             self.masks = {own: self._mask(name) for name, own in TAIL.items()}
-        self.indices = _wires_of_b(device, circuit)
+        self.indices = wires_of_b(device, circuit)
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
         self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
@@ -176,10 +146,9 @@ class _Slot:
         recording = self._device.stream("quotient").record()
         scalars = key.quotient.record(recording, self._witness)
         with recording.part("MSM H"):
-            arrays = MsmBuffers.of(self._device, plan, Arena(self._device, key.quotient_workspace))
-            source = Scalars(scalars, plan.count, plan.count)
-            record_buckets(recording, self._device, plan, source, key.bases["H"], arrays)
-            recorded = record_result(recording, self._device, plan, arrays, plan.count)
+            recorded = record_plain(
+                recording, self._device, plan, scalars, key.bases["H"], key.quotient_workspace
+            )
         return recording.finish().recording, recorded
 
     def _record_tail(self, rooms: dict[str, int]) -> _Tail:
@@ -200,15 +169,17 @@ class _Slot:
         early = {name: recorded[name] for name in _EARLY}
         late = {"C": recorded["C"], "H": [self._h]}
         circuit = key.circuit
-        return _Tail(recording.finish().recording, _Sums(circuit, early), _Sums(circuit, late))
+        msms = tuple(one for own in recorded.values() for one in own)
+        sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
+        return _Tail(recording.finish().recording, msms, *sums)
 
     @property
-    def early(self) -> _Sums:
+    def early(self) -> PartitionSum:
         assert self._tail is not None
         return self._tail.early
 
     @property
-    def late(self) -> _Sums:
+    def late(self) -> PartitionSum:
         assert self._tail is not None
         return self._tail.late
 
@@ -239,8 +210,9 @@ class _Slot:
             if tail is None:
                 tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
             self._tail = tail
-            tail.early.expect()
-            tail.late.expect()
+            # That over h was told before it was begun, and may be done.
+            for msm in tail.msms:
+                msm.expect()
             # Steps that are timed run one after the other.
             replay(self._device, tail.recording, followed, context).wait()
             first.set(None)
@@ -257,11 +229,3 @@ class _Slot:
         if begun is not None:
             with suppress(DeviceError):
                 begun.wait()
-
-
-def _wires_of_b(device: AnyDevice, circuit: PartitionCircuit) -> Buffer:
-    """The wire of each base of B."""
-    wires = np.arange(circuit.used_in_b, dtype=np.uint32)
-    wires *= B_STRIDE
-    wires += FIRST
-    return device.upload(wires)

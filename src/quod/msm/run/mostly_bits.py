@@ -24,10 +24,9 @@ from quod.kernel.types import u64
 from quod.msm.buckets import accumulate, merge
 from quod.msm.buckets.chunks import MOST_LONGEST
 from quod.msm.layout import Chunks, GpuMsmPlan
-from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.reduce import rounds, weighted_sums
-from quod.msm.run.device_plan import plan_gpu_msm
+from quod.msm.run.plain import plain_plan
 from quod.msm.run.record import Scalars
 from quod.msm.run.recorded import (
     RecordedMsm,
@@ -136,10 +135,7 @@ class MostlyBits:
 
     @cached_property
     def _others(self) -> GpuMsmPlan:
-        return plan_gpu_msm(
-            self.group, self.room, MsmOptions(precompute_factor=1),
-            processor=Processor.of(self.device), base_budget=1 << 62,
-        )  # fmt: skip
+        return plain_plan(self.device, self.group, self.room)
 
     @cached_property
     def workspace_bytes(self) -> int:
