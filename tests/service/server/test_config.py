@@ -76,6 +76,9 @@ def test_what_comes_over_what(tmp_path: Path) -> None:
 
 
 BAD = {
+    "a cluster without a database": (
+        'data = "d"\n[workers]\nray = "auto"', "workers on a cluster share a queue in Postgres"
+    ),
     "an unknown field": ('data = "d"\nkeys = "k"\nkyes = 1', "kyes: there is no such field"),
     "an unknown section": ('data = "d"\nkeys = "k"\n[quue]\na = 1', "quue: there is no such"),
     "deep": (WHOLE + "tokenz = 1", "clients.ann.tokenz: there is no such field"),

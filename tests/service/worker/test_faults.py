@@ -22,8 +22,8 @@ from quod.service.errors import UnavailableError
 from quod.service.keys import ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import JobState, Outcome
+from quod.service.witness import RegisteredCalculators
 from quod.service.worker import keeper
-from quod.service.worker.calculators import Calculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.settings import WorkerSettings
@@ -191,7 +191,7 @@ def test_a_lost_device_is_opened_again(bench: Bench, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("quod.service.worker.worker._BACKOFF_SECONDS", 0.01)
     worker = Worker(
         "gpu", OwnJobs(bench.queue, "gpu"), open_keys, WorkerSettings(),
-        Calculators(bench.repository),
+        RegisteredCalculators(bench.repository),
     )  # fmt: skip
     jobs = [bench.submit() for _ in range(8)]
     worker.start()

@@ -35,13 +35,16 @@ class KeyCost:
 def check(config: Config) -> Iterator[KeyCost]:
     """Each key on each device. Keys of the start are loaded, the others reckoned with.
 
+    Devices of a cluster are elsewhere: of those nothing is looked at.
+
     Raises what is wrong with the repository or a device, and `NotFoundError` for a key of the start
     that is not there.
     """
     repository = KeyRepository(config.keys_folder)
     warm = {repository.resolve(name) for name in config.workers.warm}
     listed = repository.listing()
-    for device in dict.fromkeys(config.workers.devices):
+    here = config.workers.devices if config.workers.ray is None else ()
+    for device in dict.fromkeys(here):
         with ResidentKeys(
             repository, device, host_bytes=config.workers.host_bytes,
             device_bytes=config.workers.device_bytes, lanes=config.workers.lanes,

@@ -92,12 +92,15 @@ class Listen(_Section):
 class Workers(_Section):
     """What proves: a worker for each device, all of them set up alike.
 
-    The fields but `devices` and `processes` are those of `quod.service.worker.WorkerSettings`.
+    The fields but the first three are those of `quod.service.worker.WorkerSettings`.
     """
 
     devices: Annotated[tuple[str, ...], Field(min_length=1)] = ("cpu",)
     processes: bool = True
     """Each worker in a process of its own, which may die without the server."""
+
+    ray: str | None = None
+    """The address of a cluster of Ray's, or "auto": workers are actors, wherever it has place."""
 
     warm: tuple[KeyText, ...] = ()
     host_bytes: Positive | None = None
@@ -213,6 +216,8 @@ class Config(_Section):
                 f"{self.listen.open[0]} can be reached by others: give clients tokens (quod serve "
                 "--new-token), or say --insecure-no-auth"
             )
+        if self.workers.ray is not None and self.database is None:
+            raise ValueError("workers on a cluster share a queue in Postgres: give its database")
         return self
 
     @property

@@ -11,7 +11,14 @@ from quod.service.worker import LocalPool, ProcessPool, WorkerPool, WorkerSettin
 def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
     """A worker for each device; not started yet."""
     own = config.workers
-    given = own.model_dump(exclude={"devices", "processes"})
+    given = own.model_dump(exclude={"devices", "processes", "ray"})
     settings = [WorkerSettings(device=device, **given) for device in own.devices]
+    if own.ray is not None:
+        from quod.service.worker.cluster.pool import RayPool
+
+        return RayPool(
+            queue, repository, settings, address=own.ray, data=config.data,
+            database=config.database, schema=config.database_schema,
+        )  # fmt: skip
     kind = ProcessPool if own.processes else LocalPool
     return kind(queue, repository, settings)

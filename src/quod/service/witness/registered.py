@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from quod.errors import InputError
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import KeyRepository
-from quod.service.witness.calculator import WitnessCalculator
 from quod.service.witness.limits import WitnessLimits
 from quod.validation import instance, whole_number
+
+if TYPE_CHECKING:
+    from quod.service.witness.calculator import WitnessCalculator
 
 
 class RegisteredCalculators:
@@ -59,6 +62,9 @@ class RegisteredCalculators:
             return place.calculator
 
     def _made(self, identity: str) -> WitnessCalculator:
+        # Only who is sent inputs needs wasmtime.
+        from quod.service.witness.calculator import WitnessCalculator
+
         record = self._repository.record(identity)
         if WASM not in record.files:
             raise InputError(

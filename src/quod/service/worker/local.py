@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
-from quod.service.worker.calculators import Calculators
+from quod.service.witness import RegisteredCalculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.members import Members
 from quod.service.worker.opening import opener
@@ -21,7 +21,7 @@ class LocalPool(Members[Worker]):
         self, queue: JobQueue, repository: KeyRepository,
         workers: Sequence[WorkerSettings] = (WorkerSettings(),),
     ) -> None:  # fmt: skip
-        calculate = Calculators(repository)
+        calculate = RegisteredCalculators(repository)
         super().__init__(
             queue, repository, workers,
             lambda name, settings: Worker(

@@ -17,7 +17,7 @@ from quod.errors import QuodError, ServiceError
 from quod.service.errors import UnavailableError
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.queue import Lease, Spool
-from quod.service.worker.calculators import Calculators
+from quod.service.witness import RegisteredCalculators
 from quod.service.worker.opening import opener
 from quod.service.worker.pool import StageRecord
 from quod.service.worker.process.channel import Channel
@@ -106,7 +106,7 @@ class Child:
         jobs = RemoteJobs(self._channel, Spool(given["spool"]), given["lease_seconds"])
         self._worker = Worker(
             given["name"], jobs, self._open_keys(repository, settings), settings,
-            Calculators(repository), self._record,
+            RegisteredCalculators(repository), self._record,
         )  # fmt: skip
         self._worker.start()
 

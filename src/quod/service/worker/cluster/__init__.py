@@ -1,0 +1,1 @@
+"""Workers as actors of Ray, which places them on the machines of a cluster."""

@@ -1,0 +1,99 @@
+"""What runs in an actor: a worker with its own connection to the queue's database."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from quod.frozen import frozen
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue, Limits, open_queue
+from quod.service.witness import RegisteredCalculators
+from quod.service.worker.jobs import OwnJobs
+from quod.service.worker.opening import opener
+from quod.service.worker.pool import StageRecord
+from quod.service.worker.process.codec import encode, encode_error
+from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.worker import Worker
+
+_MOST_RECORDS = 20_000
+
+
+@frozen
+class Place:
+    """Where all machines of a cluster find the queue and the keys: folders that they share."""
+
+    data: str
+    database: str
+    schema: str
+    limits: Limits
+    repository: str
+
+
+class ClusterWorker:
+    """A worker of the settings. What its calls give and raise travels as JSON (see `codec`), since
+    errors of ours do not survive being pickled."""
+
+    def __init__(self, name: str, place: Place, settings: WorkerSettings) -> None:
+        self._name, self._place, self._settings = name, place, settings
+        self._records: deque[StageRecord] = deque(maxlen=_MOST_RECORDS)
+        self._lock = threading.Lock()
+        self._queue: JobQueue | None = None
+        self._worker: Worker | None = None
+
+    def begin(self) -> dict[str, Any]:
+        """Opens queue and keys, and claims from then on."""
+        place, settings = self._place, self._settings
+
+        def start() -> None:
+            # The server sweeps.
+            self._queue = open_queue(
+                place.data, database=place.database, schema=place.schema, limits=place.limits,
+                sweep_seconds=None,
+            )  # fmt: skip
+            repository = KeyRepository(place.repository)
+            self._worker = Worker(
+                self._name, OwnJobs(self._queue, self._name), opener(repository, settings),
+                settings, RegisteredCalculators(repository), self._record,
+            )  # fmt: skip
+            self._worker.start()
+
+        return _told(start)
+
+    def poll(self) -> dict[str, Any]:
+        """The worker's status, and the stages that have ended since it was last asked."""
+
+        def look() -> dict[str, Any]:
+            with self._lock:
+                records = list(self._records)
+                self._records.clear()
+            return {"status": encode(self._begun().status()), "records": encode(records)}
+
+        return _told(look)
+
+    def call(self, what: str, *arguments: Any) -> dict[str, Any]:
+        """`preload`, `evict`, `resume` or `drain` of the worker."""
+        return _told(lambda: getattr(self._begun(), what)(*arguments))
+
+    def close(self) -> None:
+        """Ends the worker; what it had goes back to the queue."""
+        if self._worker is not None:
+            self._worker.close()
+        if self._queue is not None:
+            self._queue.close()
+
+    def _begun(self) -> Worker:
+        assert self._worker is not None
+        return self._worker
+
+    def _record(self, record: StageRecord) -> None:
+        with self._lock:
+            self._records.append(record)
+
+
+def _told(work: Any) -> dict[str, Any]:
+    try:
+        return {"value": work()}
+    except Exception as error:
+        return {"error": encode_error(error)}

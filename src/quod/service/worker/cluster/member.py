@@ -1,0 +1,195 @@
+"""The server's end of an actor: has it placed, asks how it is, and has it placed again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+from quod.errors import QuodError
+from quod.frozen import replace
+from quod.service.errors import UnavailableError
+from quod.service.keys import CacheStatus
+from quod.service.worker.cluster.actor import ClusterWorker, Place
+from quod.service.worker.pool import StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.process.codec import decode_error, stage_record_of, status_of
+from quod.service.worker.settings import WorkerSettings
+
+_POLL_SECONDS: Final = 0.25
+# One that does not answer for so long is taken for lost, and ended.
+_SILENT_SECONDS: Final = 60.0
+_BACKOFF_SECONDS: Final = 0.5
+_MOST_BACKOFF_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 30.0
+# Polls and calls beside work that waits.
+_THREADS: Final = 8
+_NO_KEYS: Final = CacheStatus(False, {}, {}, 0, ())
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterMember:
+    """A worker of the settings, wherever Ray finds place for it.
+
+    When its actor or machine is lost another actor takes its place. What it had in hand is given
+    out again once its leases have run out, which the queue sees to: both of Ray's classes of errors
+    for lost actors, and any other, mean no more here than that it is gone.
+    """
+
+    def __init__(
+        self, name: str, place: Place, settings: WorkerSettings, gpus: int,
+        record: Callable[[StageRecord], None],
+    ) -> None:  # fmt: skip
+        self.name, self._place, self._settings = name, place, settings
+        self._gpus, self._record = gpus, record
+        self._changed = threading.Condition()
+        self._actor: Any = None
+        self._status: WorkerStatus | None = None
+        # Of the actors before this one.
+        self._past = WorkerStatus(
+            name, settings.device, WorkerState.STARTING, time.time(), 0, {}, 0, 0, 0.0, {},
+            _NO_KEYS, "it waits for a place in the cluster",
+        )  # fmt: skip
+        self._closing = self._draining = False
+        self._thread = threading.Thread(target=self._run, name=f"quod-cluster {name}")
+
+    # --- what a pool does with it
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        status = self._status
+        return status is not None and status.keys.ready
+
+    def status(self) -> WorkerStatus:
+        """What it told last, with the counts of those before."""
+        with self._changed:
+            past, status = self._past, self._status
+        if status is None:
+            return past
+        return replace(
+            status, started=past.started, restarts=past.restarts + status.restarts,
+            proofs=past.proofs + status.proofs, failures=past.failures + status.failures,
+            busy_seconds=past.busy_seconds + status.busy_seconds,
+        )  # fmt: skip
+
+    def ask(self, what: str, *arguments: object) -> Any:
+        """Has the worker do something; `UnavailableError` while it has no place."""
+        actor = self._actor
+        try:
+            if actor is not None:
+                return _value(ray.get(actor.call.remote(what, *arguments)))
+        except RayError as error:
+            _log.info("the worker %s did not answer: %s", self.name, type(error).__name__)
+        raise UnavailableError(
+            f"the worker {self.name} has no place in the cluster now; ask again", retry_seconds=1.0
+        )
+
+    def drain(self, timeout: float | None = None) -> bool:
+        with self._changed:
+            self._draining = True
+        with suppress(UnavailableError):
+            return bool(self.ask("drain", timeout))
+        # What a lost one had is the next server's, or another worker's.
+        return True
+
+    def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    # --- its life
+
+    def _run(self) -> None:
+        backoff = _BACKOFF_SECONDS
+        while not self._is_closing():
+            begun, actor = time.monotonic(), None
+            try:
+                actor = self._placed()
+                why = self._watched(actor) if actor is not None else ""
+            except (RayError, QuodError) as error:
+                why = f"its actor is lost ({type(error).__name__})"
+                if isinstance(error, QuodError):
+                    why = str(error)
+            self._end(actor)
+            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+                backoff = _BACKOFF_SECONDS
+            if self._is_closing():
+                return
+            _log.error("the worker %s is lost: %s", self.name, why)
+            self._forget(why)
+            with self._changed:
+                self._changed.wait_for(self._is_closing, backoff)
+            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+
+    def _placed(self) -> Any:
+        """An actor that has begun; None if it is not wanted any more."""
+        kind = ray.remote(ClusterWorker).options(
+            num_gpus=self._gpus, num_cpus=1, max_restarts=0, max_task_retries=0,
+            max_concurrency=_THREADS, scheduling_strategy="SPREAD",
+        )  # fmt: skip
+        actor = kind.remote(self.name, self._place, self._settings)
+        begun = actor.begin.remote()
+        while not ray.wait([begun], timeout=_POLL_SECONDS)[0]:
+            if self._is_closing():
+                ray.kill(actor)
+                return None
+        _value(ray.get(begun))
+        self._actor = actor
+        if self._draining:
+            self.ask("drain", 0)
+        return actor
+
+    def _watched(self, actor: Any) -> str:
+        """Asks until it is to end, or does not answer."""
+        while not self._is_closing():
+            try:
+                found = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
+            except GetTimeoutError:
+                return f"it said nothing for {_SILENT_SECONDS:.0f} seconds"
+            self._status = status_of(found["status"])
+            for record in found["records"]:
+                self._record(stage_record_of(record))
+            with self._changed:
+                self._changed.wait_for(self._is_closing, _POLL_SECONDS)
+        return ""
+
+    def _end(self, actor: Any) -> None:
+        """In good order if it is to end, and at once if it is lost."""
+        self._actor = None
+        if actor is None:
+            return
+        with suppress(RayError):
+            if self._is_closing():
+                ray.get(actor.close.remote(), timeout=_CLOSE_SECONDS)
+        with suppress(RayError):
+            ray.kill(actor)
+
+    def _forget(self, why: str) -> None:
+        last = self.status()
+        with self._changed:
+            self._status = None
+            self._past = replace(
+                last, state=WorkerState.DEAD, restarts=last.restarts + 1, jobs={}, memory={},
+                keys=_NO_KEYS, problem=why,
+            )  # fmt: skip
+
+    def _is_closing(self) -> bool:
+        return self._closing
+
+
+def _value(answer: dict[str, Any]) -> Any:
+    """What a call gave, or the error that it raised."""
+    if "error" in answer:
+        raise decode_error(answer["error"])
+    return answer["value"]

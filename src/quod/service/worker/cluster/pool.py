@@ -1,0 +1,71 @@
+"""Workers on the machines of a cluster of Ray's; the queue's database is what they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from quod.device.backends import backend_of
+from quod.errors import InputError, ServiceError
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue
+from quod.service.worker.members import Members
+from quod.service.worker.settings import WorkerSettings
+
+try:
+    import ray
+except ImportError:
+    raise ServiceError("a cluster needs Ray: pip install 'quod[ray]'") from None
+
+from quod.service.worker.cluster.actor import Place
+from quod.service.worker.cluster.member import ClusterMember
+
+
+class RayPool(Members[ClusterMember]):
+    """See `WorkerPool`: an actor for each of the settings, with a GPU of its own if it is for one.
+
+    `address` is Ray's (``auto``, or HOST:PORT of its head); a process that is in a cluster already
+    stays in it. Ray places actors and carries calls, and keeps no job: the queue does, in the
+    `database` of Postgres, and `data` and the repository must be folders that all machines have
+    under the same path. `InputError` if there is no database.
+    """
+
+    def __init__(
+        self, queue: JobQueue, repository: KeyRepository, workers: Sequence[WorkerSettings], *,
+        address: str, data: str | os.PathLike[str], database: str | None, schema: str = "quod",
+    ) -> None:  # fmt: skip
+        if database is None:
+            raise InputError(
+                "workers on a cluster share a queue in Postgres; give the URL of its database"
+            )
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, namespace="quod", log_to_driver=False)
+            except ConnectionError as error:
+                raise ServiceError(f"there is no cluster of Ray at {address!r}") from error
+        place = Place(
+            os.path.abspath(data), database, schema, queue.limits, os.path.abspath(repository.path)
+        )
+        super().__init__(
+            queue, repository, workers,
+            lambda name, settings: ClusterMember(
+                name, place, settings, _gpus_of(settings.device), self._tell
+            ),
+        )  # fmt: skip
+
+    def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
+        for one in self._chosen(worker):
+            one.ask("preload", key, timeout)
+
+    def evict(self, key: str, *, worker: str | None = None) -> None:
+        for one in self._chosen(worker):
+            one.ask("evict", key)
+
+    def resume(self, worker: str) -> None:
+        for one in self._named(worker):
+            one.ask("resume")
+
+
+def _gpus_of(device: str) -> int:
+    row = backend_of(device)
+    return 0 if row is None or row.of_the_processor else 1
