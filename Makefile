@@ -16,7 +16,7 @@ help:
 	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
 	@echo "make test    lint, type check and all tests"
 	@echo "make fuzz    a million damaged inputs for every parser"
-	@echo "make soak    a million mutated proofs of a layered circuit, and the queue killed for ten minutes"
+	@echo "make soak    a million mutated proofs of a layered circuit, the queue killed for ten minutes, and the service for 10,000 jobs"
 	@echo "make fuzz-fields  operations of fields on limbs as large as their bounds allow"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
@@ -81,6 +81,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --proofs 1000000 $(FUZZ_ARGS)
 	tools/setup.sh postgres
 	$(BIN)/python -m tools.soak_queue --seconds 600 $(FUZZ_ARGS)
+	$(BIN)/python -m tools.soak_service --jobs 10000 $(FUZZ_ARGS)
 
 fuzz-fields: $(VENV)/.dev
 	$(BIN)/python -m tools.field_bounds --cases 100 $(FUZZ_ARGS)

@@ -82,9 +82,10 @@ class MsmMemory:
         for choices in (resident, streamed):
             for choice in choices:
                 more = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
-                if choice.nbytes(device) + more <= budget:
+                needed = choice.nbytes(device) + more
+                if needed <= budget:
                     return choice
-                least = min(least, choice.nbytes(device))
+                least = min(least, needed)
         raise DeviceError(
             f"the MSMs of a proof with this key need {bytes_text(least)} of device memory, and "
             f"{bytes_text(max(0, budget))} are left for them; prove on a device with more memory, "

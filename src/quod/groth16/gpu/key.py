@@ -50,7 +50,7 @@ class GpuKey:
 
     All memory is taken when the key is opened, at most `memory_budget` bytes of the device's.
     DeviceError if there is too little. Up to `lanes` proofs are computed at a time: one on a device
-    that works in the order of its submissions, or where bases stay with the host.
+    that works in the order of its submissions, or where memory is short for more.
     """
 
     peak_bytes = 0
@@ -67,8 +67,12 @@ class GpuKey:
         with timeline.stage("bases"):
             bases = bases_of(zkey, g1, g2)
             lanes = 1 if device.single_queue else lanes
-            memory, taken = self._memory(quotient, bases, budget, lanes)
-            if memory.streamed and lanes > 1:
+            try:
+                memory, taken = self._memory(quotient, bases, budget, lanes)
+                fits = not memory.streamed
+            except DeviceError:
+                fits = False
+            if lanes == 1 or not fits:
                 lanes = 1
                 memory, taken = self._memory(quotient, bases, budget, lanes)
             self.nbytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)

@@ -1,0 +1,61 @@
+"""Kills servers and workers of the proving service for as long as it takes to prove many jobs.
+
+    python -m tools.soak_service --jobs 10000 --seed 1
+
+Half of the jobs go through SQLite and half through Postgres, which runs in a temporary folder. In
+the end every job that was acknowledged has succeeded once, with proofs that verify. What a round
+that fails has left stays in build/soak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from tests.service.queue.places import Place
+from tests.service.worker.crashing import crash
+from tests.support.postgres import Cluster, why_no_postgres
+
+FOLDER = Path("build") / "soak" / "service"
+
+# Of a round, at whose end all results are looked at.
+_JOBS = 2500
+_PAUSE = (1.0, 5.0)
+
+
+def soak_round(cluster: Cluster | None, jobs: int, seed: int) -> None:
+    """One service, killed until so many jobs are taken; raises `AssertionError` if any is lost."""
+    folder = FOLDER / f"{'sqlite' if cluster is None else 'postgres'}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "queue").mkdir(parents=True, mode=0o700)
+    place = Place(None if cluster is None else cluster.url, (folder / "queue").resolve())
+    toll = crash(place, folder.resolve(), jobs=jobs, seed=seed, pause=_PAUSE)
+    print(
+        f"{folder.name}: {toll.jobs} jobs in {toll.attempts} attempts; killed {toll.servers} "
+        f"servers and {toll.workers} workers, stopped {toll.stopped}",
+        flush=True,
+    )
+    place.remove()
+    shutil.rmtree(folder)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if why_not := why_no_postgres():
+        sys.exit(why_not)
+    left, seed = arguments.jobs, arguments.seed
+    with Cluster() as cluster:
+        while left > 0:
+            # The last round may be a small one.
+            soak_round((None, cluster)[seed % 2], min(left, _JOBS), seed)
+            left, seed = left - _JOBS, seed + 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
