@@ -141,6 +141,7 @@ COMMANDS = [
     "bench process",
     "bench porep-like",
     "bench queue",
+    "bench verify",
     "bench witness",
     "bench serve-pipeline",
     "bench serve",

@@ -50,7 +50,7 @@ PROVE = {
     "field.strategies": "ifma52 inversion limbs64 saturated spare_limbs",
     "formats": "wtns",
     "groth16": "host keys prover resident sparse warm_up",
-    "proving": "context",
+    "proving": "busy context",
     "ntt": "ordering passes plan quotient reorder rows schedule steps tables twiddles",
 }
 HEAVY = ("numpy", "llvmlite", "rich", "typer", "asyncio", "pydantic")
