@@ -231,7 +231,7 @@ def all_canonical(modulus: Modulus, array: Words) -> bool:
     greatest = int(limbs[:, -1].max())
     if modulus.words == 1 or greatest != most:
         return greatest < most
-    return bool(canonical(modulus, limbs).all())
+    return bool(canonical(modulus, limbs[limbs[:, -1] == most]).all())
 
 
 def check_canonical(modulus: Modulus, array: Words) -> None:
