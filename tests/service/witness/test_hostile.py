@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,18 @@ def test_what_is_no_module(code: bytes, message: str) -> None:
     assert str(caught.value).isprintable()
     with pytest.raises(CalculatorError, match="exports no init"):
         WitnessCalculator(b"\0asm\1\0\0\0")
+
+
+def test_one_that_never_ends_holds_up_no_thread() -> None:
+    endless = WitnessCalculator(circuit(set=LOOP), limits=WitnessLimits(seconds=3))
+    quick = WitnessCalculator(circuit(), limits=TIGHT)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(endless.calculate, {"a": 7})
+        for number in range(50):
+            assert len(quick.calculate({"a": number})) == 76 + 2 * 32
+        # With Python's lock held, all of these would have come after it.
+        assert not waiting.done()
+        assert isinstance(waiting.exception(), WitnessLimitError)
 
 
 def test_compiled_code_is_kept_and_told_apart(
