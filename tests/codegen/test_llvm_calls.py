@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -133,3 +134,31 @@ def test_what_is_widened(names: list[str], passed: list[str], convention: str) -
     plain = emitter.ModuleEmitter(several.trace(ONE, modulus=MODULUS), ONE, "aarch64-linux-gnu")
     assert plain.passed(names) == names
     assert plain.convention(names, []) == "fastcc"
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["named"],  # as the kernel is
+        ["llvm.cttz.i8"], ["llvm.cttz.v8i8", "llvm.x", "llvm.x"],  # as intrinsics are
+        ['a"b'], ["a\\\\b"], ["a\nb"], ["a\0b"], ["\ud800"], [""], ["é"],
+        ["f", "f"], ["f", "f.1", "f", "f#1", "f"],  # as others are
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_functions_of_any_name(names: list[str], lanes: int) -> None:
+    def adder(number: int) -> Callable[[Builder, Value], Value]:
+        return lambda _, a: a + number
+
+    @kernel
+    def named(k: Builder, x: Pointer[U64]) -> None:
+        value = x[k.global_id()]
+        for place, name in enumerate(names):
+            value = k.call(name, adder(1 << place), value)
+        x[k.global_id()] = value
+
+    x = np.zeros(lanes, np.uint64)
+    with open_device("cpu") as device:
+        device.launch(device.compile(named, lanes=lanes), 1, x)
+    assert x.tolist() == [2 ** len(names) - 1] * lanes

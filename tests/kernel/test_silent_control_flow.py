@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -307,6 +308,43 @@ def test_a_body_that_raises_can_be_called_again() -> None:
             y[1] = k.call("body", body, y[0])
 
     caught.trace(EIGHT)
+
+
+def test_functions_of_one_name() -> None:
+    """The second was the first, without a word."""
+
+    def scaled(factor: int) -> Callable[[Builder, Value], Value]:
+        return lambda _, a: a * factor
+
+    def product(_: Builder, a: Value, *, factor: int) -> Value:
+        return a * factor
+
+    @kernel
+    def several(k: Builder, y: Pointer[U32]) -> None:
+        for place in (1, 2):
+            y[place] = k.call("scaled", scaled(place + 1), y[0])
+            y[place + 2] = k.call("product", partial(product, factor=place + 4), y[0])
+        y[5] = k.call("product", partial(product, factor=5), y[0])
+
+    y = np.full(8, 7, np.uint32)
+    traced = several.trace(EIGHT)
+    interpret(traced, 1, [y])
+    assert y.tolist() == [7, 14, 21, 35, 42, 35, 7, 7]
+    # A partial is what it fixes.
+    assert len(traced.functions) == 4
+
+    def itself(k: Builder, n: U32) -> None:
+        def body(k: Builder, a: Value) -> Value:
+            return k.call("again", lambda k, b: body(k, b), a)  # here
+
+        k.call("first", body, n)
+
+    refuses(itself, TraceError, "the function again calls itself; write a loop")
+
+    def number(k: Builder, n: U32) -> None:
+        k.call(5, lambda _, a: a, n)  # type: ignore[arg-type]  # here
+
+    refuses(number, TraceError, "the name of a function is text, not int")
 
 
 def test_unknown_ops() -> None:

@@ -309,8 +309,9 @@ class Builder(ValueBuilder):
     ) -> Any:
         """Calls a device function, tracing `body` the first time for these argument types.
 
-        `body(k, *arguments)` may give a structure of values. `key` holds what else the body
-        depends on. `inline` tells the target to copy the body to its callers.
+        `body(k, *arguments)` may give a structure of values. Two bodies are two functions, whatever
+        their names, but a `key` that is not None stands for the body: what it holds is all that
+        bodies of this name depend on. `inline` tells the target to copy the body to its callers.
         """
         return self._tracer.call(name, body, arguments, key, inline)
 

@@ -18,6 +18,9 @@ from quod.kernel.value import Recorder, Value
 
 FunctionBody = Callable[..., Any]
 
+# Functions within each other: one that calls itself is another each time if it is made anew.
+_MOST_NESTED = 100
+
 
 def _location_of(body: FunctionBody) -> Location:
     """Where a function's Python source begins."""
@@ -27,6 +30,14 @@ def _location_of(body: FunctionBody) -> Location:
     if code is None:
         return current_location()
     return Location(code.co_filename, code.co_firstlineno)
+
+
+def _identity(body: FunctionBody) -> Hashable:
+    """What tells a body from another of the same name."""
+    if isinstance(body, functools.partial):
+        given = tuple(sorted(body.keywords.items()))
+        return functools.partial, _identity(body.func), body.args, given
+    return body
 
 
 class Tracer:
@@ -187,9 +198,14 @@ class Tracer:
         key: Hashable,
         inline: bool,
     ) -> Any:
-        """Calls a device function, which is traced unless it has been for such arguments."""
+        """Calls a device function, which is traced unless it has been for such arguments.
+
+        With a `key` it stands for the body, of which there may be many then that do the same.
+        """
+        if not isinstance(name, str):
+            raise TraceError(f"the name of a function is text, not {type(name).__name__}")
         values, static, rebuild = flatten(arguments)
-        traced_key = (name, key, static)
+        traced_key = (name, _identity(body) if key is None else key, static)
         try:
             found = self._traced.get(traced_key)
         except TypeError as error:
@@ -197,7 +213,7 @@ class Tracer:
                 f"what the function {name} is fixed to cannot be a key: {error}"
             ) from None
         if found is None:
-            if traced_key in self._tracing:
+            if traced_key in self._tracing or len(self._tracing) >= _MOST_NESTED:
                 raise TraceError(f"the function {name} calls itself; write a loop")
             self._tracing.append(traced_key)
             awaiting, unentered = list(self._awaiting), list(self._unentered)

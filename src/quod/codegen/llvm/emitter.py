@@ -109,12 +109,18 @@ class ModuleEmitter:
         """The LLVM name of a device function for one pattern of varying arguments."""
         key = (id(function), varying, masked)
         if key not in self._functions:
-            name = f'@"{function.name}"' if not self._functions else (
-                f'@"{function.name}#{len(self._functions)}"'
-            )  # fmt: skip
-            self._functions[key] = name
+            self._functions[key] = name = self._symbol(function.name)
             self._bodies.append(self._emit_function(name, function, varying, masked))
         return self._functions[key]
+
+    def _symbol(self, name: str) -> str:
+        """A name of LLVM's own for a function of any name: no intrinsic's, nor the kernel's."""
+        text = "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
+        if text.startswith("llvm."):
+            text = f"_{text}"
+        number = len(self._functions)
+        plain = text == name and name not in ("", self.kernel.name)
+        return f'@"{text}"' if plain and not number else f'@"{text}#{number}"'
 
     def _emit_function(
         self, name: str, function: Function, varying: tuple[bool, ...], masked: bool
