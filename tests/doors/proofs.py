@@ -24,6 +24,11 @@ def rows() -> Iterator[tuple[str, Row]]:
          "allow_insecure": True},
         {**flags, "timeline": OPTIONAL},
     )  # fmt: skip
+    yield "ProvingKey.from_bellman", Row(
+        groth16.ProvingKey.from_bellman,
+        {"path": "no such", "r1cs": "no such", "device": DEVICE, "timeline": None,
+         "checked": True, "allow_insecure": True},
+    )  # fmt: skip
     yield "prove", Row(
         key.prove,
         {"witness": EXAMPLE / "witness.wtns", "seed": 1, "self_check": False, "timeline": None},

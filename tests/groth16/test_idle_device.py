@@ -26,6 +26,7 @@ from quod.groth16 import Proof, ProvingKey, VerifyingKey
 from quod.msm import MsmBases, MsmOptions, msm
 from quod.msm.fixed_base import FixedBase
 from quod.ntt import NttPlan, Ordering, coset_quotient, ntt
+from quod.ntt.quotient import quotient_coefficients
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]
@@ -282,18 +283,19 @@ def test_a_part_of_a_transform_in_place() -> None:
         plan.forward(values)
 
 
-def test_the_quotient_in_place() -> None:
+@pytest.mark.parametrize("quotient", [coset_quotient, quotient_coefficients])
+def test_the_quotient_in_place(quotient: Callable[..., None]) -> None:
     device = Idle()
     plan = NttPlan(device, BN254_FR, 6)
     values = random_elements(BN254_FR, 3 * plan.size, seed=1)
     outs = (values[: plan.size], np.empty_like(values[: plan.size]))
     # The tables are made once.
-    coset_quotient(plan, values, outs[0])
+    quotient(plan, values, outs[0])
     for out in outs:
-        for leaves in each_left_out(device, partial(coset_quotient, plan, values, out)):
+        for leaves in each_left_out(device, partial(quotient, plan, values, out)):
             device.leave_out(leaves)
             with pytest.raises(DeviceError, match="has not computed"):
-                coset_quotient(plan, values, out)
+                quotient(plan, values, out)
 
 
 @pytest.mark.parametrize("inverse", [False, True], ids=["forward", "inverse"])

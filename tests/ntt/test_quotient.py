@@ -15,6 +15,8 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, words_to_integers
 from quod.field.roots import RootFamily, quotient_coset_shift, root_of_unity
 from quod.ntt import NttPlan, coset_quotient
+from quod.ntt.ordering import bit_reversal
+from quod.ntt.quotient import quotient_coefficients
 from tests.ntt.test_transforms import FAMILIES
 from tests.reference import ntt as reference
 
@@ -76,3 +78,33 @@ def test_a_satisfied_circuit_leaves_no_remainder(device: AnyDevice) -> None:
     coefficients = reference.ntt(BN254.fr, values, family="snarkjs", inverse=True, shift=shift)
     assert coefficients[-1] == 0
     assert any(coefficients)
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("log2_size", [0, 1, 3, 6])
+def test_coefficients(
+    device: AnyDevice, curve: PairingCurve, family: RootFamily, log2_size: int
+) -> None:
+    """Against the long division of a*b - c by x**size - 1."""
+    p, size = curve.fr.value, 1 << log2_size
+    generator = random.Random(log2_size)
+    a, b = ([generator.randrange(p) for _ in range(size)] for _ in range(2))
+    c = [x * y % p for x, y in zip(a, b, strict=True)]
+    evaluations = from_integers(curve.fr, [*a, *b, *c])
+    out = np.zeros((size, curve.fr.words), np.uint32)
+    quotient_coefficients(NttPlan(device, curve.fr, log2_size, family), evaluations, out)
+
+    low, high, third = (
+        reference.ntt(curve.fr, row, family=family, inverse=True) for row in (a, b, c)
+    )
+    product = [0] * (2 * size)
+    for i, x in enumerate(low):
+        for j, y in enumerate(high):
+            product[i + j] = (product[i + j] + x * y) % p
+    for i, z in enumerate(third):
+        product[i] = (product[i] - z) % p
+    quotient = product[size:]
+    assert [(product[i] + quotient[i]) % p for i in range(size)] == [0] * size
+    assert words_to_integers(curve.fr, out) == [quotient[i] for i in bit_reversal(log2_size)]
+    assert quotient[-1] == 0

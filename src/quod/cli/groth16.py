@@ -35,6 +35,14 @@ def prove(
     proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
     public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
     device: Device = "cpu",
+    bellman: Annotated[
+        Path | None,
+        Option(
+            "--bellman",
+            metavar="R1CS",
+            help="ZKEY is parameters of bellman for this constraint system, PROOF its 192 bytes.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         Option(metavar="N", least=0, help="Make the same proof every time. Not zero-knowledge."),
@@ -49,7 +57,7 @@ def prove(
     Writes PROOF and PUBLIC, both or neither, as snarkjs reads them.
     """
     outputs = [proof, public] if trace is None else [proof, public, trace]
-    check_outputs(outputs, [zkey, witness])
+    check_outputs(outputs, [zkey, witness, *([] if bellman is None else [bellman])])
     if seed is not None:
         warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
 
@@ -61,13 +69,23 @@ def prove(
         from quod.groth16 import ProvingKey
 
         with timeline.stage("read key"):
-            key = ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+            key = (
+                ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+                if bellman is None
+                else ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
+            )
         if key.weakness is not None:
             warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
         with timeline.stage("prove"):
             made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
         with timeline.stage("write"):
-            write_all_atomically({proof: made.to_json().encode(), public: public_to_json(inputs)})
+            if bellman is None:
+                content = made.to_json().encode()
+            else:
+                from quod.groth16.bellman import proof_to_bytes
+
+                content = proof_to_bytes(made)
+            write_all_atomically({proof: content, public: public_to_json(inputs)})
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:

@@ -105,6 +105,10 @@ class Zkey:
     front. `coefficients` is structured, see `coefficient_dtype`. `constraints` counts the
     circuit's own constraints. `circuit_hash` (64 bytes) is None and `contributions` 0 where
     section 10 is absent. `size` is the length of the file in bytes.
+
+    A `monomial` key is in no zkey, and none can be written of it: its h are not for the values of
+    the quotient on a coset but for its coefficients in bit-reversed order, as many as the domain,
+    which is that of the family arkworks (`quod.field.roots`).
     """
 
     path: str
@@ -132,6 +136,7 @@ class Zkey:
     _places: dict[str, _Place]
     _identity: FileIdentity | None = None
     _owned: bool = False
+    monomial: bool = False
 
     @classmethod
     def from_arrays(
@@ -145,6 +150,7 @@ class Zkey:
         coefficients: Coefficients,
         circuit_hash: bytes | None = None,
         owned: bool = False,
+        monomial: bool = False,
         **points: Words,
     ) -> Zkey:
         """A key that is in no file; errors call it `name`.
@@ -171,6 +177,7 @@ class Zkey:
             size=0,
             _places={},
             _owned=flag("owned", owned),
+            monomial=flag("monomial", monomial),
             **points,
         )
 
@@ -257,6 +264,7 @@ class Zkey:
             _places=places,
             _identity=file.identity,
             _owned=file.identity is None,
+            monomial=False,
             **arrays,
         )
 

@@ -18,11 +18,13 @@ from quod.device.protocol import HostDevice
 from quod.device.timeline import Timeline
 from quod.field.array import Words
 from quod.field.cost import product_cost
+from quod.field.roots import RootFamily
 from quod.formats import Zkey
 from quod.groth16.resident import bases_of
 from quod.groth16.sparse import HostMatrix, multiply_pointwise
 from quod.msm import MsmBases, msm
 from quod.ntt import NttPlan, coset_quotient
+from quod.ntt.quotient import quotient_coefficients
 from quod.proving.context import ProofContext, Tasks
 
 # Sums of a proof at a time: enough to fill the gaps, few enough that memory stays small.
@@ -55,7 +57,8 @@ class HostKey:
             self._bases = {bases.name: bases for bases in own}
             self._msms = {bases.name: MsmBases(device, bases.group, bases.finite) for bases in own}
         with timeline.stage("transforms"):
-            self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family="snarkjs")
+            family: RootFamily = "arkworks" if zkey.monomial else "snarkjs"
+            self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family)
 
     @property
     def nbytes(self) -> int:
@@ -140,7 +143,7 @@ class HostSums:
             )  # fmt: skip
 
     def _quotient(self) -> Words:
-        """The scalars of the H bases: A*B - C on the odd coset, canonical."""
+        """The scalars of the H bases, canonical: A*B - C on the odd coset, or (A*B - C)/Z."""
         key, timeline = self._key, self._context.timeline
         device, zkey, matrix = key._device, key._zkey, key._matrix
         fr, n = zkey.fr, zkey.domain_size
@@ -163,7 +166,8 @@ class HostSums:
                 "transforms", bytes=6 * 2 * n * fr.bytes, modmuls=products,
                 multiply_adds=products * product,
             ):  # fmt: skip
-                coset_quotient(key._domain, evaluations, a)
+                quotient = quotient_coefficients if zkey.monomial else coset_quotient
+                quotient(key._domain, evaluations, a)
         return a
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from quod.proving.busy import BusyMeter
 from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 MOST_LANES = 16
+
+if TYPE_CHECKING:
+    from quod.formats import R1cs
 
 
 class ProvingKey:
@@ -135,6 +139,33 @@ class ProvingKey:
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
         return cls(zkey, device, timeline, allow_insecure=allow_insecure)
+
+    @classmethod
+    def from_bellman(
+        cls,
+        path: str | PathLike[str],
+        r1cs: str | PathLike[str] | R1cs,
+        device: DeviceChoice = "cpu",
+        timeline: Timeline | None = None,
+        *,
+        checked: bool = True,
+        allow_insecure: bool = False,
+    ) -> ProvingKey:
+        """Open parameters of bellman, with the constraint system of their circuit.
+
+        Its wires are the variables in bellman's order: the constant 1, the public inputs, the
+        others (`quod.groth16.bellman_key`). Witnesses have their values in this order. With
+        `checked` every point is looked at, on the curve and of prime order, as bellman does.
+        Otherwise as `from_zkey`; the file is read, and what becomes of it does not matter. Raises
+        `InputError`, and `MismatchError` for the constraint system of another circuit.
+        """
+        from quod.groth16.bellman_key import zkey_of
+
+        timeline = or_null(timeline)
+        checked, chosen = flag("checked", checked), resolve_device(device)
+        flag("allow_insecure", allow_insecure)
+        zkey = zkey_of(path, r1cs, chosen, timeline, checked=checked)
+        return cls(zkey, chosen, timeline, allow_insecure=allow_insecure)
 
     @cached_property
     def weakness(self) -> Weakness | None:

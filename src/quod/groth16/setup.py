@@ -209,8 +209,17 @@ def make_key(
         coefficients=coefficients,
         circuit_hash=circuit_hash,
         owned=True,
+        monomial=False,
         **points,
     )
+
+
+def coefficients_of(system: Constraints, device: AnyDevice) -> NDArray[Any]:
+    """The entries of A and B as zkeys have them."""
+    fr = CURVES[system.curve].fr
+    entries = _entries(system, fr)
+    entries["value"] = scaled(device, fr, entries["value"], fr.montgomery_radix**2)
+    return _ordered(entries)
 
 
 def _entries(system: Constraints, fr: Modulus) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from quod.ntt.gpu.transform import TileShape, transform_tiles
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.quotient import product_less, quotient_scalars
+from quod.ntt.quotient import product_less, quotient_difference, quotient_scalars
 from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import fill_column_table, to_limbs
@@ -45,5 +45,5 @@ for _direction in get_args(Direction):
             resident=DEFAULT_TUNING.resident,
         ),
     )  # fmt: skip
-for _definition in (fill_progressions, product_less):
+for _definition in (fill_progressions, product_less, quotient_difference):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)

@@ -1,15 +1,19 @@
-"""The quotient polynomial of Groth16, as its prover needs it: evaluated on a coset."""
+"""The quotient polynomial of Groth16, as its prover needs it: on a coset, or its coefficients."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quod.device.buffer import Buffer, host_bytes
 from quod.device.written import not_written
+from quod.errors import InputError
 from quod.field.array import from_integers, to_integers
 from quod.field.cost import product_cost
+from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.roots import quotient_coset_shift
 from quod.field.strategy import prime_field
@@ -40,16 +44,44 @@ def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
 
     InputError if a length is wrong.
     """
+    _computed(_on_processor, record_coset_quotient, plan, evaluations, out)
+
+
+def quotient_coefficients(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    """The coefficients of h = (a*b - c)/Z where c = a*b on the domain, Z being x**size - 1.
+
+    Arguments are those of `coset_quotient`; `out` becomes canonical integers in bit-reversed order,
+    the last of them 0. With the coset's shift g and s = g**size,
+
+        h = (c - d)/(1 - s)    for d with a*b = d modulo x**size - s,
+
+    as a*b = l + x**size * h gives c = l + h and d = l + s*h. So it takes as many transforms as the
+    values on a coset: instead of c forwards a*b goes back.
+
+    Errors as for `coset_quotient`, and InputError for elements whose thirds do not begin at
+    multiples of 16 bytes.
+    """
+    _computed(_coefficients_on_processor, record_quotient_coefficients, plan, evaluations, out)
+
+
+def _computed(
+    on_processor: Callable[[NttPlan, Data, Data], None],
+    record: Callable[[RecordingStream, NttPlan, Buffer, Buffer], None],
+    plan: NttPlan,
+    evaluations: Data,
+    out: Data,
+) -> None:
+    """What one of two functions does, by the kind of the plan's device."""
     instance("plan", plan, NttPlan, "make one")
     if plan.device.host_memory:
-        _on_processor(plan, evaluations, out)
+        on_processor(plan, evaluations, out)
         return
     device = plan.device
     check_data(evaluations, plan.modulus, plan.log2_size, 3)
     given = device.upload(evaluations) if isinstance(evaluations, np.ndarray) else evaluations
     result = device.allocate(out.nbytes, zero=False) if isinstance(out, np.ndarray) else out
     recording = device.stream("quotient").record()
-    record_coset_quotient(recording, plan, given, result)
+    record(recording, plan, given, result)
     recording.finish().submit().wait()
     if isinstance(out, np.ndarray):
         device.download(result, out)
@@ -79,6 +111,77 @@ def record_coset_quotient(
         label="quotient", bytes=4 * each, modmuls=2 * plan.size,
         multiply_adds=2 * plan.size * product_cost(modulus),
     )  # fmt: skip
+
+
+def record_quotient_coefficients(
+    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer
+) -> None:
+    """Adds the launches of `quotient_coefficients` to a recording, on a GPU.
+
+    Errors as for `quotient_coefficients`, and DeviceError on a device whose kernels work in the
+    host's memory.
+    """
+    instance("plan", plan, NttPlan, "make one")
+    check_data(out, plan.modulus, plan.log2_size, 1)
+    modulus, size, each = plan.modulus, plan.size, plan.size * plan.modulus.bytes
+    if each % _GPU_ALIGNMENT:
+        raise InputError(f"{size} elements of {modulus.name} do not fill {_GPU_ALIGNMENT} bytes")
+    a, b, c = (evaluations.slice(i * each, (i + 1) * each) for i in range(3))
+    device, shift = plan.device, _shift(plan)
+    plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
+    ab = evaluations.slice(0, 2 * each)
+    plan.record(recording, "forward", ab, batch=2, ordering="RN", coset=shift)
+    groups = -(-size // device.lanes)
+    recording.launch(
+        device.compile(field_multiply, spec=modulus), groups, size, a, b, a,
+        label="a ∘ b", bytes=3 * each, modmuls=size, multiply_adds=size * product_cost(modulus),
+    )  # fmt: skip
+    plan.record(recording, "inverse", a, ordering="NR", coset=shift)
+    weights = device.upload(from_integers(modulus, _differences(plan, 1, 1)))
+    recording.launch(
+        device.compile(quotient_difference, modulus=modulus), groups, c, a, out, weights, size,
+        label="quotient", bytes=3 * each, modmuls=2 * size,
+        multiply_adds=2 * size * product_cost(modulus),
+    )  # fmt: skip
+
+
+def _differences(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int, int]:
+    """The weights of c and d, each so many times too large, to canonical integers."""
+    p, size = plan.modulus.value, plan.size
+    plain = pow((1 - pow(_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
+    return plain * pow(c_scale, -1, p) % p, -plain * pow(d_scale, -1, p) % p
+
+
+def _coefficients_on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    modulus, size, shift, device = plan.modulus, plan.size, _shift(plan), plan.device
+    check_data(evaluations, modulus, plan.log2_size, 3)
+    check_data(out, modulus, plan.log2_size, 1)
+    each = size * modulus.bytes
+    a, b, c = (part_of(evaluations, index * each, (index + 1) * each) for index in range(3))
+    plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
+    plan.forward(part_of(evaluations, 0, 2 * each), batch=2, ordering="RN", coset=shift)
+    left, right = _last(modulus, a), _last(modulus, b)
+    device.launch(
+        device.compile(field_multiply, spec=modulus), -(-size // device.lanes), size, a, b, a
+    )  # fmt: skip
+    if _last(modulus, a) != left * right % modulus.value:
+        raise not_written(device, "the products of a quotient")
+    plan.inverse(a, ordering="NR", coset=shift, scaled=False)
+    factors = _differences(plan, size, size**3)
+    last = _last(modulus, c), _last(modulus, a)
+    lanes = lanes_of(device, modulus)
+    device.launch(
+        device.compile(quotient_difference, lanes=lanes, modulus=modulus), -(-size // lanes),
+        c, a, out, from_integers(modulus, factors), size,
+    )  # fmt: skip
+    if _last(modulus, out) != sum(map(operator.mul, factors, last)) % modulus.value:
+        raise not_written(device, "the coefficients of a quotient")
+
+
+def _last(modulus: Modulus, data: Data) -> int:
+    """The last element of an array in Montgomery form."""
+    (found,) = to_integers(modulus, host_bytes(data).view(np.uint32)[None, -modulus.words :])
+    return found
 
 
 def _shift(plan: NttPlan) -> int:
@@ -127,6 +230,26 @@ def quotient_scalars(
     terms = [(product, f.load(weights, 0)), (f.load(c, i), f.load(weights, 1))]
     first, second = f.multiply_many(terms)
     f.store(out, i, first + second)
+
+
+@kernel
+def quotient_difference(
+    k: Builder,
+    a: Pointer[U32],
+    b: Pointer[U32],
+    out: Pointer[U32],
+    weights: Pointer[U32],
+    count: U64,
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = weights[0] * a[i] + weights[1] * b[i], in Montgomery form all of them."""
+    f = prime_field(k, modulus)
+    i = k.global_id().cast(types.u64)
+    with k.if_(i < count):
+        terms = [(f.load(part, i), f.load(weights, place)) for place, part in enumerate((a, b))]
+        first, second = f.multiply_many(terms)
+        f.store(out, i, first + second)
 
 
 @kernel

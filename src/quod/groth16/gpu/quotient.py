@@ -13,10 +13,11 @@ from quod.errors import DeviceError
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
+from quod.field.roots import RootFamily
 from quod.formats import Zkey
 from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.ntt import NttPlan
-from quod.ntt.quotient import record_coset_quotient
+from quod.ntt.quotient import record_coset_quotient, record_quotient_coefficients
 
 
 class RecordedMatrix(Protocol):
@@ -39,13 +40,21 @@ class Quotient:
     """
 
     def __init__(
-        self, device: AnyDevice, modulus: Modulus, log2_domain: int, matrix: RecordedMatrix
+        self,
+        device: AnyDevice,
+        modulus: Modulus,
+        log2_domain: int,
+        matrix: RecordedMatrix,
+        *,
+        monomial: bool = False,
     ) -> None:
         self._device, self._fr, self._matrix = device, modulus, matrix
         self._size = 1 << log2_domain
         self.lane_bytes = max(3 * self._size, matrix.elements) * modulus.bytes
         self._products = device.allocate(self.lane_bytes, zero=False)
-        self._domain = NttPlan(device, modulus, log2_domain, family="snarkjs")
+        self._monomial = monomial
+        family: RootFamily = "arkworks" if monomial else "snarkjs"
+        self._domain = NttPlan(device, modulus, log2_domain, family)
         self._multiply = device.compile(field_multiply, spec=modulus)
 
     @classmethod
@@ -64,7 +73,7 @@ class Quotient:
         matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )
-        return cls(device, fr, zkey.log2_domain, matrix)
+        return cls(device, fr, zkey.log2_domain, matrix, monomial=zkey.monomial)
 
     def beside(self) -> Quotient:
         """Another one of the same matrices, whose vectors are `lane_bytes` of its own."""
@@ -79,7 +88,7 @@ class Quotient:
         return self._matrix.nbytes + self._products.nbytes + tables
 
     def record(self, recording: RecordingStream, witness: Buffer) -> Buffer:
-        """Records all of it: A*B - C on the odd coset, canonical integers."""
+        """Records all of it: A*B - C on the odd coset, or (A*B - C)/Z, canonical integers."""
         self.record_products(recording, witness)
         return self.record_transforms(recording)
 
@@ -97,7 +106,8 @@ class Quotient:
         """Records what follows, and gives the scalars."""
         a, _, c = self._thirds()
         evaluations = self._products.slice(0, 3 * c.nbytes)
-        record_coset_quotient(recording, self._domain, evaluations, a)
+        record = record_quotient_coefficients if self._monomial else record_coset_quotient
+        record(recording, self._domain, evaluations, a)
         return a
 
     def _thirds(self) -> tuple[Buffer, Buffer, Buffer]:

@@ -1,0 +1,192 @@
+"""Proofs with bellman's parameters, made in plain integers, on every device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.cli import entry
+from quod.curve.affine import affine_group
+from quod.curve.groups import GROUPS
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, InsecureKeyError, MismatchError, VerificationError
+from quod.field.array import Words
+from quod.formats import write_bellman_parameters
+from quod.groth16 import ProvingKey
+from quod.groth16.bellman import read_proof, read_verifying_key
+from quod.groth16.gpu import bases
+from tests.groth16.bellman_key import parameters, words
+from tests.groth16.circuits import Circuit, recurrence
+from tests.groth16.test_verifier import point_outside_the_subgroup
+
+Points = dict[str, Words]
+
+
+@pytest.fixture(scope="module")
+def circuit() -> Circuit:
+    """Terms that cancel and that add up to nothing are among its rows, and a domain not full."""
+    found = recurrence("bls12_381", 9)
+    wires = len(found.witness)
+    found.b[3] = [*found.b[3], (wires - 1, 5), (wires - 1, -5)]
+    found.b[4] = [*found.b[4], (0, 3), (0, -2), (0, -1)]
+    # A variable that is in C alone.
+    found.witness.append(7)
+    found.a.append([(0, 7)])
+    found.b.append([(0, 1)])
+    found.c.append([(wires, 1)])
+    return found
+
+
+@pytest.fixture(scope="module")
+def points(circuit: Circuit) -> Points:
+    return parameters(circuit)
+
+
+@pytest.fixture
+def files(
+    circuit: Circuit, points: Points, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, Path, Path]:
+    """The parameters, the constraint system and a witness."""
+    monkeypatch.chdir(tmp_path)
+    write_bellman_parameters("c.params", points)
+    paths = circuit.write_r1cs(tmp_path / "c.r1cs"), circuit.write_wtns(tmp_path / "c.wtns")
+    return tmp_path / "c.params", *paths
+
+
+def test_the_circuit_is_worth_its_name(circuit: Circuit, points: Points) -> None:
+    assert circuit.satisfied(circuit.witness)
+    wires = len(circuit.witness)
+    # Neither A nor B uses every variable, and B not those whose terms cancel.
+    assert len(points["a"]) < wires
+    assert len(points["b_g1"]) == len(points["b_g2"]) < len(points["a"])
+    assert len(points["h"]) == 15
+
+
+def test_a_proof(files: tuple[Path, Path, Path], circuit: Circuit, device: AnyDevice) -> None:
+    params, r1cs, wtns = files
+    key = ProvingKey.from_bellman(params, r1cs, device=device)
+    proof, public = key.prove(wtns)
+    assert public == circuit.public
+    # A key of its own, from the file alone.
+    verifying = read_verifying_key(params)
+    assert verifying.verify(public, proof)
+    assert not verifying.verify([public[0] ^ 1, *public[1:]], proof)
+    assert key.prove(wtns, seed=5) == ProvingKey.from_bellman(params, r1cs).prove(wtns, seed=5)
+    key.check()
+    key.close()
+
+
+def test_the_proof_on_a_gpu_is_that_of_the_cpu(
+    files: tuple[Path, Path, Path], gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    params, r1cs, wtns = files
+    expected = ProvingKey.from_bellman(params, r1cs).prove(wtns, seed=5)
+    key = ProvingKey.from_bellman(params, r1cs, device=gpu_device, checked=False)
+    assert key.prove(wtns, seed=5) == expected
+    key.close()
+
+
+def test_a_witness_that_does_not_satisfy(
+    files: tuple[Path, Path, Path], circuit: Circuit, tmp_path: Path
+) -> None:
+    params, r1cs, _ = files
+    wrong = [*circuit.witness]
+    wrong[-1] += 1
+    key = ProvingKey.from_bellman(params, r1cs)
+    with pytest.raises(VerificationError, match="the proof does not verify"):
+        key.prove(circuit.write_wtns(tmp_path / "wrong.wtns", wrong))
+
+
+@pytest.mark.parametrize(("name", "count"), [("ic", 1), ("h", 1), ("l", 2), ("a", 1), ("b_g1", 1)])
+def test_parameters_of_another_circuit(
+    files: tuple[Path, Path, Path], points: Points, name: str, count: int
+) -> None:
+    params, r1cs, _ = files
+    lists = ("b_g1", "b_g2") if name == "b_g1" else (name,)
+    less = {one: points[one][:-count] for one in lists}
+    write_bellman_parameters(params, points | less)
+    found, needed = len(points[name]) - count, len(points[name])
+    message = f"there are {found} points and the circuit of .*c.r1cs needs {needed}; use the para"
+    with pytest.raises(MismatchError, match=message) as caught:
+        ProvingKey.from_bellman(params, r1cs)
+    assert (caught.value.path, caught.value.section) == (str(params), name)
+
+
+def test_the_constraint_system_of_another_curve(
+    files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    other = recurrence("bn254", 9).write_r1cs(tmp_path / "other.r1cs")
+    with pytest.raises(MismatchError, match=r"are over bls12_381 and .* is over bn254; compile"):
+        ProvingKey.from_bellman(files[0], other)
+
+
+@pytest.mark.parametrize("name", ["h", "b_g2", "ic", "alpha_g1", "delta_g2"])
+def test_points_are_checked(files: tuple[Path, Path, Path], points: Points, name: str) -> None:
+    params, r1cs, _ = files
+    degree = 2 if name.endswith("g2") else 1
+    law = affine_group(GROUPS[f"bls12_381.g{degree}"])
+    outside = words([point_outside_the_subgroup(law)], degree)
+    x, y = law.generator
+    off = words([(x, law.field.add(y, law.field.one))], degree)
+    for bad, message in (
+        (outside, f"of {name} is not in the subgroup of prime order"),
+        (off, f"of {name} is not on the curve"),
+    ):
+        single = points[name].ndim == bad.ndim - 1
+        changed = bad[0] if single else np.concatenate([points[name][:1], bad, points[name][2:]])
+        write_bellman_parameters(params, points | {name: changed})
+        with pytest.raises(InputError, match=f"point {0 if single else 1} {message}") as caught:
+            ProvingKey.from_bellman(params, r1cs)
+        assert caught.value.section == name
+        assert caught.value.path == str(params)
+
+
+def test_keys_with_which_anyone_can_forge(files: tuple[Path, Path, Path], points: Points) -> None:
+    """A key without phase 2: delta is gamma."""
+    params, r1cs, _ = files
+    write_bellman_parameters(params, points | {"gamma_g2": points["delta_g2"]})
+    key = ProvingKey.from_bellman(params, r1cs)
+    assert key.insecure
+    with pytest.raises(InsecureKeyError, match="delta is gamma"):
+        _ = key.verifying_key
+    with pytest.raises(InsecureKeyError, match="delta is gamma"):
+        read_verifying_key(params)
+
+
+def test_the_command(
+    files: tuple[Path, Path, Path], circuit: Circuit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prove = ["groth16", "prove", "c.params", "c.wtns", "proof", "public.json", "--bellman"]
+    assert entry.run([*prove, "c.r1cs", "--quiet"]) == 0
+    assert len(Path("proof").read_bytes()) == 192
+    assert json.loads(Path("public.json").read_text()) == [str(value) for value in circuit.public]
+    assert entry.run(["groth16", "verify", "c.params", "public.json", "proof"]) == 0
+    assert read_verifying_key("c.params").verify(circuit.public, read_proof("proof"))
+    capsys.readouterr()
+    assert entry.run([*prove, "c.params"]) == 3
+    assert "is not a r1cs file" in capsys.readouterr().err
+    assert entry.run([*prove, "proof"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda given: given | {"checked": 1}, InputError),
+        (lambda given: given | {"r1cs": 5}, InputError),
+        (lambda given: given | {"path": None}, InputError),
+        (lambda given: given | {"allow_insecure": None}, InputError),
+    ],
+)
+def test_wrong_arguments(
+    files: tuple[Path, Path, Path], change: Callable[[dict[str, Any]], dict[str, Any]],
+    error: type[Exception],
+) -> None:  # fmt: skip
+    given = change({"path": files[0], "r1cs": files[1]})
+    with pytest.raises(error):
+        ProvingKey.from_bellman(**given)
