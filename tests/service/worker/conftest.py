@@ -16,7 +16,7 @@ from quod.service.keys import KeyRepository
 from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Job, JobQueue, Limits, Submission, open_queue
 from quod.service.worker.local import LocalPool
-from quod.service.worker.pool import StageRecord
+from quod.service.worker.pool import StageRecord, WorkerPool
 from quod.service.worker.result import read_result
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254
@@ -37,18 +37,19 @@ class Bench:
         self.queue: JobQueue = open_queue(folder / "queue", limits=given, sweep_seconds=0.05)
         self.verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
         self.records: list[StageRecord] = []
-        self._pools: list[Any] = []
+        self._pools: list[WorkerPool] = []
 
     def pool(self, *workers: WorkerSettings, **given: Any) -> LocalPool:
         """Workers, which are started and watched."""
         pool = LocalPool(self.queue, self.repository, workers or (WorkerSettings(),), **given)
-        return self.started(pool)
+        self.started(pool)
+        return pool
 
-    def started(self, pool: Any) -> Any:
+    def started(self, pool: WorkerPool) -> None:
+        """Begins with a pool, which ends with the test."""
         self._pools.append(pool)
         pool.watch(self.records.append)
         pool.start()
-        return pool
 
     def submit(
         self, *bodies: bytes, key: str | None = None, kind: PayloadKind = PayloadKind.WTNS,
