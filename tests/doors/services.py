@@ -144,7 +144,7 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     repository = service_keys.KeyRepository(f"{QUEUE.name}/keys", create=True)
     yield "RegisteredCalculators", Row(
         service_witness.RegisteredCalculators,
-        {"repository": repository, "limits": None, "most": 1},
+        {"repository": repository, "limits": None, "most": 1, "warm": []},
         {"limits": OPTIONAL, "most": ("huge",)},
     )  # fmt: skip
     wasm = EXAMPLE / "circuit.wasm"
@@ -152,7 +152,7 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     repository.add(EXAMPLE / "circuit.zkey", wasm=wasm, names=["known"])
     registered = service_witness.RegisteredCalculators(repository)
     yield "registered", Row(registered, {"key": "known", "inputs": inputs})
-    yield "registered warm", Row(registered.warm, {"key": "known"})
+    yield "registered prepare", Row(registered.prepare, {"key": "known"})
 
 
 def rows_of_clients() -> Iterator[tuple[str, Row]]:

@@ -150,6 +150,16 @@ def test_witnesses_are_those_of_snarkjs(prime: str, tmp_path: Path) -> None:
     assert caught.value.code == 4
 
 
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", ["quod-bn254-eddsa", "quod-bls12_381-pow5bits"])
+def test_witnesses_that_others_have_made(shared_fixtures: Path, name: str) -> None:
+    """circomlib's signatures and hashes, by snarkjs."""
+    folder = shared_fixtures / "circom" / name
+    calculator = WitnessCalculator.open(folder / "circuit.wasm")
+    found = calculator.calculate((folder / "input.json").read_bytes())
+    assert found == (folder / "witness.wtns").read_bytes()
+
+
 def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,12 +42,12 @@ def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.Monkey
         given = [(key, INPUT) for key in ("membership", repository.resolve("membership")) * 4]
         assert set(pool.map(calculators, *zip(*given))) == {expected}
     assert len(made) == 1
-    calculators.warm("membership")
+    calculators.prepare("membership")
     assert len(made) == 1
     # Another key takes its place, though it has no calculator.
     with pytest.raises(InputError, match="takes no inputs"):
-        calculators.warm("small")
-    calculators.warm("membership")
+        calculators.prepare("small")
+    calculators.prepare("membership")
     assert len(made) == 2
     with pytest.raises(CircuitError):
         calculators("membership", json.dumps(json.loads(INPUT) | {"root": 1}).encode())
@@ -58,3 +60,22 @@ def test_a_calculator_that_is_another_file_now(repository: KeyRepository) -> Non
     (folder / "circuit.wasm").write_bytes(b"\0asm\1\0\0\0")
     with pytest.raises(KeyChangedError, match=r"circuit\.wasm"):
         RegisteredCalculators(repository)("membership", INPUT)
+
+
+def test_keys_of_the_start_are_prepared_beside(
+    repository: KeyRepository, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = threading.Semaphore(0)
+    start = WitnessCalculator.__init__
+
+    def slow(*given: Any, **more: Any) -> None:
+        start(*given, **more)
+        made.release()
+
+    monkeypatch.setattr(WitnessCalculator, "__init__", slow)
+    # One has no calculator, one is none, and the last is made all the same.
+    calculators = RegisteredCalculators(repository, warm=["small", "none", "membership"])
+    assert made.acquire(timeout=60)
+    assert calculators("membership", INPUT) == (EXAMPLE / "witness.wtns").read_bytes()
+    assert not made.acquire(blocking=False)
+    assert [record.args[0] for record in caplog.records if record.args] == ["none"]

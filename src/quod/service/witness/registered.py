@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from quod.errors import InputError
+from quod.errors import InputError, QuodError
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import KeyRepository
+from quod.service.queue.checks import checked_list, checked_name
 from quod.service.witness.limits import WitnessLimits
 from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.service.witness.calculator import WitnessCalculator
 
+_log = logging.getLogger(__name__)
+
 
 class RegisteredCalculators:
     """Witnesses by the calculators of a repository's keys; for any threads.
 
     The `most` that were used last are kept. One that was not compiled at its registration, or by
-    another wasmtime, is compiled when it is first wanted, which may take a while: `warm` does it
-    before.
+    another wasmtime, is compiled when it is first wanted, which may take a while: `prepare` does it
+    before. Those of the keys `warm` are prepared in a thread, as far as keys have any; what is
+    wrong with one is logged, and told to who wants it.
     """
 
     def __init__(
-        self, repository: KeyRepository, *, limits: WitnessLimits | None = None, most: int = 64
-    ) -> None:
+        self, repository: KeyRepository, *, limits: WitnessLimits | None = None, most: int = 64,
+        warm: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self._repository = instance(
             "the repository", repository, KeyRepository, "write KeyRepository(folder)"
         )
@@ -35,6 +42,13 @@ class RegisteredCalculators:
         self._most = whole_number("the most calculators", most, 1)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Place] = OrderedDict()
+        keys = list(dict.fromkeys(checked_list("the keys of the start", warm)))
+        for key in keys:
+            checked_name("a key", key)
+        if keys:
+            threading.Thread(
+                target=self._prepare_all, args=(keys,), name="quod-calculators", daemon=True
+            ).start()
 
     def __call__(self, key: str, inputs: bytes) -> bytes:
         """The .wtns file of a key, by identity or name, for inputs as JSON.
@@ -44,9 +58,17 @@ class RegisteredCalculators:
         """
         return self._of(key).calculate(inputs)
 
-    def warm(self, key: str) -> None:
+    def prepare(self, key: str) -> None:
         """Makes the calculator of a key ready; raises as a call does."""
         self._of(key)
+
+    def _prepare_all(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                if WASM in self._repository.record(key).files:
+                    self.prepare(key)
+            except QuodError as error:
+                _log.warning("the witness calculator of %s is not ready: %s", key, error)
 
     def _of(self, key: str) -> WitnessCalculator:
         identity = self._repository.resolve(key)

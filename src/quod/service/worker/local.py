@@ -10,7 +10,7 @@ from quod.service.witness import RegisteredCalculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.members import Members
 from quod.service.worker.opening import opener
-from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.settings import WorkerSettings, worker_names
 from quod.service.worker.worker import Worker
 
 
@@ -21,7 +21,9 @@ class LocalPool(Members[Worker]):
         self, queue: JobQueue, repository: KeyRepository,
         workers: Sequence[WorkerSettings] = (WorkerSettings(),),
     ) -> None:  # fmt: skip
-        calculate = RegisteredCalculators(repository)
+        worker_names(workers)
+        warm = [key for one in workers for key in one.warm]
+        calculate = RegisteredCalculators(repository, warm=warm)
         super().__init__(
             queue, repository, workers,
             lambda name, settings: Worker(

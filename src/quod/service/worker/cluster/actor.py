@@ -55,7 +55,7 @@ class ClusterWorker:
             repository = KeyRepository(place.repository)
             self._worker = Worker(
                 self._name, OwnJobs(self._queue, self._name), opener(repository, settings),
-                settings, RegisteredCalculators(repository), self._record,
+                settings, RegisteredCalculators(repository, warm=settings.warm), self._record,
             )  # fmt: skip
             self._worker.start()
 

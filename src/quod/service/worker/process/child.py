@@ -106,7 +106,7 @@ class Child:
         jobs = RemoteJobs(self._channel, Spool(given["spool"]), given["lease_seconds"])
         self._worker = Worker(
             given["name"], jobs, self._open_keys(repository, settings), settings,
-            RegisteredCalculators(repository), self._record,
+            RegisteredCalculators(repository, warm=settings.warm), self._record,
         )  # fmt: skip
         self._worker.start()
 
