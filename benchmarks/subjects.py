@@ -73,6 +73,7 @@ CPU: Commands = {
         for peer in ([], ["--against", "snarkjs"], ["--against", "rapidsnark"])
     ],
     "queue": [[], ["--database", "postgresql:///postgres"]],
+    "submit": [[]],
     "witness": [
         [f"{EXAMPLE}/circuit.wasm", f"{EXAMPLE}/input.json", *peer]
         for peer in ([], ["--against", "snarkjs"])

@@ -142,6 +142,7 @@ COMMANDS = [
     "bench porep-like",
     "bench queue",
     "bench verify",
+    "bench submit",
     "bench witness",
     "bench serve-pipeline",
     "bench serve",

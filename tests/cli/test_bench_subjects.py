@@ -222,7 +222,8 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     kind = (
         Settings
-        if subject.__name__ in ("process", "queue", "witness", "serve_pipeline", "serve", "verify")
+        if subject.__name__
+        in ("process", "queue", "submit", "witness", "serve_pipeline", "serve", "verify")
         else StagedSettings
     )
     own = list(inspect.signature(subject).parameters)[1:]
@@ -247,4 +248,22 @@ def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert rows["worker"]["median"] > 0
     assert rows["latency less stages, p50"]["median"] <= rows["latency less stages, p99"]["median"]
     # Keys and queue are gone.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_server_of_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quod.cli.bench import submit
+
+    monkeypatch.setattr(submit, "_JOBS", 64)
+    monkeypatch.setattr(submit, "_PROOFS", 3)
+    given = ["submit", "--folder", str(tmp_path), "--repeats", "1", "--json"]
+    assert entry.run(["bench", *given]) == 0
+    rows = [row["parameters"] | row for row in json.loads(capsys.readouterr().out)]
+    assert {row["what"] for row in rows} == {
+        "fdatasync of a page", "bare call", "SubmitProof", "SubmitProofs", "Prove, p50",
+        "Prove, p99",
+    }  # fmt: skip
+    assert all(row["median"] > 0 for row in rows)
     assert list(tmp_path.iterdir()) == []

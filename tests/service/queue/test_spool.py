@@ -11,6 +11,7 @@ import pytest
 from quod.errors import InputError, OutputError, QuodError
 from quod.service.errors import NotFoundError, StorageFullError
 from quod.service.queue import Spool, sweeper
+from quod.service.queue import spool as spool_module
 from tests.service.queue.places import Place, request, submitted
 
 SECRET = b"secret-witness-5e1f"
@@ -188,3 +189,41 @@ def test_nothing_of_a_witness_is_shown(
     place.close()
     for path in place.folder.rglob("*"):
         assert path.is_dir() or SECRET not in path.read_bytes()
+
+
+def test_many_at_once(on_sqlite: Place) -> None:
+    queue = on_sqlite.open()
+    names = queue.spool.write_many([b"%d" % at for at in range(50)] + [[b"a", b"b"]])
+    assert len({*names}) == 51
+    assert on_sqlite.files() == sorted(names)
+    for at in (0, 49):
+        with queue.spool.open(names[at]) as file:
+            assert file.read() == b"%d" % at
+    with queue.spool.open(names[50]) as file:
+        assert file.read() == b"ab"
+    job = queue.submit(request(payload=names[0]))
+    assert job.payload_bytes == 1
+    queue.spool.discard(names[1:])
+    assert on_sqlite.files() == [names[0]]
+    assert queue.spool.write_many([]) == []
+
+
+@pytest.mark.parametrize("can_sync_all", [True, False])
+def test_many_of_which_one_is_none(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch, can_sync_all: bool
+) -> None:
+    if not can_sync_all:
+        monkeypatch.setattr(spool_module, "_syncfs", None)
+    queue = on_sqlite.open()
+    with pytest.raises(InputError, match="as bytes, not as a str"):
+        queue.spool.write_many([b"a", ["text"]])  # type: ignore[list-item]
+    assert on_sqlite.files() == []
+    assert len(queue.spool.write_many([b"a", b"b"])) == 2
+
+
+def test_many_on_a_disk_that_fails(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = on_sqlite.open()
+    monkeypatch.setattr(spool_module, "_syncfs", lambda _: -1)
+    with pytest.raises(OutputError, match="the spool could not be written"):
+        queue.spool.write_many([b"secret"])
+    assert on_sqlite.files() == []

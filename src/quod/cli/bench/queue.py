@@ -35,7 +35,7 @@ def cases(folder: Path, database: str | None) -> Iterator[Case]:
     with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as own:
         place = Path(own)
         store = "sqlite" if database is None else "postgres"
-        yield Case({"what": "fdatasync of a page"}, partial(_sync_us, place), "us", reads=True)
+        yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
         schema = f"bench_{os.getpid()}"
         with open_queue(place / "queue", database=database, schema=schema, limits=_LIMITS) as queue:
 
@@ -61,7 +61,7 @@ def cases(folder: Path, database: str | None) -> Iterator[Case]:
                     _drop(database, schema)
 
 
-def _sync_us(folder: Path) -> float:
+def sync_us(folder: Path) -> float:
     """The mean of syncs of one page that is written over, in microseconds."""
     descriptor = os.open(folder / "page", os.O_CREAT | os.O_WRONLY, 0o600)
     try:

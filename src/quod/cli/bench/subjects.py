@@ -325,6 +325,19 @@ def queue(
     settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
 
 
+def submit(
+    settings: Settings,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The server of the service: submissions a second, and the latency of a call that proves."""
+    from quod.cli.bench.submit import cases
+
+    settings.measure("submit", cases(folder or Path(tempfile.gettempdir())), warm_up=0.0)
+
+
 def witness(
     settings: Settings,
     wasm: Annotated[Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.")],
@@ -445,5 +458,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
-    queue, witness, serve_pipeline, serve,
+    queue, submit, witness, serve_pipeline, serve,
 )  # fmt: skip

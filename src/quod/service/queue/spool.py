@@ -6,6 +6,7 @@ is committed. It is deleted when the job ends. Nothing here puts a payload into 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import logging
 import os
@@ -28,6 +29,9 @@ _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RETRY_SECONDS_OF_A_FULL_DISK = 30.0
+
+# Of Linux; since 5.8 it tells what could not be written.
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class SpoolWriter:
@@ -88,6 +92,48 @@ class Spool:
             for piece in payload_pieces(payload):
                 writer.write(piece)
         return writer.name
+
+    def write_many(self, payloads: Sequence[bytes | Iterable[bytes]]) -> list[str]:
+        """Puts payloads on disk with one sync of its file system; their names, all or none.
+
+        Where the system cannot sync a whole file system each file is synced by itself.
+        """
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        sizes = {secrets.token_hex(16): 0 for _ in payloads}
+        own = {*sizes, *(f".{name}" for name in sizes)}
+        with self._lock:
+            self._writing |= own
+        try:
+            for name, payload in zip(sizes, payloads, strict=True):
+                descriptor = os.open(f".{name}", flags, 0o600, dir_fd=self._descriptor)
+                try:
+                    writer = SpoolWriter(name, descriptor)
+                    for piece in payload_pieces(payload):
+                        writer.write(piece)
+                    sizes[name] = writer.bytes
+                    if _syncfs is None:
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+            if _syncfs is not None and _syncfs(self._descriptor):
+                raise OSError(ctypes.get_errno(), "syncfs")
+            for name in sizes:
+                folder = self._descriptor
+                os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
+            with self._lock:
+                self._unsynced = True
+                self._written |= sizes
+        except BaseException as error:
+            for name in own:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=self._descriptor)
+            if isinstance(error, OSError):
+                raise _told(error) from None
+            raise
+        finally:
+            with self._lock:
+                self._writing -= own
+        return list(sizes)
 
     @contextmanager
     def writing(self) -> Iterator[SpoolWriter]:

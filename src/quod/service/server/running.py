@@ -66,7 +66,9 @@ async def run(
         metrics.watch(queue, pool)
         observer = Observer(metrics, tracer(config.tracing))
         stack.callback(observer.close)
-        service = ProvingService(queue, repository, pool, config.requests, observer)
+        service = ProvingService(
+            queue, repository, pool, config.requests, observer, in_file=config.database is None
+        )
         stack.push_async_callback(service.close)
         listeners = await stack.enter_async_context(
             listening(config, service, config.known_clients())

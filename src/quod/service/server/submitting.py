@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from quod.errors import InputError, QuodError
@@ -25,6 +26,14 @@ T = TypeVar("T")
 MOST_SUBMISSIONS = 1000
 """Of one call."""
 
+_MANY = 8
+"""Payloads from which on one sync of the whole file system is less than one for each."""
+
+_NAME_SECONDS = 0.5
+"""How long a name is taken to mean what it meant: looking takes as long as the rest of a call."""
+
+_MOST_NAMES = 1000
+
 _WRITERS = 8
 """Threads that write payloads: most of their time is the disk's, which syncs several at once."""
 
@@ -39,6 +48,7 @@ class Submitter:
         self._queue, self._repository, self._limits = queue, repository, limits
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="quod-payload")
         self._uploads = Slots("uploads", limits.uploads)
+        self._identities: dict[str, tuple[str, float]] = {}
 
     def close(self) -> None:
         """Ends the threads."""
@@ -53,7 +63,13 @@ class Submitter:
             name = key if is_identity(key) else str(parse_name(key))
             if name not in client.keys and not self._is_one_of(name, client.keys):
                 raise PermissionDeniedError(f"{client.name} may not use this key")
-        return self._repository.resolve(key)
+        known = self._identities.get(key)
+        if known is None or known[1] < time.monotonic():
+            if len(self._identities) >= _MOST_NAMES:
+                self._identities.clear()
+            known = self._repository.resolve(key), time.monotonic() + _NAME_SECONDS
+            self._identities[key] = known
+        return known[0]
 
     async def submit(self, client: Client, request: WholeRequest) -> Job:
         """Takes a job whose payload is here."""
@@ -168,23 +184,21 @@ class Submitter:
         return outcome
 
     async def _written(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
-        """The names of payloads that are on disk, or why one is not."""
-        if len(payloads) == 1:
-            return await self._in_thread(self._write, payloads)
-        shares = [payloads[at::_WRITERS] for at in range(_WRITERS)]
-        written = await asyncio.gather(
-            *(self._in_thread(self._write, share) for share in shares if share)
-        )
-        return [written[at % _WRITERS][at // _WRITERS] for at in range(len(payloads))]
+        """The names of payloads that are on disk, or why they are not."""
+        if not payloads:
+            return []
+        # What calls this is not cancelled.
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writers, self._write, payloads)
 
     def _write(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
-        names: list[str | QuodError] = []
-        for pieces in payloads:
-            try:
-                names.append(self._queue.spool.write(pieces))
-            except QuodError as error:
-                names.append(error)
-        return names
+        spool = self._queue.spool
+        try:
+            if len(payloads) < _MANY:
+                return [spool.write(pieces) for pieces in payloads]
+            return [*spool.write_many(payloads)]
+        except QuodError as error:
+            return [error] * len(payloads)
 
     def _allowed(self, client: Client, request: ProofRequest) -> str:
         """The identity of the key of a request, if the client may make it."""
@@ -246,18 +260,16 @@ class Submitter:
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives; if the caller is cancelled meanwhile, that waits for its end."""
     task = asyncio.ensure_future(work)
-    cancelled = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        # It is told nobody any more.
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         if not task.cancelled():
+            # It is told nobody any more.
             task.exception()
-        raise cancelled
-    return task.result()
+        raise
 
 
 def _submission(

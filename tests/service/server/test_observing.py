@@ -1,0 +1,108 @@
+"""The log and traces: what they tell of jobs, and what they never do."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from quod.errors import InputError, ServiceError
+from quod.service.client import ProofRequest
+from quod.service.queue import Job, JobState
+from quod.service.server.config import Tracing
+from quod.service.server.logs import LineFormatter
+from quod.service.server.tracing import OtelTracer, tracer
+from quod.service.worker.pool import Stage, StageRecord
+from tests.service.server.conftest import Start
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def record(error: BaseException | None = None, **extra: object) -> logging.LogRecord:
+    found = logging.makeLogRecord({"name": "quod", "levelname": "INFO", "msg": "submitted"})
+    vars(found).update(extra)
+    if error is not None:
+        try:
+            raise error
+        except BaseException as caught:
+            found.exc_info = (type(caught), caught, caught.__traceback__)
+    return found
+
+
+def test_lines_of_json() -> None:
+    line = json.loads(LineFormatter(as_json=True).format(record(job="1-a", key="k")))
+    assert line["message"] == "submitted"
+    assert (line["job"], line["key"], line["level"]) == ("1-a", "k", "info")
+    text = LineFormatter(as_json=False).format(record(job="1-a"))
+    assert text.endswith("info submitted logger=quod job=1-a")
+
+
+def test_errors_without_what_they_say() -> None:
+    formatter = LineFormatter(as_json=True)
+    found = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
+    assert found["kind"] == "ValueError"
+    assert found["places"][0].startswith("test_observing.py:")
+    assert "witness" not in json.dumps(found)
+    own = json.loads(formatter.format(record(InputError("is no key"))))["error"]
+    assert own["message"] == "is no key"
+
+
+def test_no_witness_is_in_the_log(
+    start: Start, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG, "quod")
+    server = start()
+    secret = "314159265358979"
+    (tmp_path / secret).write_bytes(secret.encode())
+    with server.client() as client:
+        for given in (
+            {"wtns": secret.encode()}, {"inputs": {secret: secret}},
+            {"path": str(tmp_path / secret)},
+        ):  # fmt: skip
+            assert client.prove(ProofRequest("membership", **given)).state is JobState.SUCCEEDED  # type: ignore[arg-type]
+        with pytest.raises(InputError):
+            client.submit(ProofRequest("membership", path=f"/none/{secret}"))
+    lines = [LineFormatter(as_json=True).format(one) for one in caplog.records]
+    assert len([line for line in lines if '"submitted"' in line]) == 3
+    assert not [line for line in lines if secret in line]
+
+
+def job(**given: object) -> Job:
+    fields = {
+        "id": "1-a", "client": "ann", "key": "k", "digest": b"", "idempotency_key": "",
+        "priority": 0, "deadline": None, "partitions": 2, "remaining": 2, "payload_bytes": 0,
+        "state": JobState.QUEUED, "created": 10.0, "started": None, "ended": None, "code": "",
+        "message": "", "last_event": 1,
+    }  # fmt: skip
+    return Job(**(fields | given))  # type: ignore[arg-type]
+
+
+def test_traces() -> None:
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    exporter = memory.InMemorySpanExporter()
+    found = OtelTracer(exporter)
+    found.submitted(job(), f"00-{TRACE}-b7ad6b7169203331-01")
+    found.submitted(job(), "")
+    found.stage(StageRecord("w", "2-b", 0, "k", Stage.PROVE, 1.0, 2.0))
+    for partition in (0, 1):
+        found.stage(StageRecord("w", "1-a", partition, "k", Stage.PROVE, 11.0, 12.0))
+        found.stage(StageRecord("w", "1-a", partition, "k", Stage.CHECK, 12.0, 13.0 + partition))
+    found.submitted(job(id="3-c"), "no traceparent")
+    found.close()
+    spans = exporter.get_finished_spans()
+    assert [span.name for span in spans] == ["prove", "check"] * 2 + ["proof"] * 2
+    proof = spans[4]
+    assert f"{proof.context.trace_id:032x}" == TRACE
+    assert (proof.start_time, proof.end_time) == (10_000_000_000, 14_000_000_000)
+    assert {span.parent.span_id for span in spans[:4]} == {proof.context.span_id}
+    assert spans[0].attributes["quod.worker"] == "w"
+    assert f"{spans[5].context.trace_id:032x}" != TRACE
+
+
+def test_no_traces_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracer(Tracing()) is None
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http", None)
+    with pytest.raises(ServiceError, match=r"pip install 'quod\[tracing\]'"):
+        tracer(Tracing(endpoint="http://127.0.0.1:1/v1/traces"))
