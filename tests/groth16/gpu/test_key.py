@@ -28,6 +28,7 @@ from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
 from quod.proving.busy import BusyMeter
 from quod.proving.context import ProofContext
+from tests.conftest import open_for_test
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
@@ -359,6 +360,20 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
     assert len(slots.slots._free) == key.in_progress
     with pytest.raises(InputError, match="lanes"):
         ProvingKey(zkey, device, lanes=0)
+
+
+@pytest.mark.parametrize("name", ["cuda"])
+def test_lanes_on_gpus(made: Make, name: str) -> None:
+    gpu_device = open_for_test(name)
+    own = made("bn254")
+    key = ProvingKey(Zkey.open(own.zkey, owned=True), gpu_device, lanes=3)
+    key.prepare()
+    expected = [ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=seed) for seed in range(12)]
+    with ThreadPoolExecutor(key.in_progress) as pool:
+        found = [pool.submit(key.begin(own.wtns, seed=seed).finish) for seed in range(12)]
+        assert [one.result() for one in found] == expected
+    key.close()
+    gpu_device.close()
 
 
 def test_one_lane_where_memory_is_short_for_more(

@@ -346,7 +346,9 @@ class Worker:
         """Of the device where it has memory of its own, else of the host."""
         own = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
         keys, budget = cache.used.get(own, 0), cache.budgets.get(own, 0)
-        return {"keys": keys, "workspace": self._budget.used, "free": max(0, budget - keys)}
+        # What a GPU computes in belongs to its keys.
+        witnesses = self._budget.used if own is Tier.HOST else 0
+        return {"keys": keys, "workspace": witnesses, "free": max(0, budget - keys)}
 
     def _opened(self) -> ResidentKeys:
         keys = self._keys
