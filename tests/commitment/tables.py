@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quod.commitment import Claim, Scheme
 from quod.device.protocol import AnyDevice
@@ -71,7 +71,7 @@ def verify(
     return reader.transcript.state
 
 
-def model(own: Statement, **parameters: int) -> reference.Ligero:
+def model(own: Statement, **parameters: Any) -> reference.Ligero:
     """The plain prover of the statement's table."""
     most = MOST_LOG_LENGTH[own.field.modulus.name]
     return reference.Ligero(own.field, own.table, most, **parameters)

@@ -11,10 +11,11 @@ import pytest
 
 from quod.commitment.ligero.code import Code, circle_generator, most_log_length, points
 from quod.commitment.ligero.encode import encode_rows
-from quod.commitment.ligero.merkle import leaf, root, siblings
+from quod.commitment.ligero.merkle import leaves_of, root, siblings
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.device.protocol import AnyDevice
 from quod.field import NAMED, Modulus, from_integers, random_elements, to_integers
+from quod.transcript import Hash
 from tests.commitment.tables import TOY_17, TOY_31
 from tests.reference import ligero as reference
 
@@ -134,7 +135,7 @@ def check_tree(device: AnyDevice, modulus: Modulus, rows: int, log_columns: int)
         for column in range(columns)
     ]
     own = [hashlib.sha3_256(each + b"\0").digest() for each in data]
-    assert own == [leaf(each) for each in data]
+    assert own == leaves_of(Hash.SHA3_256, data)
     level = own
     nodes = {columns + place: digest for place, digest in enumerate(own)}
     for start in (columns >> step for step in range(1, log_columns + 1)):
@@ -146,7 +147,7 @@ def check_tree(device: AnyDevice, modulus: Modulus, rows: int, log_columns: int)
 
 def test_roots_of_some_leaves() -> None:
     """Every set of leaves of a small tree shows the root, with no node that another gives."""
-    leaves = [leaf(bytes([number])) for number in range(8)]
+    leaves = leaves_of(Hash.SHA3_256, [bytes([number]) for number in range(8)])
     tree = reference.Tree(leaves)
     nodes = {
         (len(level)) + place: digest
@@ -157,7 +158,8 @@ def test_roots_of_some_leaves() -> None:
             others = siblings(3, places)
             given = [nodes[node] for node in others]
             assert b"".join(given) == tree.shown(places)
-            assert root(3, places, [leaves[place] for place in places], given) == nodes[1]
+            own = [leaves[place] for place in places]
+            assert root(Hash.SHA3_256, 3, places, own, given) == nodes[1]
 
 
 def test_how_long_words_are_at_most() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
+from quod import gkr
+from quod.circuit import CircuitBuilder
 from quod.commitment import Claim, Ligero
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.device import open_device
@@ -14,7 +19,8 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Modulus, from_integers
 from quod.field.plain_extension import power, product
-from quod.transcript import ProofWriter
+from quod.gkr import Prover, VerifyingKey
+from quod.transcript import Hash, Label, ProofWriter
 from tests.commitment.tables import (
     FIELDS,
     MOST_LOG_LENGTH,
@@ -28,14 +34,17 @@ from tests.commitment.tables import (
 )
 from tests.reference import ligero as reference
 from tests.reference.sumcheck import Plain, add, embed, multilinear, negate
+from tests.transcript.test_algebraic import model as poseidon_model
 
 M31_4 = EXTENSIONS["m31.4"]
 
 
-def check(device: AnyDevice, own: Statement, scheme: Ligero) -> bytes:
+def check(
+    device: AnyDevice, own: Statement, scheme: Ligero, **hashed: reference.Hashed
+) -> bytes:  # fmt: skip
     proof, state = prove(scheme, device, own)
     transcript = begun()
-    expected = model(own, log_blowup=scheme.log_blowup, bits=scheme.column_bits)
+    expected = model(own, log_blowup=scheme.log_blowup, bits=scheme.column_bits, **hashed)
     assert proof == expected.prove(transcript, plain(own))
     assert state == transcript.state
     assert verify(scheme, own, proof) == state
@@ -45,6 +54,48 @@ def check(device: AnyDevice, own: Statement, scheme: Ligero) -> bytes:
 @pytest.mark.parametrize("name", FIELDS)
 def test_agrees_with_the_model(device: AnyDevice, name: str) -> None:
     check(device, statement(FIELDS[name], 6, 2), Ligero())
+
+
+def poseidon(data: bytes, level: int) -> bytes:
+    """A run of M31's elements, by the gadget's permutation."""
+    values = list(struct.unpack(f"<{len(data) // 4}I", data))
+    found = poseidon_model("m31", [0, level, *[0] * 6], Label.DIGEST, 1, values)
+    return struct.pack("<8I", *found)
+
+
+@pytest.mark.parametrize("variables", [0, 3, 6])
+def test_trees_of_a_hash_over_the_field(device: AnyDevice, variables: int) -> None:
+    scheme = Ligero(2, 10, Hash.POSEIDON2_M31)
+    assert scheme.parameters() == "ligero 1/4 10 poseidon2-m31"
+    check(device, statement(M31_4, variables, 2), scheme, hashed=poseidon)
+
+
+def test_trees_of_sha_256() -> None:
+    def hashed(data: bytes, level: int) -> bytes:
+        return hashlib.sha256(data + bytes([level])).digest()
+
+    own = statement(FIELDS["goldilocks.2"], 6, 1)
+    check(open_device("cpu"), own, Ligero(2, 10, Hash.SHA_256), hashed=hashed)
+
+
+def test_trees_of_a_hash_over_another_field_are_refused() -> None:
+    with pytest.raises(InputError, match=r"poseidon2-m31 hashes no elements of goldilocks"):
+        Ligero(hash=Hash.POSEIDON2_M31).shape(FIELDS["goldilocks.2"], 4)
+    wrong: Any = "sha3-256"
+    with pytest.raises(InputError, match="the hash"):
+        Ligero(hash=wrong)
+
+
+def test_trees_of_a_hash_over_the_field_are_asked_for() -> None:
+    """By a key that is recursive."""
+    builder = CircuitBuilder(NAMED["m31"], 2)
+    builder.layer(1).multiply(0, 0, 3)
+    circuit, scheme = builder.finished(), Ligero(hash=Hash.POSEIDON2_M31)
+    with pytest.raises(InputError, match="say recursive=True"):
+        VerifyingKey.of(circuit, M31_4, commitment=scheme)
+    key = VerifyingKey.of(circuit, M31_4, commitment=scheme, recursive=True)
+    proof = Prover("cpu", key, circuit).prove([0, 1, 2, 0])
+    gkr.verify(key, circuit, [], proof)
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])

@@ -6,7 +6,7 @@ It shares with Quod the bytes of the transcript, and products in extensions.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import comb
 
@@ -92,19 +92,23 @@ def word_at(p: int, message: Sequence[int], point: tuple[int, int] | int) -> int
     return total % p
 
 
-def digest(*parts: bytes) -> bytes:
-    return hashlib.sha3_256(b"".join(parts)).digest()
+Hashed = Callable[[bytes, int], bytes]
+"""The digest of bytes on a level: 0 for leaves, 1 for the nodes above."""
+
+
+def sha3(data: bytes, level: int) -> bytes:
+    return hashlib.sha3_256(data + bytes([level])).digest()
 
 
 class Tree:
     """All levels of a Merkle tree, the leaves first."""
 
-    def __init__(self, leaves: list[bytes]) -> None:
+    def __init__(self, leaves: list[bytes], hashed: Hashed = sha3) -> None:
         self.levels = [leaves]
         while len(self.levels[-1]) > 1:
             below = self.levels[-1]
             pairs = zip(below[::2], below[1::2], strict=True)
-            self.levels.append([digest(a, b, b"\1") for a, b in pairs])
+            self.levels.append([hashed(a + b, 1) for a, b in pairs])
 
     def shown(self, places: Sequence[int]) -> bytes:
         """The digests that the leaves at some places do not give."""
@@ -132,8 +136,9 @@ class Ligero:
 
     def __init__(
         self, field: FieldSpec, table: Sequence[int], most_log_length: int, log_blowup: int = 2,
-        bits: int = 110,
+        bits: int = 110, hashed: Hashed = sha3,
     ) -> None:  # fmt: skip
+        self.hashed = hashed
         self.field, self.p = field, field.modulus.value
         log_size = len(table).bit_length() - 1
         self.log_rows, self.log_columns, self.log_length = sizes(
@@ -148,8 +153,8 @@ class Ligero:
 
     def hash_columns(self) -> None:
         """The tree of the words as they are."""
-        leaves = [digest(self.column(j), b"\0") for j in range(1 << self.log_length)]
-        self.tree = Tree(leaves)
+        leaves = [self.hashed(self.column(j), 0) for j in range(1 << self.log_length)]
+        self.tree = Tree(leaves, self.hashed)
 
     def column(self, j: int) -> bytes:
         return encode(self.field.modulus, [(word[j],) for word in self.words])

@@ -78,7 +78,9 @@ def info(
     from quod.cli.inspect import show_found
     from quod.gkr.files.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
 
-    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
+    found, challenges, scheme = _circuit_and_scheme(
+        circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
+    )
     from quod.gkr.key import LEAST_BITS, VerifyingKey
     from quod.gkr.reduction import Reduction
 
@@ -135,7 +137,9 @@ def compile_key(
     """
     outputs = [output] if circuit_output is None else [output, circuit_output]
     check_outputs(outputs, [circuit])
-    found, challenges, scheme = _circuit_and_scheme(circuit, field, commitment, ptau, insecure_srs)
+    found, challenges, scheme = _circuit_and_scheme(
+        circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
+    )
     from quod.circuit.file import circuit_writer
     from quod.formats import write_all_atomically
     from quod.gkr.files.key import verifying_key_to_json
@@ -343,19 +347,25 @@ def _check_ptau(commitment: str, ptau: Path | None) -> None:
 
 
 def _circuit_and_scheme(
-    path: Path, field: str | None, commitment: str, ptau: Path | None, insecure: bool
-) -> tuple[LayeredCircuit, FieldSpec, Scheme]:
-    """The circuit, the field of challenges and the commitment that options name."""
+    path: Path, field: str | None, commitment: str, ptau: Path | None, *, insecure: bool,
+    recursive: bool,
+) -> tuple[LayeredCircuit, FieldSpec, Scheme]:  # fmt: skip
+    """The circuit, the field of challenges and the commitment that options name; trees are of the
+    hash that challenges are of."""
     from quod.circuit import read_circuit
-    from quod.commitment.named import scheme_named, scheme_with_powers
+    from quod.commitment.named import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges
+    from quod.transcript.hashes import recursive_hash
 
     _check_ptau(commitment, ptau)
-    if ptau is None:
-        scheme = scheme_named(commitment)
-    else:
-        scheme = scheme_with_powers(ptau, insecure=insecure)
     given = None if field is None else field_named(field)
     found = read_circuit(path)
-    return found, usual_challenges(found) if given is None else given, scheme
+    challenges = usual_challenges(found) if given is None else given
+    if ptau is not None:
+        return found, challenges, scheme_with_powers(ptau, insecure=insecure)
+    parameters = {"hash": recursive_hash(challenges).value} if recursive else {}
+    known = scheme_named(commitment)
+    if "hash" in parameters_of(known):
+        known = scheme_named(commitment, parameters)
+    return found, challenges, known

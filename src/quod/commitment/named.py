@@ -11,6 +11,7 @@ from quod.device.discovery import DeviceChoice
 from quod.errors import InputError, InsecureKeyError, MismatchError
 from quod.formats.source import Path
 from quod.frozen import field_names, fields_of
+from quod.transcript.hashes import Hash, hash_named
 from quod.validation import choice, whole_number
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ SCHEMES = {
 """The module and the class of each scheme."""
 
 WITH_POWERS = "hyperkzg"
-"""The scheme that needs powers of tau; the parameters of all others, if any, are numbers."""
+"""The scheme that needs powers of tau; the parameters of all others, if any, are numbers and the
+name of a hash."""
+
+_HASH = "hash"
+"""The parameter that is the name of a hash."""
 
 _POINTS = {"tau_g1": ("bn254.g1", 2), "tau_g2": ("bn254.g2", 3)}
 
@@ -45,7 +50,10 @@ def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> S
     for key, value in given.items():
         if key not in (field_names(made) or ()):  # type: ignore[arg-type]
             raise InputError(f"the commitment {name} has no parameter {key!r}")
-        whole_number(f"the parameter {key!r} of the commitment {name}", value, 0)
+        if key == _HASH:
+            given[key] = hash_named(value)
+        else:
+            whole_number(f"the parameter {key!r} of the commitment {name}", value, 0)
     return made(**given)
 
 
@@ -74,6 +82,7 @@ def parameters_of(scheme: Scheme) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if field_names(type(scheme)) is not None:
         found = fields_of(scheme)
+        found |= {key: value.value for key, value in found.items() if isinstance(value, Hash)}
     if scheme.name == WITH_POWERS and "reference" in found:
         found = _texts(found["reference"])
     if (

@@ -54,6 +54,10 @@ class VerifyingKey:
         if self.commitment is None:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
+        own = getattr(self.commitment, "hash", None)
+        if isinstance(own, Hash) and own.is_algebraic:
+            # What makes trees cheap for circuits is asked for as challenges are.
+            hash_asked_for(own, self.recursive)
         check_field(self.field)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
         check_reduction(self.reduction)

@@ -81,6 +81,31 @@ class AlgebraicHash:
             values = [value for run in runs for value in run]
             level += 1
 
+    def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
+        """The digest of each of several runs of elements of this field, one as long as another."""
+        columns = [self._elements(run) for run in runs]
+        start = [0, level, *[0] * (self.capacity - 2)]
+        if len(columns) < _MANY_RUNS:
+            found = [
+                self._after(start, Label.DIGEST, column, are_elements=True) for column in columns
+            ]
+        else:
+            found = self._side_by_side(start, np.array(columns, self._kind), are_elements=True)
+        return [self._bytes(own) for own in found]
+
+    @property
+    def _kind(self) -> Any:
+        """Of arrays of elements."""
+        return np.int64 if self.field.bits < 32 else object
+
+    def _side_by_side(
+        self, start: Sequence[int], runs: Any, *, are_elements: bool
+    ) -> list[list[int]]:
+        """The digests of the rows of an array."""
+        starts = [np.full(len(runs), value, self._kind) for value in start]
+        ends = self._after(starts, Label.DIGEST, list(runs.T), are_elements=are_elements)
+        return [[int(value) for value in row] for row in zip(*ends, strict=True)]
+
     def of_bytes(self, data: bytes) -> list[int]:
         """Bytes as elements: a byte 1 and zeros behind them, then as many in each as p exceeds."""
         size = (self.field.bits - 1) // 8
@@ -95,11 +120,8 @@ class AlgebraicHash:
         at = 0
         if whole >= _MANY_RUNS:
             at = whole * RUN_ELEMENTS
-            kind = np.int64 if self.field.bits < 32 else object
-            columns = list(np.array(values[:at], kind).reshape(whole, RUN_ELEMENTS).T)
-            starts = [np.full(whole, value, kind) for value in start]
-            ends = self._after(starts, Label.DIGEST, columns, are_elements=are_elements)
-            found = [[int(value) for value in row] for row in zip(*ends, strict=True)]
+            runs = np.array(values[:at], self._kind).reshape(whole, RUN_ELEMENTS)
+            found = self._side_by_side(start, runs, are_elements=are_elements)
         while at < len(values) or not found:
             run = values[at : at + RUN_ELEMENTS]
             found.append(self._after(start, Label.DIGEST, run, are_elements=are_elements))

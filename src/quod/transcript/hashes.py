@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -98,16 +99,21 @@ class Hash(Enum):
         level = whole_number("the level", level, 0, 255)
         if self.algebraic is not None:
             return self.algebraic.digest(data, are_elements=self.takes(field), level=level)
-        digest = hashlib.sha3_256 if self is Hash.SHA3_256 else hashlib.sha256
         while True:
-            mark = bytes([level])
-            runs = [
-                digest(data[at : at + RUN_BYTES] + mark).digest()
-                for at in range(0, max(1, len(data)), RUN_BYTES)
-            ]
-            if len(runs) == 1:
-                return runs[0]
-            data, level = b"".join(runs), level + 1
+            starts = range(0, max(1, len(data)), RUN_BYTES)
+            digests = self.digests_of_runs([data[at : at + RUN_BYTES] for at in starts], level)
+            if len(digests) == 1:
+                return digests[0]
+            data, level = b"".join(digests), level + 1
+
+    def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
+        """The digest of each run by itself, however long, on a level; of a hash over a field runs
+        are of its elements, and one is as long as the other."""
+        if self.algebraic is not None:
+            return self.algebraic.digests_of_runs(runs, level)
+        digest = hashlib.sha3_256 if self is Hash.SHA3_256 else hashlib.sha256
+        mark = bytes([level])
+        return [digest(run + mark).digest() for run in runs]
 
     def takes(self, field: FieldSpec | None) -> bool:
         """Whether elements of a field are absorbed as what they are, and not as bytes."""

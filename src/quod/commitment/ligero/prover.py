@@ -152,10 +152,10 @@ class LigeroCommitter:
         )  # fmt: skip
         self._launch(
             recording, hash_columns, code.length, code.length, self._matrix, self._tree,
-            modulus=code.modulus, rows=shape.rows,
+            modulus=code.modulus, rows=shape.rows, hash=shape.hash,
         )  # fmt: skip
         for level in reversed(range(code.log_length)):
-            self._launch(recording, hash_pairs, 1 << level, 1 << level, self._tree)
+            self._launch(recording, hash_pairs, 1 << level, 1 << level, self._tree, hash=shape.hash)
         return recording.finish().recording
 
     # --- opening

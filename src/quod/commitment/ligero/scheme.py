@@ -21,6 +21,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.transcript.elements import most_likely
+from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.validation import whole_number
@@ -41,10 +42,13 @@ class Ligero:
 
     log_blowup: int = 2
     column_bits: int = 110
+    hash: Hash = Hash.SHA3_256
+    """That of the tree. One over the field of tables is for verifiers that are circuits."""
 
     def __post_init__(self) -> None:
         whole_number("log_blowup", self.log_blowup, 1, 4)
         whole_number("column_bits", self.column_bits, 1, 256)
+        check_hash(self.hash)
 
     @property
     def name(self) -> str:
@@ -53,7 +57,7 @@ class Ligero:
 
     def parameters(self) -> str:
         """The text that a statement absorbs."""
-        return f"ligero 1/{1 << self.log_blowup} {self.column_bits} sha3-256"
+        return f"ligero 1/{1 << self.log_blowup} {self.column_bits} {self.hash.value}"
 
     def shape(self, field: FieldSpec, log2_size: int) -> LigeroShape:
         """The matrix of a table; InputError for a field or a size that has none."""
@@ -65,6 +69,8 @@ class Ligero:
                 f"Ligero takes no tables of {modulus.name}: it is for primes of at most "
                 f"{_MOST_BITS} bits with roots of unity of order 2^k, or such points on the circle"
             )
+        if self.hash.field not in (None, modulus):
+            raise InputError(f"the tree's {self.hash.value} hashes no elements of {modulus.name}")
         if log2_size + self.log_blowup > _MOST_PLACES:
             raise InputError(
                 f"tables of 2^{log2_size} entries are too long for Ligero: with their code they "
@@ -72,7 +78,7 @@ class Ligero:
             )
         log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
         code = Code(modulus, log_message, log_message + self.log_blowup)
-        return LigeroShape(field, log2_size - log_message, code, self.column_bits)
+        return LigeroShape(field, log2_size - log_message, code, self.column_bits, self.hash)
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """How likely false claims are accepted, by what goes wrong.

@@ -13,6 +13,7 @@ from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.transcript.elements import DIGEST_BYTES, Plain
+from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 
@@ -33,6 +34,7 @@ class LigeroShape:
     log_rows: int
     code: Code
     column_bits: int
+    hash: Hash = Hash.SHA3_256
 
     @property
     def rows(self) -> int:

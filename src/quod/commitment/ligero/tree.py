@@ -16,6 +16,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
 from quod.transcript.chain import STATE_WORDS, RunHash
+from quod.transcript.hashes import Hash
 from quod.transcript.words import message_words
 
 
@@ -28,13 +29,14 @@ def hash_columns(
     *,
     modulus: Modulus,
     rows: int,
+    hash: Hash = Hash.SHA3_256,
 ) -> None:
     """The leaves of a tree over the columns of a matrix of so many rows, in the form of memory.
 
-    A leaf is SHA3-256 of the canonical elements of its column and the byte LEAF.
+    A leaf is of the canonical elements of its column, by SHA3-256 with the byte LEAF behind them.
     """
     f: Any = prime_field(k, modulus)
-    digest = RunHash(k)
+    digest = RunHash(k, hash)
     column = k.global_id()
     with k.if_(column < columns):
 
@@ -46,16 +48,19 @@ def hash_columns(
                 for word in message_words(f, f.load(matrix, column + columns * (row + at)))
             ]
 
-        found = digest(elements, rows * modulus.words, LEAF[0])
+        found = digest(elements, rows * modulus.words, LEAF)
         k.store(tree, (columns + column) * STATE_WORDS, *found)
 
 
 @kernel
-def hash_pairs(k: Builder, count: U32, tree: Pointer[U32]) -> None:
-    """The nodes count to 2*count - 1: SHA3-256 of both children's digests and the byte NODE."""
-    digest = RunHash(k)
+def hash_pairs(
+    k: Builder, count: U32, tree: Pointer[U32], *, hash: Hash = Hash.SHA3_256
+) -> None:  # fmt: skip
+    """The nodes count to 2*count - 1, each of both children's digests."""
+    digest = RunHash(k, hash)
     place = k.global_id()
     with k.if_(place < count):
         node = count + place
-        words = k.load(tree, node * (2 * STATE_WORDS), 2 * STATE_WORDS)
-        k.store(tree, node * STATE_WORDS, *digest(lambda *_: words, len(words), NODE[0]))
+        first = node * (2 * STATE_WORDS)
+        found = digest(lambda at, size: k.load(tree, first + at, size), 2 * STATE_WORDS, NODE)
+        k.store(tree, node * STATE_WORDS, *found)

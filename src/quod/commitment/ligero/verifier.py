@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import mul
 
-from quod.commitment.ligero.merkle import DIGEST_BYTES, leaf, root, siblings
+from quod.commitment.ligero.merkle import DIGEST_BYTES, leaves_of, root, siblings
 from quod.commitment.ligero.shape import LigeroShape, coordinates
 from quod.commitment.scheme import Claim, check_reader
 from quod.errors import VerificationError
@@ -55,7 +55,8 @@ class LigeroCommitment:
         leaves: list[bytes] = []
 
         def hashed(data: bytes) -> bytes:
-            leaves.extend(leaf(data[at : at + size]) for at in range(0, len(data), size))
+            starts = range(0, len(data), size)
+            leaves.extend(leaves_of(shape.hash, [data[at : at + size] for at in starts]))
             return b"".join(leaves)
 
         data = reader.message(Label.OPENING, size * len(places), absorbed=hashed)
@@ -63,7 +64,7 @@ class LigeroCommitment:
         count = len(siblings(shape.code.log_length, places))
         digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
         others = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
-        if root(shape.code.log_length, places, leaves, others) != self.root:
+        if root(shape.hash, shape.code.log_length, places, leaves, others) != self.root:
             raise VerificationError("the opened columns are not those of the commitment")
         return [entries[at : at + shape.rows] for at in range(0, len(entries), shape.rows)]
 

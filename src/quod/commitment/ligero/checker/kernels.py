@@ -15,12 +15,12 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
-from quod.kernel import U32, Builder, Pointer, kernel, types, u32
+from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import STATE_WORDS
-from quod.transcript.keccak import RATE_WORDS, Permutation
+from quod.transcript.chain import STATE_WORDS, RunHash
+from quod.transcript.hashes import Hash
 
 PASSED, FAILED = 1, 2
 """What a check adds to the ticket, a multiple of four."""
@@ -29,8 +29,8 @@ NODE_ROW = 3
 NONE = 0xFFFFFFFF
 """In a row of a level: there is no such node."""
 
-_LEAF_END, _NODE_END = 0x0600, 0x0601
-"""The last byte of what is hashed, 0 in leaves and 1 in nodes, and the padding of SHA3 behind."""
+_LEAF, _NODE = 0, 1
+"""The levels of runs that leaves and other nodes are (`Hash.digests_of_runs`)."""
 
 
 @kernel
@@ -212,28 +212,24 @@ def _judge(
 
 @kernel
 def hash_opened(
-    k: Builder, count: U32, columns: Pointer[U32], nodes: Pointer[U32], *, words: int
-) -> None:
-    """nodes[i]: SHA3-256 of the `words` words of column i, and the byte of leaves."""
-    permutation, own = Permutation(k, alone=True), k.global_id()
-    whole = words // RATE_WORDS
+    k: Builder, count: U32, columns: Pointer[U32], nodes: Pointer[U32],
+    *, words: int, hash: Hash = Hash.SHA3_256,
+) -> None:  # fmt: skip
+    """nodes[i]: the leaf of the `words` words of column i."""
+    digest, own = RunHash(k, hash), k.global_id()
     with k.if_(own < count):
-        sponge: Sequence[Value] = [k.constant(0, types.u64)] * 25
         start = own * words
-        if whole:
-            with k.range(0, whole, carry=tuple(sponge)) as blocks:
-                block = k.load(columns, start + blocks.index * RATE_WORDS, RATE_WORDS)
-                blocks.next(tuple(permutation(_absorbed(blocks.carried, block))))
-            sponge = blocks.results
-        rest = words - whole * RATE_WORDS
-        last = k.load(columns, start + whole * RATE_WORDS, rest) if rest else ()
-        _store(k, permutation, sponge, last, _LEAF_END, nodes, own)
+        found = digest(lambda at, size: k.load(columns, start + at, size), words, _LEAF)
+        k.store(nodes, own * STATE_WORDS, *found)
 
 
 @kernel
-def hash_level(k: Builder, first: U32, count: U32, rows: Pointer[U32], nodes: Pointer[U32]) -> None:
+def hash_level(
+    k: Builder, first: U32, count: U32, rows: Pointer[U32], nodes: Pointer[U32],
+    *, hash: Hash = Hash.SHA3_256,
+) -> None:  # fmt: skip
     """A level of the paths: a row says where both children are, and where their parent goes."""
-    permutation, own = Permutation(k, alone=True), k.global_id()
+    digest, own = RunHash(k, hash), k.global_id()
     with k.if_(own < count):
         left, right, out = k.load(rows, (first + own) * NODE_ROW, NODE_ROW)
         with k.if_(left != NONE):
@@ -242,30 +238,13 @@ def hash_level(k: Builder, first: U32, count: U32, rows: Pointer[U32], nodes: Po
                 for at in (left, right)
                 for word in k.load(nodes, at * STATE_WORDS, STATE_WORDS)
             ]
-            zero = k.constant(0, types.u64)
-            _store(k, permutation, [zero] * 25, children, _NODE_END, nodes, out)
 
+            def load(at: Value, size: int) -> Sequence[Value]:
+                begin = at.constant
+                if isinstance(begin, int) or size == len(children):
+                    return children[int(begin or 0) :][:size]
+                # A block of a hash over a field is half of both.
+                half = k.select(at < STATE_WORDS, left, right)
+                return k.load(nodes, half * STATE_WORDS + at % STATE_WORDS, size)
 
-def _store(
-    k: Builder, permutation: Permutation, sponge: Sequence[Value], rest: Sequence[Value], end: int,
-    nodes: Value, place: Value,
-) -> None:  # fmt: skip
-    """The digest after the last block, which ends with a byte and the padding."""
-    zeros = [k.constant(0, u32)] * (RATE_WORDS - 1 - len(rest))
-    block = [*rest, k.constant(end, u32), *zeros]
-    block[-1] = block[-1] | 0x80000000
-    digest = permutation(_absorbed(sponge, block), STATE_WORDS // 2)
-    k.store(
-        nodes,
-        place * STATE_WORDS,
-        *(half.cast(u32) for word in digest for half in (word, word >> 32)),
-    )
-
-
-def _absorbed(sponge: Sequence[Value], block: Sequence[Value]) -> list[Value]:
-    """The state with a block in it."""
-    state = list(sponge)
-    for place in range(RATE_WORDS // 2):
-        low, high = block[2 * place : 2 * place + 2]
-        state[place] = state[place] ^ (low.cast(types.u64) | (high.cast(types.u64) << 32))
-    return state
+            k.store(nodes, out * STATE_WORDS, *digest(load, len(children), _NODE))

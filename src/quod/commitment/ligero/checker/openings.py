@@ -111,7 +111,8 @@ class OpeningChecker:
             others = self._words(reader, STATE_WORDS * count)
         except (InputError, VerificationError):
             return False
-        if not canonical(modulus, columns.reshape(-1, modulus.words)).all():
+        read = [columns, others] if shape.hash.is_algebraic else [columns]
+        if not all(canonical(modulus, each.reshape(-1, modulus.words)).all() for each in read):
             return False
         weights: list[Plain] = []
         for claim, factor in zip(checked, factors, strict=True):
@@ -156,7 +157,7 @@ class OpeningChecker:
         recording.fill(memory["nodes"], UNWRITTEN)
         self._launch(
             recording, hash_opened, shape.opened, shape.opened, memory["columns"], memory["nodes"],
-            words=shape.rows * shape.code.modulus.words,
+            words=shape.rows * shape.code.modulus.words, hash=shape.hash,
         )  # fmt: skip
         return recording.finish().recording
 
@@ -215,8 +216,9 @@ class OpeningChecker:
         first = 0
         for width in self._paths.widths:
             self._launch(
-                recording, hash_level, width, first, width, memory["rows"], memory["nodes"]
-            )
+                recording, hash_level, width, first, width, memory["rows"], memory["nodes"],
+                hash=shape.hash,
+            )  # fmt: skip
             first += width
         return recording.finish().recording
 
