@@ -28,13 +28,18 @@ from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.formats import (
+    BellmanParameters,
+    BellmanVerifyingKey,
     PowersOfTau,
     R1cs,
     Witness,
     Zkey,
     parse_proof,
+    parse_proofs,
     parse_public,
+    parse_publics,
     parse_verification_key,
+    write_bellman_parameters,
 )
 from quod.formats.circuit6 import Circuit6
 from quod.formats.circuit6_witness import Circuit6Witness
@@ -46,6 +51,8 @@ from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
 from quod.gkr.files.key import parse_verifying_key, verifying_key_to_json
 from quod.gkr.files.proof import parse_proof as parse_gkr_proof
 from quod.gkr.files.proof import proof_writer
+from quod.groth16 import ProvingKey
+from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
@@ -53,6 +60,8 @@ from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tests.formats import expander
+from tests.groth16.bellman_key import parameters
+from tests.groth16.circuits import recurrence
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
 from tools.fuzz.openings import SCHEMES, opening
 
@@ -310,6 +319,37 @@ def _lookup_parser() -> Parser:
     return Parser(lambda data: verify_committed(statement, data), [proof], of_bytes)
 
 
+def _list_of(documents: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(documents) + b"]"
+
+
+def _bellman_parsers() -> dict[str, Parser]:
+    """Keys and proofs of bellman, of a circuit of few rows."""
+    circuit = recurrence("bls12_381", 2)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "circuit.params"
+        write_bellman_parameters(path, parameters(circuit))
+        params = path.read_bytes()
+        constraints = circuit.write_r1cs(Path(folder) / "circuit.r1cs")
+        witness = circuit.write_wtns(Path(folder) / "witness.wtns")
+        key = ProvingKey.from_bellman(path, constraints, allow_insecure=True)
+        proof, _ = key.prove(witness, seed=1)
+        key.close()
+    transcript = bytes(64) + (1).to_bytes(4, "big") + bytes(544)
+    forms = [proof_to_bytes(proof), proof_to_bytes(proof, compressed=False)]
+    return {
+        "bellman-params": Parser(
+            lambda data: BellmanParameters.parse(memoryview(data), "params"),
+            [params, params + transcript], of_bytes,
+        ),
+        "bellman-key": Parser(
+            lambda data: BellmanVerifyingKey.parse(memoryview(data), "key"), [params], of_bytes
+        ),
+        "bellman-proof": Parser(proof_from_bytes, forms, of_bytes),
+        "bellman-proofs": Parser(proofs_from_bytes, [forms[0] * 3], of_bytes),
+    }  # fmt: skip
+
+
 def all_parsers() -> dict[str, Parser]:
     """Every parser by its name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
@@ -347,6 +387,13 @@ def all_parsers() -> dict[str, Parser]:
         "cached": _cached(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
         "lookup": _lookup_parser(),
+        "proofs": Parser(
+            lambda data: parse_proofs(data, curve="bn254"), [_list_of(proofs[:1] * 3)], of_json
+        ),
+        "publics": Parser(
+            lambda data: parse_publics(data, curve="bn254"), [_list_of(publics * 2)], of_json
+        ),
+        **_bellman_parsers(),
         **_gkr_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }

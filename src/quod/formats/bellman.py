@@ -24,8 +24,9 @@ them, with `Place` to say where one lies.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class Place:
 
 
 @frozen(eq=False)
-class _BellmanKey:
+class _BellmanKey(ABC):
     """Points of a file of bellman by their names, and where they lie in it."""
 
     path: str
@@ -84,22 +85,33 @@ class _BellmanKey:
         """Number of public inputs."""
         return len(self.points["ic"]) - 1
 
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read a file.
+
+        Of a verifying key it is one of its own, or parameters, all of which are read. Raises
+        `InputError` for a truncated file, bytes behind the last part, flags that are not those of
+        an uncompressed point, infinity, and a coordinate that is not below q.
+        """
+        name = file_path(path)
+        return cls.parse(map_file(name), name)
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, data: memoryview, name: str) -> Self:
+        """As `open`, for bytes; `name` says in errors where they come from."""
+
 
 @frozen(eq=False)
 class BellmanVerifyingKey(_BellmanKey):
     """The verifying key of a file of bellman: `points` by name, ic among them."""
 
     @classmethod
-    def open(cls, path: Path) -> BellmanVerifyingKey:
-        """Read a verifying key, of a file of its own or at the beginning of parameters.
-
-        Raises `InputError` for a truncated file, bytes behind the last part, flags that are not
-        those of an uncompressed point, infinity, and a coordinate that is not below q. All of
-        parameters is read.
-        """
-        data, key, end = _read_key(path)
-        if end != len(data):
-            _read_parameters(data, key, end)
+    def parse(cls, data: memoryview, name: str) -> Self:
+        parts = _read_key(data, name)
+        key = cls(name, dict(parts.points), dict(parts.places))
+        if parts.offset != len(data):
+            _read_lists(parts, len(data))
         return key
 
 
@@ -116,23 +128,23 @@ class BellmanParameters(_BellmanKey):
     size: int
 
     @classmethod
-    def open(cls, path: Path) -> BellmanParameters:
-        """Read parameters; raises as `BellmanVerifyingKey.open` does."""
-        data, key, end = _read_key(path)
-        if end == len(data):
+    def parse(cls, data: memoryview, name: str) -> Self:
+        parts = _read_key(data, name)
+        if parts.offset == len(data):
             raise InputError(
                 "is a verifying key alone; give the parameters, which have the bases of proofs too",
-                path=key.path,
-                offset=end,
+                path=name,
+                offset=parts.offset,
             )
-        return _read_parameters(data, key, end)
+        circuit_hash, contributions = _read_lists(parts, len(data))
+        return cls(name, parts.points, parts.places, circuit_hash, contributions, len(data))
 
 
 class _Parts:
     """Reads the parts of a file one after the other."""
 
-    def __init__(self, data: memoryview, path: str, start: int) -> None:
-        self._data, self._path, self.offset = data, path, start
+    def __init__(self, data: memoryview, path: str) -> None:
+        self._data, self._path, self.offset = data, path, 0
         self.points: dict[str, Words] = {}
         self.places: dict[str, Place] = {}
 
@@ -188,21 +200,19 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
     return np.ascontiguousarray(pairs)
 
 
-def _read_key(path: Path) -> tuple[memoryview, BellmanVerifyingKey, int]:
-    """The bytes of a file, the verifying key at its beginning, and where that ends."""
-    name = file_path(path)
-    data = map_file(name)
-    parts = _Parts(data, name, 0)
+def _read_key(data: memoryview, name: str) -> _Parts:
+    """The verifying key at the beginning."""
+    parts = _Parts(data, name)
     for point, group in VERIFYING_KEY.items():
         parts.single(point, group)
     parts.list("ic", 1)
     if not len(parts.points["ic"]):
         raise parts.places["ic"].error(0, "ic is empty, which has a point for the constant")
-    return data, BellmanVerifyingKey(name, parts.points, parts.places), parts.offset
+    return parts
 
 
-def _read_parameters(data: memoryview, key: BellmanVerifyingKey, start: int) -> BellmanParameters:
-    parts = _Parts(data, key.path, start)
+def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
+    """The lists of parameters; gives the circuit's hash and the count of a transcript behind."""
     for name, group in LISTS.items():
         parts.list(name, group)
     b = parts.points["b_g1"], parts.points["b_g2"]
@@ -210,21 +220,14 @@ def _read_parameters(data: memoryview, key: BellmanVerifyingKey, start: int) -> 
         raise parts.places["b_g2"].error(
             0, f"b has {len(b[0])} points in G1 and {len(b[1])} in G2, which are of the same terms"
         )
-    circuit_hash, contributions = None, 0
-    if parts.offset != len(data):
-        section = parts.section("transcript")
-        circuit_hash = bytes(section.take(HASH_BYTES, "the hash of the circuit"))
-        contributions = _count(section, "the count of contributions")
-        section.take(contributions * CONTRIBUTION_BYTES, f"{contributions} contributions")
-        section.finish()
-    return BellmanParameters(
-        path=key.path,
-        points={**key.points, **parts.points},
-        places={**key.places, **parts.places},
-        circuit_hash=circuit_hash,
-        contributions=contributions,
-        size=len(data),
-    )
+    if parts.offset == size:
+        return None, 0
+    section = parts.section("transcript")
+    circuit_hash = bytes(section.take(HASH_BYTES, "the hash of the circuit"))
+    contributions = _count(section, "the count of contributions")
+    section.take(contributions * CONTRIBUTION_BYTES, f"{contributions} contributions")
+    section.finish()
+    return circuit_hash, contributions
 
 
 def write_bellman_key(path: Path, points: Mapping[str, Words]) -> None:
