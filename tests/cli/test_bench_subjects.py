@@ -27,6 +27,7 @@ from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.gkr import Reduction
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
+from quod.service.worker import Stage as WorkerStage
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -222,8 +223,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     kind = (
         Settings
-        if subject.__name__
-        in ("process", "queue", "submit", "witness", "serve_pipeline", "serve", "verify")
+        if subject.__name__ in ("process", "queue", "submit", "witness", "serve", "verify")
         else StagedSettings
     )
     own = list(inspect.signature(subject).parameters)[1:]
@@ -236,7 +236,9 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 
 def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--constraints", "20", "--folder", str(tmp_path), "--lanes", "2"]
+    trace = tmp_path / "trace.json"
     given = ["serve-pipeline", *sizes, "--repeats", "1", "--seconds", "0.1", "--json"]
+    given += ["--trace", str(trace)]
     assert entry.run(["bench", *given]) == 0
     rows = {row["parameters"]["what"]: row for row in json.loads(capsys.readouterr().out)}
     assert set(rows) == {
@@ -247,8 +249,11 @@ def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 0 < rows["busy"]["median"] <= 100
     assert rows["worker"]["median"] > 0
     assert rows["latency less stages, p50"]["median"] <= rows["latency less stages, p99"]["median"]
+    events = json.loads(trace.read_text())["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert {f"cpu {stage}" for stage in WorkerStage} <= tracks
     # Keys and queue are gone.
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [trace]
 
 
 def test_the_server_of_the_service(

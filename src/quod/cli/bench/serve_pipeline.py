@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter, time
+from time import perf_counter, perf_counter_ns, time, time_ns
 from typing import Any
 
 from quod.cli.bench.harness import Case, Parameter
@@ -78,9 +78,12 @@ class _Made:
         maker.close()
 
     def _case(
-        self, what: str, run: Callable[[], float], unit: str, **more: Parameter
+        self, what: str, run: Callable[[], float], unit: str,
+        more: dict[str, Parameter] | None = None,
+        traced: Callable[[Timeline], object] | None = None,
     ) -> Case:  # fmt: skip
-        return Case({"what": what, **self._circuit, **more}, run, unit, reads=True)
+        parameters = {"what": what, **self._circuit, **(more or {})}
+        return Case(parameters, run, unit, reads=True, traced=traced)
 
     def alone(self, seconds: float) -> Iterator[Case]:
         """The key by itself: the loop, `prove_many`, and what a proof takes of the device."""
@@ -120,11 +123,12 @@ class _Made:
                 figures["copies from pinned memory"] = "GB/s"
             for what, unit in figures.items():
                 run = partial(load.figure, what, self._count)
-                yield self._case(what, run, unit, **more)
+                traced = partial(load.traced, self._count) if what == "worker" else None
+                yield self._case(what, run, unit, more, traced)
             count = min(_ALONE, self._count)
             for what in ("p50", "p99"):
                 run = partial(load.latency, what, count)
-                yield self._case(f"latency less stages, {what}", run, "ms", **more)
+                yield self._case(f"latency less stages, {what}", run, "ms", more)
 
 
 class _Load:
@@ -148,6 +152,17 @@ class _Load:
     def figure(self, what: str, count: int) -> float:
         """A figure of a round of `count` jobs."""
         return self._of(self._rounds, what, partial(self._round, count))
+
+    def traced(self, count: int, timeline: Timeline) -> None:
+        """The stages of a round, a track for each."""
+        self._round(count)
+        to_counter = time_ns() - perf_counter_ns()
+        for one in list(self._records):
+            timeline.record(
+                f"{one.stage} of job {one.job.partition('-')[0]}",
+                round(one.begin * 1e9) - to_counter, round(one.end * 1e9) - to_counter,
+                track=f"{one.worker} {one.stage}", bytes=one.payload, parent=timeline.current,
+            )  # fmt: skip
 
     def latency(self, what: str, count: int) -> float:
         """Milliseconds from a submission to its result, less what its stages took."""

@@ -357,7 +357,7 @@ def witness(
 
 
 def serve_pipeline(
-    settings: Settings,
+    settings: StagedSettings,
     constraints: Constraints = None,
     curve: ChainCurve = "bn254",
     lanes: Annotated[

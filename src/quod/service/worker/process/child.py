@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from quod.errors import QuodError, ServiceError
@@ -98,7 +99,12 @@ class Child:
         self._channel.start()
         while not self._closed.wait(STATUS_SECONDS):
             if self._worker is not None:
-                self._channel.tell("status", {"status": self._worker.status()})
+                self._tell("status", status=self._worker.status())
+
+    def _tell(self, name: str, **arguments: object) -> None:
+        """Without the server there is nobody to be told, and soon no process."""
+        with suppress(UnavailableError):
+            self._channel.tell(name, arguments)
 
     def _begin(self, given: dict[str, Any], _: bytes) -> None:
         settings = settings_of(given["settings"])
@@ -111,7 +117,7 @@ class Child:
         self._worker.start()
 
     def _record(self, record: StageRecord) -> None:
-        self._channel.tell("record", {"record": record})
+        self._tell("record", record=record)
 
     def _begun(self) -> Worker:
         if self._worker is None:
