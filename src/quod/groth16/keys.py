@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -53,12 +53,15 @@ class ProvingKey:
         allow_insecure: bool = False,
         memory_budget: int | None = None,
         lanes: int = 1,
+        devices: Sequence[DeviceChoice] | None = None,
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`.
 
         Of a device's own memory it takes `memory_budget` bytes at most, all of the device's budget
         unless it is given. `lanes` are the proofs that a GPU computes side by side, which pays for
-        small circuits; processors and WebGPU compute one at a time.
+        small circuits; processors and WebGPU compute one at a time. With several `devices` in place
+        of one a proof is spread over these GPUs: each keeps its share of the bases, and takes
+        `memory_budget` at most.
         """
         timeline = or_null(timeline)
         instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
@@ -66,7 +69,8 @@ class ProvingKey:
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         whole_number_or_none("memory_budget", memory_budget, 1)
         whole_number("lanes", lanes, 1, MOST_LANES)
-        self.device = resolve_device(device)
+        several = [] if devices is None else [resolve_device(own) for own in devices]
+        self.device = several[0] if several else resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
         self.public = zkey.public
@@ -96,7 +100,15 @@ class ProvingKey:
         self.host: AnyDevice
         self._warm_up: Background | None = None
         self.resident: ResidentKey
-        if in_host_memory(self.device):
+        if devices is not None:
+            from quod.groth16.gpu.several import SeveralGpuKey, check_devices
+            from quod.groth16.gpu.warm_up import prepare_host
+
+            check_devices(several)
+            self.host = resolve_device("cpu")
+            self._warm_up = prepare_host(self)
+            self.resident = SeveralGpuKey(zkey, several, g1, g2, timeline, memory_budget)
+        elif in_host_memory(self.device):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
         else:
@@ -116,6 +128,8 @@ class ProvingKey:
         *,
         owned: bool = False,
         allow_insecure: bool = False,
+        memory_budget: int | None = None,
+        devices: Sequence[DeviceChoice] | None = None,
     ) -> ProvingKey:
         """Open a Groth16 zkey of snarkjs and prepare it for `device`.
 
@@ -138,7 +152,10 @@ class ProvingKey:
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points_below_modulus()
-        return cls(zkey, device, timeline, allow_insecure=allow_insecure)
+        return cls(
+            zkey, device, timeline, allow_insecure=allow_insecure, memory_budget=memory_budget,
+            devices=devices,
+        )  # fmt: skip
 
     @classmethod
     def from_bellman(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from quod.cli.terminal import warn
 from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
+    from quod.device.protocol import AnyDevice
     from quod.device.timeline import Timeline
     from quod.formats import Witness
     from quod.groth16 import ProvingKey
@@ -78,11 +80,17 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
 
 
 def chain_cases(
-    device: str, curve: str, sizes: Sequence[int], *, against: str | None = None
+    device: str,
+    curve: str,
+    sizes: Sequence[int],
+    *,
+    against: str | None = None,
+    also: Sequence[str] = (),
 ) -> Iterator[Case]:
     """Proofs of chains of products, with keys made for them in memory.
 
-    The peer may be ``cuda``: Quod itself, by the other way to an NVIDIA GPU.
+    The peer may be ``cuda``: Quod itself, by the other way to an NVIDIA GPU. With devices `also`,
+    one proof is spread over all of them, and jobs of the key are shared out among them.
     """
     from quod.device import open_device
     from quod.groth16 import ProvingKey
@@ -118,9 +126,51 @@ def chain_cases(
             operations=_MANY,
             peers={} if other is None else {"cuda": partial(_prove_many, other, witness)},
         )
+        if also:
+            yield from _spread(key, [opened, *map(open_device, also)], witness, circuit)
         key.close()
         if other is not None:
             other.close()
+
+
+def _spread(
+    key: ProvingKey, devices: list[AnyDevice], witness: Witness, circuit: dict[str, Parameter]
+) -> Iterator[Case]:
+    """One proof on all devices; then as many jobs on each, each with the whole key."""
+    from quod.groth16 import ProvingKey
+    from quod.groth16.gpu.several import SeveralGpuKey
+
+    spread = ProvingKey(key.zkey, devices=devices)
+    resident = spread.resident
+    assert isinstance(resident, SeveralGpuKey)
+    spread.prove(witness)
+    rates = [link.bytes_per_second() / 1e9 for link in resident.links]
+    shape: dict[str, Parameter] = {
+        **circuit, "devices": len(devices), "link": resident.links[0].kind,
+        "link GB/s": round(min(rates), 1),
+    }  # fmt: skip
+    yield Case(
+        {"what": "one proof on several devices", **shape},
+        partial(spread.prove, witness),
+        unit="ms",
+        traced=partial(_traced, spread, witness),
+    )
+    spread.close()
+    keys = [key, *(ProvingKey(key.zkey, device) for device in devices[1:])]
+
+    def run() -> None:
+        with ThreadPoolExecutor(len(keys)) as pool:
+            for done in [pool.submit(_prove_many, own, witness) for own in keys]:
+                done.result()
+
+    yield Case(
+        {"what": "jobs of one key on several devices", **circuit, "devices": len(devices)},
+        run,
+        unit="ms/proof",
+        operations=_MANY * len(keys),
+    )
+    for own in keys[1:]:
+        own.close()
 
 
 def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:

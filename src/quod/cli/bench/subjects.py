@@ -224,6 +224,12 @@ def groth16(
     witness: WitnessFile = None,
     constraints: Constraints = None,
     curve: ChainCurve = "bn254",
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE", help="With --constraints: also on --device and these together."
+        ),
+    ] = None,
 ) -> None:
     """Proofs and verification with the key resident.
 
@@ -237,7 +243,7 @@ def groth16(
         "groth16",
         cases(device, *files)
         if files
-        else chain_cases(device, curve, constraints or [], against=against),
+        else chain_cases(device, curve, constraints or [], against=against, also=also or []),
     )
 
 

@@ -48,7 +48,8 @@ class Quotient:
         *,
         monomial: bool = False,
     ) -> None:
-        self._device, self._fr, self._matrix = device, modulus, matrix
+        self.device = self._device = device
+        self._fr, self._matrix = modulus, matrix
         self._size = 1 << log2_domain
         self.lane_bytes = max(3 * self._size, matrix.elements) * modulus.bytes
         self._products = device.allocate(self.lane_bytes, zero=False)

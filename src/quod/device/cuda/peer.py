@@ -1,0 +1,52 @@
+"""Copies between the memories of two GPUs that reach each other, over NVLink or PCIe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.device.buffer import Buffer
+from quod.device.cuda.driver import CudaError
+from quod.device.cuda.stream import wait_until
+
+if TYPE_CHECKING:
+    from quod.device.cuda.device import CudaDevice
+
+_ALREADY = "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"
+_COPY_BYTES = 1 << 30
+
+
+def open_peer(source: CudaDevice, target: CudaDevice) -> bool:
+    """Whether `source` writes to the memory of `target` by itself, which is then switched on."""
+    if source.ordinal == target.ordinal:
+        return True
+    with target.using():
+        context = target.driver.cuCtxGetCurrent()
+    with source.using(lambda: f"asking whether it reaches {target.name}"):
+        driver = source.driver
+        handles = (driver.cuDeviceGet(own.ordinal) for own in (source, target))
+        if not driver.cuDeviceCanAccessPeer(*handles):
+            return False
+        try:
+            driver.cuCtxEnablePeerAccess(context, 0)
+        except CudaError as error:
+            if error.code != _ALREADY:
+                raise
+    return True
+
+
+def copy_to_peer(source: CudaDevice, target: CudaDevice, given: Buffer, into: Buffer) -> None:
+    """All bytes of a buffer of `source` to one of `target` of the same size; waits for them."""
+    with target.using():
+        context = target.driver.cuCtxGetCurrent()
+    with source.using(lambda: f"copying memory to {target.name}"):
+        driver, work = source.driver, source.begin((given, into))
+        own = driver.cuCtxGetCurrent()
+        try:
+            for start in range(0, given.nbytes, _COPY_BYTES):
+                size = min(_COPY_BYTES, given.nbytes - start)
+                driver.cuMemcpyPeerAsync(
+                    into.address + start, context, given.address + start, own, size, work.stream
+                )
+        finally:
+            work.all_given()
+        wait_until(work.is_ready)

@@ -1,0 +1,40 @@
+"""Points of a proof that are each the sum of several recorded MSMs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from quod.curve.affine import affine_group
+from quod.curve.array import Point
+from quod.curve.group import Group
+from quod.groth16.gpu.bases import RecordedPoints
+from quod.msm.run.recorded import RecordedMsm
+
+
+class SummedPoints:
+    """Points that are each the sum of MSMs, on one device or several. See `FinishedPoints`."""
+
+    def __init__(
+        self, groups: Mapping[str, Group], recorded: Mapping[str, Sequence[RecordedMsm | None]]
+    ) -> None:
+        """`groups` are those of the points in `recorded`, by name."""
+        self._groups, self._names = groups, list(recorded)
+        self._points = RecordedPoints(
+            {
+                f"{name} {place}": one
+                for name, own in recorded.items()
+                for place, one in enumerate(own)
+            }
+        )
+
+    def expect(self) -> None:
+        """See `RecordedMsm.expect`."""
+        self._points.expect()
+
+    def finish(self) -> dict[str, Point]:
+        """See `FinishedPoints`."""
+        sums: dict[str, Point] = dict.fromkeys(self._names)
+        for part, point in self._points.finish().items():
+            name = part.split()[0]
+            sums[name] = affine_group(self._groups[name]).add(sums[name], point)
+        return sums

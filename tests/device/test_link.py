@@ -1,0 +1,94 @@
+"""Copies between devices: directly where the driver says so, through host memory otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import link as links
+from quod.device.cache import CompileCache
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.link import Link
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+
+
+def copied(link: Link, words: int) -> bool:
+    """Whether random words come over whole."""
+    given = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
+    into = link.target.allocate(given.nbytes)
+    link.copy(link.source.upload(given), into)
+    found = np.zeros_like(given)
+    link.target.download(into, found)
+    return bool((found == given).all())
+
+
+@pytest.mark.parametrize("words", [1, 250, 251, 1000, 3333])
+def test_through_host_memory_piece_by_piece(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+    monkeypatch.setattr(links, "_CHUNK", 1000)
+    link = Link(EmulatedDevice(), EmulatedDevice())
+    assert not link.is_peer
+    assert link.kind == "page-locked host memory"
+    assert copied(link, words)
+    assert copied(link, words + 1)
+    assert link.bytes_per_second(4000) > 0
+
+
+def test_sizes_that_differ() -> None:
+    link = Link(EmulatedDevice(), EmulatedDevice())
+    with pytest.raises(DeviceError):
+        link.copy(link.source.allocate(64), link.target.allocate(32))
+
+
+@pytest.mark.parametrize("reaches", [False, True])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_gpus_that_reach_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reaches: bool, enabled: bool
+) -> None:
+    pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
+    from quod.device.cuda.device import CudaDevice
+    from tests.device import fake_cuda
+
+    class TwoGpus(fake_cuda.FakeCuda):
+        def _cuDeviceCanAccessPeer(self, own: Any, other: Any) -> int:
+            assert (int(own), int(other)) == (0, 1)
+            return int(reaches)
+
+        def _cuCtxGetCurrent(self) -> Any:
+            return self.CUcontext(self._current.context)
+
+        def _cuCtxEnablePeerAccess(self, context: Any, flags: int) -> None:
+            assert (int(context), flags) == (fake_cuda.CONTEXT, 0)
+            if enabled:
+                raise fake_cuda.Refusal("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED")
+
+        def _cuMemcpyPeerAsync(
+            self, target: Any, there: Any, source: Any, here: Any, size: int, stream: Any
+        ) -> None:
+            assert int(there) == int(here) == fake_cuda.CONTEXT
+            self._later(stream, lambda: self._move(target, self._memory(source, size), size))
+
+    for name in ("cuDeviceCanAccessPeer", "cuCtxGetCurrent"):
+        monkeypatch.setitem(fake_cuda._RESULTS, name, 1)
+    driver, cache = TwoGpus(gpus=2), CompileCache(tmp_path)
+    first, second = (CudaDevice(own, cache=cache, bindings=driver) for own in (0, 1))
+    link = Link(first, second)
+    assert link.is_peer == reaches
+    assert copied(link, 3000)
+    assert driver.calls["cuMemcpyPeerAsync"] == int(reaches)
+    own: list[AnyDevice] = [first, second]
+    for device in own:
+        device.close()
+
+
+def test_a_device_reaches_itself(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
+    from quod.device.cuda.device import CudaDevice
+    from quod.device.cuda.peer import open_peer
+    from tests.device.fake_cuda import FakeCuda
+
+    with CudaDevice(cache=CompileCache(tmp_path), bindings=FakeCuda()) as device:
+        assert open_peer(device, device)

@@ -1,0 +1,82 @@
+"""One proof on several GPUs: the same bytes as on one, or an error and nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.timeline import Timeline
+from quod.errors import DeviceError, InputError
+from quod.formats import Witness
+from quod.groth16 import ProvingKey
+from quod.groth16.chain import ChainCircuit
+from quod.groth16.gpu import bases
+from quod.groth16.gpu.several import SeveralGpuKey, shares
+from quod.groth16.setup import make_key
+from tests.groth16.conftest import Made
+
+Make = Callable[[str], Made]
+
+
+@pytest.fixture(autouse=True)
+def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+
+
+@pytest.mark.parametrize(("devices", "budget"), [(2, None), (3, 900_000)])
+def test_the_proof_is_that_of_one_device(made: Make, devices: int, budget: int | None) -> None:
+    """With little memory one workspace serves all sums of a device, and H waits for the others."""
+    own = made("bn254")
+    gpus = [EmulatedDevice() for _ in range(devices)]
+    key = ProvingKey.from_zkey(own.zkey, devices=gpus, memory_budget=budget)
+    assert isinstance(key.resident, SeveralGpuKey)
+    assert [link.source for link in key.resident.links] == [gpus[0]] * (devices - 1)
+    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    timeline = Timeline()
+    assert key.prove(own.wtns, seed=9, timeline=timeline) == expected
+    links = [stage for stage in timeline.rows() if stage.name == "link"]
+    parts = key.resident.parts
+    assert [stage.bytes for stage in links] == [
+        2 * 32 * (part.h_stop - part.h_start) for part in parts[1:]
+    ]
+    assert parts[0].h_start == 0
+    assert parts[-1].h_stop == len(key.zkey.h)
+    assert all(part.msms.is_apart("H") for part in parts) == (budget is None)
+    witness = Witness.open(own.wtns)
+    values = witness.values.copy()
+    values[-1] = 0xFFFFFFFF
+    with pytest.raises(InputError, match="is not below the order"):
+        key.prove(Witness("wrong.wtns", witness.curve, values, values.nbytes))
+    assert list(key.prove_many([own.wtns], seed=9)) == [expected]
+    key.close()
+
+
+def test_shares_end_together() -> None:
+    assert shares(1, 5, 95) == [1.0]
+    for devices, transforms in ((2, 5.0), (3, 10.0), (8, 1.0)):
+        found = shares(devices, transforms, 100 - transforms)
+        assert sum(found) == pytest.approx(1)
+        ends = [own * (100 - transforms) for own in found]
+        ends[0] += transforms
+        assert ends == pytest.approx([100 / devices] * devices)
+    # Where transforms alone take longer than a share, the first device has nothing else to do.
+    assert shares(4, 50, 50) == [0, *[pytest.approx(1 / 3)] * 3]
+    assert shares(2, 1, 0) == [0.5, 0.5]
+
+
+def test_devices_that_are_none(made: Make) -> None:
+    path, gpu = made("bn254").zkey, EmulatedDevice()
+    with pytest.raises(InputError, match="at least two, each once"):
+        ProvingKey.from_zkey(path, devices=[gpu])
+    with pytest.raises(InputError, match="at least two, each once"):
+        ProvingKey.from_zkey(path, devices=[gpu, gpu])
+    with pytest.raises(InputError, match="cpu is none of several devices"):
+        ProvingKey.from_zkey(path, devices=[gpu, "cpu"])
+
+
+def test_too_little_memory_on_one_of_them() -> None:
+    key = make_key(ChainCircuit("bn254", 20), 1)
+    with pytest.raises(DeviceError, match="device memory"):
+        ProvingKey(key, devices=[EmulatedDevice(), EmulatedDevice(memory_budget=5000)])
