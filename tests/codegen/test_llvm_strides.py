@@ -8,14 +8,25 @@ import numpy as np
 import pytest
 
 from quod.codegen.llvm import emitter as llvm
-from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel import U32, Builder, Pointer, kernel, u32
 from tests.support.executors import executors, run_everywhere
 
-Way = Literal["beside", "some", "inner", "down", "own step", "own stop", "twice", "every other"]
+Way = Literal[
+    "beside",
+    "some",
+    "inner",
+    "down",
+    "own step",
+    "own stop",
+    "twice",
+    "every other",
+    "from below",
+    "far below",
+]
 
 WAYS: dict[Way, bool] = {
     "beside": True, "some": True, "inner": True, "down": False, "own step": False,
-    "own stop": True, "twice": True, "every other": False,
+    "own stop": True, "twice": True, "every other": False, "from below": True, "far below": True,
 }  # fmt: skip
 """Whether lanes are neighbours, so that nothing is gathered."""
 
@@ -45,6 +56,15 @@ def walk(
     elif way == "every other":
         with k.range(2 * local, count, 2 * size) as loop:
             visit(loop.index, 0)
+    elif way == "from below":
+        # The first lanes begin below 0, which is beyond the end.
+        with k.range(local - 3, count, size) as loop:
+            visit(loop.index, 0)
+    elif way == "far below":
+        with k.range(0, 2, carry=k.constant(0, u32) - 5) as outer:
+            with k.range(outer.carried + local, count, size) as loop:
+                visit(loop.index, 0)
+            outer.next(outer.carried + 1)
     elif way == "some":
         with k.if_(local % 3 == 1), k.range(local, count, size) as loop:
             visit(loop.index, 0)

@@ -128,6 +128,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     index, carried = region.arguments[0], region.arguments[1:]
     divergent = body.is_varying(index)
     body.strides.count(index, start, step)
+    body.strides.carry(carried)
     initial = [
         body.get(value, varying=body.is_varying(argument))
         for value, argument in zip((start, *op.operands[3:]), region.arguments, strict=True)
@@ -150,7 +151,8 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
         now = body.fresh(f"and {_masks(body)} {active}, {below}")
         running = _any(body, now)
         stride, bounds = body.strides.of(index), body.strides.of(stop)
-        if body.lane0_is_active and stride is not None and stride >= 0 and bounds == 0:
+        is_rising = stride is not None and stride >= 0 and body.strides.never_wraps(start)
+        if body.lane0_is_active and is_rising and bounds == 0:
             # The lanes that are left are the first ones.
             body.beginning.add(now)
         body.mask = now
@@ -172,6 +174,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
 
 def _emit_while(body: BodyEmitter, op: Op) -> None:
     head, region = op.regions
+    body.strides.carry(head.arguments)
     divergent = body.is_varying(head.yielded[0])
     initial = [
         body.get(value, varying=body.is_varying(argument))

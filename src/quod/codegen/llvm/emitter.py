@@ -134,6 +134,7 @@ class ModuleEmitter:
         if self.lanes > 1:
             uniformity.visit(function.block)
         body = BodyEmitter(self, _RULES, uniformity)
+        body.strides.carry(arguments)
         own = [body.type_of(argument) for argument in arguments]
         passed, names = self.passed([*self.mask_type(masked), *own]), []
         if masked:

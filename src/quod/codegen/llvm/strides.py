@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from quod.kernel.ir import Op
 from quod.kernel.uniformity import Uniformity
@@ -15,6 +15,8 @@ class LaneStrides:
     def __init__(self, uniformity: Uniformity) -> None:
         self._uniformity = uniformity
         self._known: dict[Value, int | None] = {}
+        self._carried: set[Value] = set()
+        self._whole: dict[Value, bool] = {}
 
     def of(self, value: Value) -> int | None:
         if not self._uniformity.is_varying(value):
@@ -26,8 +28,25 @@ class LaneStrides:
     def count(self, index: Value, start: Value, step: Value) -> None:
         """Says that a loop's index goes from a start by steps: where all lanes take the same step,
         they stay as far apart as they begin."""
+        self._whole[index] = self.never_wraps(start)
         if self.of(step) == 0:
             self._known[index] = self.of(start)
+
+    def carry(self, carried: Iterable[Value]) -> None:
+        """Says that values are carried by loops or given to functions: nothing is known of them."""
+        self._carried.update(carried)
+
+    def never_wraps(self, value: Value) -> bool:
+        """Whether an index is the number that it looks like: nothing is taken from it, so that no
+        lane's is below 0 and wraps around."""
+        if value not in self._whole:
+            op = value.op
+            if op is None:
+                self._whole[value] = value not in self._carried
+            else:
+                rule = _WHOLE.get(op.name)
+                self._whole[value] = rule is not None and all(map(self.never_wraps, rule(op)))
+        return self._whole[value]
 
     def _find(self, value: Value) -> int | None:
         op = value.op
@@ -64,3 +83,31 @@ _RULES: dict[str, Callable[[Op, list[int]], int | None]] = {
     "shl": _shifted,
 }
 """The stride of an op's result by those of its operands."""
+
+
+def _nothing(_op: Op) -> tuple[Value, ...]:
+    return ()
+
+
+def _first(op: Op) -> tuple[Value, ...]:
+    return op.operands[:1]
+
+
+def _every(op: Op) -> tuple[Value, ...]:
+    return op.operands
+
+
+_WHOLE: dict[str, Callable[[Op], tuple[Value, ...]]] = {
+    "local_id": _nothing,
+    "workgroup_id": _nothing,
+    "const": _nothing,
+    "add": _every,
+    "mul": _every,
+    "min": _every,
+    "convert": _first,
+    "div": _first,
+    "rem": _first,
+    "shl": _first,
+    "shr": _first,
+}
+"""Of ops that take nothing away: the operands that may have wrapped around before."""
