@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
@@ -53,6 +54,7 @@ async def listening(
 ) -> AsyncIterator[Listeners]:
     """Listens while a block lasts; what is under way then has 5 s to end."""
     listen, folder = config.listen, Path(config.data)
+    _check_certificate(listen)
     servicer = health.aio.HealthServicer()
     for name in ("", SERVICE):
         await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -115,6 +117,23 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 3),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 6),
     )
+
+
+def _check_certificate(listen: Listen) -> None:
+    """`InputError` for what is no certificate with its key, which grpcio does not tell."""
+    if listen.certificate is None or listen.private_key is None:
+        return
+    for path in (listen.certificate, listen.private_key):
+        _content(path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            listen.certificate, listen.private_key
+        )
+    except ssl.SSLError:
+        raise InputError(
+            f"is no certificate in PEM, or {listen.private_key} is not its key",
+            path=listen.certificate,
+        ) from None
 
 
 def _bind_grpc(server: grpc.aio.Server, listen: Listen, folder: Path, address: str) -> str:

@@ -1,0 +1,114 @@
+"""TLS on both listeners, with a certificate that openssl makes; the network sees no token."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from quod.errors import InputError
+from quod.service.client import Client, JobState, ProofRequest
+from quod.service.errors import UnavailableError
+from quod.service.server.clients import hashed_token
+from tests.service.server.conftest import Start
+from tests.service.server.running_server import RunningServer
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with key.pem and cert.pem, for localhost."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def server(start: Start, certificate: Path) -> RunningServer:
+    return start(
+        clients={"ann": {"tokens": [hashed_token(TOKEN)]}},
+        listen={
+            "grpc": ["unix:grpc.sock", "localhost:0"], "http": ["localhost:0"],
+            "certificate": certificate / "cert.pem", "private_key": certificate / "key.pem",
+        },
+    )  # fmt: skip
+
+
+def test_grpc(server: RunningServer, certificate: Path) -> None:
+    address = server.listeners.grpc[1]
+    with Client(address, token=TOKEN, certificate=certificate / "cert.pem") as client:
+        assert client.prove(ProofRequest("membership", wtns=b"x")).client == "ann"
+    with Client(address, token=TOKEN) as client, pytest.raises(UnavailableError):
+        client.status()
+    with Client(address, token=TOKEN, certificate=True) as client, pytest.raises(UnavailableError):
+        client.status()
+    with server.client() as client:
+        assert client.prove(ProofRequest("membership", wtns=b"x")).state is JobState.SUCCEEDED
+
+
+def test_http(server: RunningServer, certificate: Path) -> None:
+    [address] = server.listeners.http
+    assert address.startswith("https://localhost:")
+    context = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    headers = {"Authorization": f"Bearer {TOKEN}", "Origin": address}
+    with httpx.Client(base_url=address, verify=context, headers=headers) as http:
+        answer = http.post("/v1/prove", json={"key": "membership", "inputs": {"a": 1}})
+        assert answer.json()["state"] == "succeeded"
+    plain = address.replace("https", "http")
+    with httpx.Client(base_url=plain) as http, pytest.raises(httpx.HTTPError):
+        http.get("/health/live")
+
+
+def test_clients_with_certificates(start: Start, certificate: Path) -> None:
+    server = start(
+        clients={"ann": {"tokens": [hashed_token(TOKEN)]}},
+        listen={
+            "grpc": ["localhost:0"], "certificate": certificate / "cert.pem",
+            "private_key": certificate / "key.pem", "client_ca": certificate / "cert.pem",
+        },
+    )  # fmt: skip
+    [address] = server.listeners.grpc
+    authority = certificate / "cert.pem"
+    with (
+        Client(address, token=TOKEN, certificate=authority) as client,
+        pytest.raises(UnavailableError),
+    ):
+        client.status()
+    own = grpc.ssl_channel_credentials(
+        *((certificate / name).read_bytes() for name in ("cert.pem", "key.pem", "cert.pem"))
+    )
+    with grpc.secure_channel(address, own) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        assert check(b"", timeout=30) == b"\x08\x01"
+
+
+def test_certificates_that_are_none(start: Start, tmp_path: Path) -> None:
+    listen = {
+        "grpc": ["localhost:0"], "insecure_no_auth": True,
+        "certificate": tmp_path / "none", "private_key": tmp_path / "none",
+    }  # fmt: skip
+    with pytest.raises(AssertionError) as told:
+        start(listen=listen)
+    assert isinstance(told.value.__cause__, InputError)
+    assert "cannot be read" in str(told.value.__cause__)
+    (tmp_path / "bad").write_text("no certificate")
+    bad = {"certificate": tmp_path / "bad", "private_key": tmp_path / "bad"}
+    for kind in ("grpc", "http"):
+        with pytest.raises(AssertionError) as told:
+            start(
+                data=tmp_path / kind, listen={kind: ["localhost:0"], "insecure_no_auth": True} | bad
+            )
+        assert isinstance(told.value.__cause__, InputError), told.value.__cause__
