@@ -95,7 +95,7 @@ def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, ind
     assert from_points(group, [found]).shape == (1, *group.shape)
 
 
-def test_rooms_are_few(gpu_device: AnyDevice) -> None:
+def test_rooms_are_few() -> None:
     rooms = {SplitCounts(0, others).room for others in range(1000, 2000)}
     assert len(rooms) <= 16
     assert all(

@@ -5,6 +5,7 @@ What is copied and computed is the same in all: `quod.groth16.partition.streamed
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
@@ -26,6 +27,8 @@ def cases(
     from quod.groth16.partition.key import PartitionKey, device_witness
     from quod.groth16.partition.streamed import BLOCK, Mode
 
+    # Streams that share one of few connections wait for one another's events.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
     opened = open_device(device)
     witness = device_witness(opened, circuit, pinned=True)
