@@ -110,6 +110,27 @@ def test_ops(executor: Executor, cases: list[OpCase]) -> None:
     executor.check(op_kernel(cases), len(sources[0]) // 8, [*sources, *results])
 
 
+@pytest.mark.parametrize("type_", [types.u32, types.i32, types.i64], ids=repr)
+def test_quotients_of_what_is_known(executor: Executor, type_: Type) -> None:
+    """One of both is a constant, of which a target may make other code."""
+    top = 1 << type_.bits - (type_.kind == "signed")
+    known = [1, 2, 3, 8, top - 1]
+    if type_.kind == "signed":
+        known += [-1, -2, -3, -8, -top]
+    if type_.bits == 64:
+        # A driver compiles a long division for seconds.
+        known = [-3]
+
+    def compute(k: Builder, given: list[Value]) -> list[Value]:
+        (a,) = given
+        return [part for number in known for part in (a // number, a % number, number // a)]
+
+    definition = elementwise("known", [type_], [type_] * (3 * len(known)), compute)
+    (values,) = hostile_arrays([type_])
+    results = [np.zeros(len(values), NUMPY_TYPES[type_]) for _ in range(3 * len(known))]
+    executor.check(definition, len(values) // 8, [values, *results])
+
+
 _WITHOUT_DOUBLE = [type_ for type_ in types.SCALARS if type_ is not types.f64]
 _ROUNDED = [types.u32, types.i32]
 """Types that WGSL's own conversion makes floats of."""

@@ -108,7 +108,7 @@ def _divide(sign: str) -> Expression:
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         a, b = op.operands
-        if a.type.kind == "float" or b.constant:
+        if a.type.kind == "float" or (b.constant and a.type.kind == "unsigned"):
             return _infix(sign, _PRODUCT, _PRODUCT, _ATOM)(body, op)
         if a.type.kind == "signed":
             return _signed_division(body, op)
