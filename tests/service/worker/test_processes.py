@@ -124,6 +124,39 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     assert quick.queue.status().jobs == {}
 
 
+_HANGS = """
+import os, sys, threading
+from quod.service.worker.process.child import main
+from quod.service.worker.stages import Stages
+
+def compute(self, work, original=Stages.compute):
+    try:
+        os.mkdir({marker!r})
+    except FileExistsError:
+        return original(self, work)
+    threading.Event().wait()
+
+Stages.compute = compute
+main()
+"""
+
+
+def test_a_device_that_hangs_has_another_process(quick: Bench, tmp_path: Path) -> None:
+    text = _HANGS.format(marker=str(tmp_path / "hung"))
+    pool = ProcessPool(
+        quick.queue, quick.repository, [WorkerSettings(patience_seconds=2.0)],
+        command=[sys.executable, "-c", text],
+    )  # fmt: skip
+    quick.started(pool)
+    job = quick.submit()
+    assert quick.ended(job).state is JobState.SUCCEEDED
+    quick.check_results(job)
+    [status] = pool.status()
+    assert (status.restarts, status.problem) == (1, "its device hung")
+    lost, done = quick.queue.attempts(job.id)
+    assert (lost.outcome, done.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
+
+
 def test_a_process_that_cannot_start(bench: Bench) -> None:
     pool = ProcessPool(
         bench.queue, bench.repository, [WorkerSettings()], command=[sys.executable, "-c", "exit(3)"]

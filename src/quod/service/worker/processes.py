@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
-from quod.service.queue.checks import checked_list, checked_name
+from quod.service.queue.checks import checked_list
 from quod.service.worker.members import Members
 from quod.service.worker.process.supervisor import CHILD, Supervisor
 from quod.service.worker.settings import WorkerSettings
+from quod.validation import instance
 
 
 class ProcessPool(Members[Supervisor]):
@@ -25,7 +26,7 @@ class ProcessPool(Members[Supervisor]):
         command: Sequence[str] = CHILD,
     ) -> None:  # fmt: skip
         for word in checked_list("the command", command):
-            checked_name("a word of the command", word)
+            instance("a word of the command", word, str, "give a program and its arguments")
         super().__init__(
             queue, repository, workers,
             lambda name, settings: Supervisor(

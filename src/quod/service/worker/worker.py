@@ -40,15 +40,17 @@ class Worker:
     """Proves what it claims until it is closed; `start` begins. Calls come from any thread.
 
     `open_keys` opens the keys on the device, again after a device was lost. `record` is told of
-    each stage that ends.
+    each stage that ends; `hangs` is called once the device has taken too long for one.
     """
 
     def __init__(
         self, name: str, jobs: Jobs, open_keys: Callable[[], ResidentKeys],
         settings: WorkerSettings, calculate: Calculate,
         record: Callable[[StageRecord], None] = lambda _: None,
+        hangs: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.name, self.settings = name, settings
+        self._device_hangs = hangs
         self._jobs, self._open_keys = jobs, open_keys
         self._calculate, self._record = calculate, record
         self._changed = threading.Condition()
@@ -330,6 +332,9 @@ class Worker:
             f"{self.settings.patience_seconds:g} seconds"
         )
         _log.error("%s: %s", self.name, self._problem)
+        # Who waits for a key to be loaded waits for others.
+        if work.stage in (Stage.UPLOAD, Stage.PROVE):
+            self._device_hangs()
 
     # --- what it looks like
 

@@ -22,13 +22,12 @@ from quod.service.witness import RegisteredCalculators
 from quod.service.worker.opening import opener
 from quod.service.worker.pool import StageRecord
 from quod.service.worker.process.channel import Channel
-from quod.service.worker.process.codec import decode_error, lease_of, settings_of
+from quod.service.worker.process.codec import HUNG, decode_error, lease_of, settings_of
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
 
 # How often the server hears of it: what it does not hear of for long is taken for dead.
 STATUS_SECONDS = 0.2
-
 Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
 
@@ -113,6 +112,8 @@ class Child:
         self._worker = Worker(
             given["name"], jobs, self._open_keys(repository, settings), settings,
             RegisteredCalculators(repository, warm=settings.warm), self._record,
+            # Another process may have the device anew; threads cannot be taken out of a driver.
+            lambda: os._exit(HUNG),
         )  # fmt: skip
         self._worker.start()
 

@@ -21,6 +21,9 @@ from quod.service.worker.settings import WorkerSettings
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
+HUNG = 70
+"""The exit code of a worker's process whose device hangs."""
+
 Json = Any
 
 _ERRORS: dict[str, type[QuodError]] = {

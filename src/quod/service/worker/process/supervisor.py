@@ -19,7 +19,7 @@ from quod.service.keys import CacheStatus, KeyRepository
 from quod.service.queue import JobQueue, Lease
 from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.process.channel import Channel
-from quod.service.worker.process.codec import encode_error, stage_record_of, status_of
+from quod.service.worker.process.codec import HUNG, encode_error, stage_record_of, status_of
 from quod.service.worker.settings import WorkerSettings
 
 CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
@@ -190,6 +190,8 @@ class Supervisor:
             channel.close()
         self._give_back()
         self._process = None
+        if code == HUNG:
+            return "its device hung"
         return silent or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
 
     def _begin(self, channel: Channel) -> None:
