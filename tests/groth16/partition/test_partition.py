@@ -191,7 +191,8 @@ def test_bases_that_pass_through_give_the_same_proof(expected: ProvingKey) -> No
     assert key.prove(witness, seed=9, timeline=timeline) == proof
     copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
     assert sum(stage.bytes for stage in copies) == 2 * resident.streamed_bytes
-    for mode in get_args(Mode):
+    assert resident.mode == "deferred"
+    for mode in sorted({*get_args(Mode)} - {resident.mode}):
         resident.mode = mode
         assert key.prove(witness, seed=9) == proof, mode
     key.close()
