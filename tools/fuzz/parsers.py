@@ -51,7 +51,7 @@ from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
 from quod.gkr.files.key import parse_verifying_key, verifying_key_to_json
 from quod.gkr.files.proof import parse_proof as parse_gkr_proof
 from quod.gkr.files.proof import proof_writer
-from quod.groth16 import ProvingKey
+from quod.groth16 import ProvingKey, arkworks
 from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
@@ -324,7 +324,7 @@ def _list_of(documents: Sequence[bytes]) -> bytes:
 
 
 def _bellman_parsers() -> dict[str, Parser]:
-    """Keys and proofs of bellman, of a circuit of few rows."""
+    """Keys and proofs of bellman and arkworks, of a circuit of few rows."""
     circuit = recurrence("bls12_381", 2)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "circuit.params"
@@ -334,6 +334,7 @@ def _bellman_parsers() -> dict[str, Parser]:
         witness = circuit.write_wtns(Path(folder) / "witness.wtns")
         key = ProvingKey.from_bellman(path, constraints, allow_insecure=True)
         proof, _ = key.prove(witness, seed=1)
+        verifying = key.verifying_key
         key.close()
     transcript = bytes(64) + (1).to_bytes(4, "big") + bytes(544)
     forms = [proof_to_bytes(proof), proof_to_bytes(proof, compressed=False)]
@@ -346,6 +347,13 @@ def _bellman_parsers() -> dict[str, Parser]:
             lambda data: BellmanVerifyingKey.parse(memoryview(data), "key"), [params], of_bytes
         ),
         "bellman-proof": Parser(proof_from_bytes, forms, of_bytes),
+        "arkworks-proof": Parser(
+            lambda data: arkworks.proof_from_bytes(data, "bls12_381"), forms, of_bytes
+        ),
+        "arkworks-key": Parser(
+            lambda data: arkworks.verifying_key_from_bytes(data, "bls12_381"),
+            [arkworks.verifying_key_to_bytes(verifying)], of_bytes,
+        ),
         "bellman-proofs": Parser(proofs_from_bytes, [forms[0] * 3], of_bytes),
     }  # fmt: skip
 

@@ -111,6 +111,10 @@ def verify(
             help="PUBLIC and PROOF are lists, verified together; says which are not valid.",
         ),
     ] = False,
+    arkworks: Annotated[
+        str | None,
+        Option("--arkworks", metavar="CURVE", help="VKEY and PROOF are arkworks' over this curve."),
+    ] = None,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
@@ -118,7 +122,9 @@ def verify(
 
     VKEY may be a verifying key or parameters of bellman as well, and PROOF a proof of it.
     """
-    key = verifying_key_in(vkey, device, allow_insecure=insecure_test_key)
+    if batch and arkworks is not None:
+        raise WrongUsage("--batch takes proofs of snarkjs and bellman, not with --arkworks")
+    key = verifying_key_in(vkey, device, arkworks, allow_insecure=insecure_test_key)
     if batch:
         from quod.cli.verify_batch import verify_lists
 
@@ -127,18 +133,24 @@ def verify(
     from quod.formats import read_public
 
     inputs = read_public(public, curve=key.curve)
-    if not key.verify(list(inputs), _proof_in(proof, key.curve)):
+    if not key.verify(list(inputs), _proof_in(proof, key.curve, arkworks)):
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )
     show_valid(quiet=quiet)
 
 
-def verifying_key_in(path: Path, device: str, *, allow_insecure: bool) -> VerifyingKey:
-    """The key in a file of snarkjs or of bellman."""
+def verifying_key_in(
+    path: Path, device: str, arkworks: str | None = None, *, allow_insecure: bool
+) -> VerifyingKey:
+    """The key in a file of snarkjs, of bellman or of arkworks over a curve."""
     from quod.formats.source import begins_as_text
     from quod.groth16 import VerifyingKey
 
+    if arkworks is not None:
+        from quod.groth16 import arkworks as ark
+
+        return ark.read_verifying_key(path, arkworks, device=device, allow_insecure=allow_insecure)
     if begins_as_text(path):
         return VerifyingKey.from_json(path, device=device, allow_insecure=allow_insecure)
     from quod.groth16.bellman import read_verifying_key
@@ -146,10 +158,14 @@ def verifying_key_in(path: Path, device: str, *, allow_insecure: bool) -> Verify
     return read_verifying_key(path, device=device, allow_insecure=allow_insecure)
 
 
-def _proof_in(path: Path, curve: str) -> Proof:
+def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
     from quod.formats.source import begins_as_text
     from quod.groth16 import Proof
 
+    if arkworks is not None:
+        from quod.groth16 import arkworks as ark
+
+        return ark.read_proof(path, curve, check_subgroup=False)
     if begins_as_text(path):
         return Proof.from_json(path, curve=curve)
     from quod.groth16.bellman import read_proof

@@ -7,18 +7,11 @@ bellman writes them, or 384 uncompressed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from quod.curve.array import Point
 from quod.curve.decompression import decompressed
-from quod.curve.encoding import (
-    decode_zcash_g1,
-    decode_zcash_g2,
-    encode_zcash_g1,
-    encode_zcash_g2,
-)
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
@@ -26,31 +19,26 @@ from quod.field.array import Words, words_to_integers
 from quod.formats.bellman import BellmanVerifyingKey
 from quod.formats.source import read_small
 from quod.groth16.proof import Proof
+from quod.groth16.proof_bytes import (
+    PointForm,
+    decode_proof,
+    encode_proof,
+    finite,
+    given_bytes,
+    located,
+)
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import instance
 
 PROOF_BYTES = 192
 """Of a compressed proof; an uncompressed one has twice as many."""
 
-# Where points of a compressed proof end.
-_PARTS = (("pi_a", 0, 48), ("pi_b", 48, 144), ("pi_c", 144, 192))
-_DAMAGED = "the proof is damaged or forged"
+_FORM = PointForm("bellman", BLS12_381)
 _MOST_BYTES = 1 << 28
 
 
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
     """A proof as bellman writes it. InputError for another curve, and for infinity in a proof."""
-    instance("proof", proof, Proof, "Proof.from_json_text reads text")
-    if proof.curve != BLS12_381.name:
-        raise InputError(f"proofs of bellman are over {BLS12_381.name}, not {proof.curve}")
-    for name, point in (("pi_a", proof.a), ("pi_b", proof.b), ("pi_c", proof.c)):
-        if point is None:
-            raise InputError(f"{name} is the point at infinity; no honest proof has it")
-    return (
-        encode_zcash_g1(proof.a, compressed=compressed)
-        + encode_zcash_g2(proof.b, compressed=compressed)
-        + encode_zcash_g1(proof.c, compressed=compressed)
-    )
+    return encode_proof(_FORM, proof, compressed=compressed)
 
 
 def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | None = None) -> Proof:
@@ -60,28 +48,7 @@ def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | No
     off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
     verification looks at in any case).
     """
-    data = _given(data)
-    if len(data) not in (PROOF_BYTES, 2 * PROOF_BYTES):
-        raise InputError(
-            f"a proof of bellman has {PROOF_BYTES} bytes, or {2 * PROOF_BYTES} uncompressed, not "
-            f"{len(data)}; check that the right file was given",
-            path=name,
-            offset=min(len(data), PROOF_BYTES if len(data) < 2 * PROOF_BYTES else 2 * PROOF_BYTES),
-        )
-    scale = len(data) // PROOF_BYTES
-    points = []
-    for part, start, end in _PARTS:
-        decode: Callable[..., Point] = decode_zcash_g2 if part == "pi_b" else decode_zcash_g1
-        try:
-            point = decode(
-                data[start * scale : end * scale],
-                compressed=scale == 1,
-                check_subgroup=check_subgroup,
-            )
-            points.append(_finite(point))
-        except InputError as error:
-            raise _located(error, name, part, start * scale) from None
-    return Proof(BLS12_381.name, *points)
+    return decode_proof(_FORM, data, check_subgroup=check_subgroup, name=name)
 
 
 def proofs_from_bytes(
@@ -92,7 +59,7 @@ def proofs_from_bytes(
     What `proof_from_bytes` says of each without the check of subgroups, with all square roots by
     the device. Raises `InputError` for a length that is no multiple of 192.
     """
-    data = _given(data)
+    data = given_bytes(_FORM, data)
     if len(data) % PROOF_BYTES:
         raise InputError(
             f"{len(data)} bytes are no whole number of proofs of {PROOF_BYTES} bytes each",
@@ -100,7 +67,7 @@ def proofs_from_bytes(
             offset=len(data) - len(data) % PROOF_BYTES,
         )
     starts = range(0, len(data), PROOF_BYTES)
-    a, b, c = ([data[at + own[1] : at + own[2]] for at in starts] for own in _PARTS)
+    a, b, c = ([data[at + own[2] : at + own[3]] for at in starts] for own in _FORM.parts())
     g1, g2 = decompressed(resolve_device(device), [*a, *c], b)
     found: list[Proof | InputError] = []
     for number, at in enumerate(starts):
@@ -155,27 +122,11 @@ def _plain(words: Words, degree: int) -> list[Any]:
 
 
 def _assembled(points: Sequence[Any], name: str | None, at: int) -> Proof | InputError:
-    for (part, start, _), point in zip(_PARTS, points, strict=True):
+    for (part, _, start, _), point in zip(_FORM.parts(), points, strict=True):
         try:
             if isinstance(point, InputError):
                 raise point
-            _finite(point)
+            finite(point)
         except InputError as error:
-            return _located(error, name, part, at + start)
+            return located(error, name, part, at + start)
     return Proof(BLS12_381.name, *points)
-
-
-def _given(data: object) -> bytes:
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise InputError(f"a proof of bellman is bytes, not {type(data).__name__}")
-    return bytes(data)
-
-
-def _finite(point: Any) -> Any:
-    if point is None:
-        raise InputError("it is the point at infinity; no honest proof has it")
-    return point
-
-
-def _located(error: InputError, name: str | None, part: str, offset: int) -> InputError:
-    return InputError(f"{error}; {_DAMAGED}", path=name, section=part, offset=offset)
