@@ -15,6 +15,7 @@ from quod.groth16.chain import ChainCircuit
 from quod.groth16.gpu import bases
 from quod.groth16.gpu.several import SeveralGpuKey, shares
 from quod.groth16.setup import make_key
+from tests.conftest import open_for_test
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]
@@ -25,11 +26,19 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
 
 
-@pytest.mark.parametrize(("devices", "budget"), [(2, None), (3, 900_000)])
-def test_the_proof_is_that_of_one_device(made: Make, devices: int, budget: int | None) -> None:
-    """With little memory one workspace serves all sums of a device, and H waits for the others."""
+@pytest.mark.parametrize(
+    ("name", "devices", "budget"),
+    [("emulated", 2, None), ("emulated", 3, 900_000), ("cuda", 2, None)],
+)
+def test_the_proof_is_that_of_one_device(
+    made: Make, name: str, devices: int, budget: int | None
+) -> None:
+    """With little memory one workspace serves all sums of a device, and H waits for the others.
+
+    One GPU that is opened twice is two devices with one memory.
+    """
     own = made("bn254")
-    gpus = [EmulatedDevice() for _ in range(devices)]
+    gpus = [open_for_test(name) for _ in range(devices)]
     key = ProvingKey.from_zkey(own.zkey, devices=gpus, memory_budget=budget)
     assert isinstance(key.resident, SeveralGpuKey)
     assert [link.source for link in key.resident.links] == [gpus[0]] * (devices - 1)
@@ -51,6 +60,8 @@ def test_the_proof_is_that_of_one_device(made: Make, devices: int, budget: int |
         key.prove(Witness("wrong.wtns", witness.curve, values, values.nbytes))
     assert list(key.prove_many([own.wtns], seed=9)) == [expected]
     key.close()
+    for gpu in gpus:
+        gpu.close()
 
 
 def test_shares_end_together() -> None:
