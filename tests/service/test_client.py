@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.service.server.conftest import Start, keys, start  # noqa: F401
 
 _USE = """
 import sys
+import threading
 from quod.errors import QuodError
 from quod.service.client import AsyncClient, Client, ProofRequest
 
@@ -119,5 +121,31 @@ def test_a_server_that_goes_away(start: Start) -> None:  # noqa: F811
         assert next(events).kind == "queued"
         server.pool.leave.set()
         server.stop()
-        with pytest.raises((UnavailableError, ServiceError)):
+        with pytest.raises(UnavailableError):
             client.wait(job.id)
+
+
+def test_a_server_that_ends_while_a_client_waits(start: Start) -> None:  # noqa: F811
+    server = start(go=False)
+    told: list[Exception] = []
+    with server.client() as client:
+        job = client.submit(ProofRequest("membership", wtns=b"x"))
+        server.pool.drain(0)
+
+        def wait() -> None:
+            try:
+                client.wait(job.id)
+            except UnavailableError as error:
+                told.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not client.status().document:
+            pass
+        server.end()
+        server.end()
+        waiting.join(60)
+        server.pool.leave.set()
+        server.join()
+    # The job is kept, whether the call had begun or not.
+    assert len(told) == 1

@@ -28,7 +28,7 @@ class RunningServer:
 
     def __init__(self, fields: Mapping[str, Any], *, go: bool = True) -> None:
         self.config = Config.model_validate(fields)
-        self._go = go
+        self._go, self._told = go, False
         self._started = threading.Event()
         self.finished: bool | BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,8 +53,8 @@ class RunningServer:
 
     def end(self) -> None:
         """What SIGTERM does; a second call is a second signal."""
-        first = not self._ending.is_set()
-        self._loop.call_soon_threadsafe((self._ending if first else self._hurried).set)
+        self._loop.call_soon_threadsafe((self._hurried if self._told else self._ending).set)
+        self._told = True
 
     def stop(self) -> None:
         if self._thread.is_alive():

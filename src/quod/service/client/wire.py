@@ -31,6 +31,12 @@ _OPTIONS: Final = (
 WAIT_SECONDS: Final = 600.0
 """How long one call waits; longer waits are several."""
 
+# The last is what calls end with that a server has under way when it ends.
+_NO_ANSWER: Final = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+)
 _LARGE: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _STATES: Final = {number: state for state, number in STATES.items()}
@@ -143,7 +149,7 @@ def told(error: Any) -> QuodError:
     if found is not None:
         return error_of(found)
     code, message = error.code(), " ".join((error.details() or "").split())
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    if code in _NO_ANSWER:
         return UnavailableError(
             f"the server does not answer ({message})", retry_seconds=_RETRY_SECONDS
         )

@@ -52,7 +52,8 @@ class Listeners:
 async def listening(
     config: Config, service: ProvingService, clients: Clients
 ) -> AsyncIterator[Listeners]:
-    """Listens while a block lasts; what is under way then has 5 s to end."""
+    """Listens while a block lasts; what is under way then has 5 s to end, unless the service is
+    hurried."""
     listen, folder = config.listen, Path(config.data)
     _check_certificate(listen)
     servicer = health.aio.HealthServicer()
@@ -70,7 +71,7 @@ async def listening(
                 reflection.enable_server_reflection(names, server)
                 found += [_bind_grpc(server, listen, folder, one) for one in own]
                 await server.start()
-                stack.push_async_callback(server.stop, _STOP_SECONDS)
+                stack.push_async_callback(_stop, server, service)
         urls = []
         for address in listen.http:
             is_local = address.startswith(_UNIX)
@@ -79,7 +80,7 @@ async def listening(
             app = http_app(service, clients, config.hosts(), is_local=is_local)
             runner = _HttpServer(_http_config(app, listen, is_local))
             serving = asyncio.ensure_future(runner.serve(sockets=[bound]))
-            stack.push_async_callback(_end, runner, serving)
+            stack.push_async_callback(_end, runner, serving, service)
             while not runner.started and not serving.done():
                 await asyncio.sleep(0.001)
             urls.append(_shown(bound, address, listen))
@@ -93,8 +94,13 @@ class _HttpServer(uvicorn.Server):
         return nullcontext()
 
 
-async def _end(runner: _HttpServer, serving: asyncio.Future[None]) -> None:
+async def _stop(server: grpc.aio.Server, service: ProvingService) -> None:
+    await server.stop(0 if service.hurried else _STOP_SECONDS)
+
+
+async def _end(runner: _HttpServer, serving: asyncio.Future[None], service: ProvingService) -> None:
     runner.should_exit = True
+    runner.force_exit = service.hurried
     await serving
 
 

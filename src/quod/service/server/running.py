@@ -92,6 +92,7 @@ async def _drain(
     draining = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
     hurry = asyncio.ensure_future(hurried.wait())
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
+    service.hurried = hurry.done()
     hurry.cancel()
     finished = draining.done() and draining.result()
     _log.info("drained", extra={"finished": finished})

@@ -56,6 +56,9 @@ class ProvingService:
         self.activity = Activity()
         self.started = time.time()
         self._draining = False
+        self.hurried = False
+        """Whether the server ends at once."""
+
         self._submitter = Submitter(queue, repository, limits)
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
         self.streams = Slots("streams", limits.streams)
