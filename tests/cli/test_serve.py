@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -198,6 +199,8 @@ class TestServing:
         words = ["serve", "--data", str(tmp_path / "d"), "--add-key", f"m={EXAMPLE}/circuit.zkey"]
         code, out, err = run(capsys, *words, "--warm", "m", "--check")
         assert (code, "sound" in err) == (0, True)
+        # Also where keys were the first to be put there.
+        assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o700
         assert "m:latest" in out
         [cost] = json.loads(run(capsys, *words, "--warm", "m", "--check", "--json")[1])
         assert cost["load_seconds"] > 0

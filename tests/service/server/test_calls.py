@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -230,13 +231,23 @@ class TestPromises:
             client.resume_key(KEY)
             assert client.prove(wanted()).state is JobState.SUCCEEDED
 
+    def test_health_follows_the_workers(self, server: RunningServer) -> None:
+        health = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
+        for name in ("", SERVICE):
+            server.pool.ready = False
+            changes = health.Watch(health_pb2.HealthCheckRequest(service=name), timeout=60)
+            await_health(changes, "NOT_SERVING")
+            server.pool.ready = True
+            await_health(changes, "SERVING")
+            changes.cancel()
+
     def test_drain(self, start: Start) -> None:
         server = start(go=False)
         health = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
         asked = health_pb2.HealthCheckRequest(service=SERVICE)
-        assert health.Check(asked).status == health_pb2.HealthCheckResponse.SERVING
         changes = health.Watch(asked)
-        assert next(changes).status == health_pb2.HealthCheckResponse.SERVING
+        await_health(changes, "SERVING")
+        assert health.Check(asked).status == health_pb2.HealthCheckResponse.SERVING
         with server.client() as client:
             job = client.submit(wanted())
             assert next(client.watch(job.id, after=1)).kind == "started"
@@ -482,6 +493,12 @@ class TestClientsThatVanish:
                     assert client.wait(job.id).state is JobState.SUCCEEDED
                 else:
                     assert client.wait(job.id).state is JobState.CANCELLED
+
+
+def await_health(changes: Any, state: str) -> None:
+    """Waits for a state of health."""
+    wanted = health_pb2.HealthCheckResponse.ServingStatus.Value(state)
+    assert any(change.status == wanted for change in changes)
 
 
 def test_reflection(server: RunningServer) -> None:

@@ -179,6 +179,21 @@ def test_a_socket_that_was_left_behind(start: Start, tmp_path: Path) -> None:
         assert http.get("/health/live").status_code == 200
 
 
+def test_sockets_go_with_the_server(start: Start, tmp_path: Path) -> None:
+    first = start(data=tmp_path / "a")
+    assert {"grpc.sock", "http.sock"} <= {each.name for each in (tmp_path / "a").iterdir()}
+    first.stop()
+    assert not list((tmp_path / "a").glob("*.sock"))
+    # One that somebody else has put there meanwhile stays.
+    second = start(data=tmp_path / "a")
+    path = Path(second.listeners.http[0].removeprefix("unix:"))
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        second.stop()
+        assert path.is_socket()
+
+
 def test_a_repository_that_is_none(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as told:
         start(keys=tmp_path / "none")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from quod.errors import InputError
-from quod.groth16 import VerifyingKey
+from quod.errors import DeviceError, InputError
+from quod.formats import Witness
+from quod.frozen import replace
+from quod.groth16 import ProvingKey, VerifyingKey
 from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
@@ -143,6 +146,33 @@ def test_operators_load_evict_and_drain(bench: Bench) -> None:
     pool.close()
     with pytest.raises(UnavailableError):
         pool.preload("other")
+
+
+def test_keys_of_the_start_are_tried_before_ready(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[tuple[str, bool]] = []
+    begin = ProvingKey.begin
+
+    def spied(key: ProvingKey, witness: Witness, **given: Any) -> Any:
+        tried.append((key.curve, pool.ready))
+        if key.curve == "bls12_381":
+            raise DeviceError("no memory")
+        return begin(key, witness, **given)
+
+    monkeypatch.setattr(ProvingKey, "begin", spied)
+    pool = LocalPool(bench.queue, bench.repository, [WorkerSettings(warm=("small", "other"))])
+    bench.started(pool)
+    eventually(lambda: pool.ready)
+    # Also of one with which it fails: that is for the proof to tell.
+    assert tried == [("bn254", False), ("bls12_381", False)]
+    assert bench.records == []
+    [status] = pool.status()
+    assert (status.proofs, status.failures, status.problem) == (0, 0, "")
+    bench.check_results(bench.ended(bench.submit()))
+    # What workers elsewhere go by: keys are loaded before they are tried.
+    states = {state for state in WorkerState if replace(status, state=state).ready}
+    assert states == {*WorkerState} - {WorkerState.STARTING, WorkerState.DEAD}
 
 
 def test_closing_gives_back_what_is_in_hand(bench: Bench) -> None:

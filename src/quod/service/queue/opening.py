@@ -49,7 +49,7 @@ def open_queue(
     if database is not None:
         _match("the database", database, _URL, "a URL of Postgres, postgresql://user@host/name")
     _match("the schema", schema, _SCHEMA, "a name in lower case")
-    own = _own_folder(Path(file_path(folder)))
+    own = own_folder(Path(file_path(folder)))
     ballast = Ballast(own / "ballast", limits.ballast_bytes)
     store: Store
     if database is None:
@@ -74,7 +74,11 @@ def _match(what: str, value: object, pattern: re.Pattern[str], kind: str) -> Non
         raise InputError(f"{what} must be {kind}")
 
 
-def _own_folder(folder: Path) -> Path:
+def own_folder(folder: Path) -> Path:
+    """The folder of a queue, which is made with mode 0700 if it is not there.
+
+    `OutputError` where it cannot be made, `InputError` if others may write to it.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()

@@ -42,10 +42,9 @@ class Listeners:
     http: tuple[str, ...]
     health: health.aio.HealthServicer
 
-    async def stop_serving(self) -> None:
-        """Tells who asks for its health that the server takes no work."""
-        for name in ("", SERVICE):
-            await self.health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+    async def tell_health(self, *, ready: bool) -> None:
+        """Tells who asks for its health over gRPC whether the server takes work."""
+        await _tell(self.health, ready=ready)
 
 
 @asynccontextmanager
@@ -57,8 +56,7 @@ async def listening(
     listen, folder = config.listen, Path(config.data)
     _check_certificate(listen)
     servicer = health.aio.HealthServicer()
-    for name in ("", SERVICE):
-        await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    await _tell(servicer, ready=False)
     async with AsyncExitStack() as stack:
         found = []
         for is_local in (True, False):
@@ -76,7 +74,7 @@ async def listening(
         for address in listen.http:
             is_local = address.startswith(_UNIX)
             bound = _bind(folder, address)
-            stack.callback(bound.close)
+            stack.enter_context(_ending(bound, is_local=is_local))
             app = http_app(service, clients, config.hosts(), is_local=is_local)
             runner = _HttpServer(_http_config(app, listen, is_local))
             serving = asyncio.ensure_future(runner.serve(sockets=[bound]))
@@ -85,6 +83,26 @@ async def listening(
                 await asyncio.sleep(0.001)
             urls.append(_shown(bound, address, listen))
         yield Listeners(tuple(found), tuple(urls), servicer)
+
+
+async def _tell(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
+    states = health_pb2.HealthCheckResponse
+    for name in ("", SERVICE):
+        await servicer.set(name, states.SERVING if ready else states.NOT_SERVING)
+
+
+@contextmanager
+def _ending(bound: socket.socket, *, is_local: bool) -> Iterator[None]:
+    """Closes a socket of HTTP in the end, and takes its path away if it is still this one's."""
+    path = bound.getsockname() if is_local else None
+    made = None if path is None else os.lstat(path)
+    try:
+        yield
+    finally:
+        bound.close()
+        with suppress(OSError):
+            if path is not None and made is not None and os.path.samestat(os.lstat(path), made):
+                os.unlink(path)
 
 
 class _HttpServer(uvicorn.Server):

@@ -21,6 +21,7 @@ from quod.service.worker.pool import WorkerPool
 PoolMaker = Callable[[Config, JobQueue, KeyRepository], WorkerPool]
 
 _SAMPLE_SECONDS = 1.0
+_HEALTH_SECONDS = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ async def run(
         await asyncio.to_thread(pool.start)
         _log.info("serving", extra={"grpc": listeners.grpc, "http": listeners.http})
         on_start(listeners)
+        telling = asyncio.ensure_future(_tell_health(service, listeners))
+        stack.callback(telling.cancel)
         await ending.wait()
         return await _drain(service, listeners, config.requests.drain_seconds, hurried)
 
@@ -88,7 +91,7 @@ async def _drain(
     """Takes no jobs any more, and finishes those that workers have in hand."""
     _log.info("draining", extra={"seconds": seconds})
     service.refuse_work()
-    await listeners.stop_serving()
+    await listeners.tell_health(ready=False)
     draining = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
     hurry = asyncio.ensure_future(hurried.wait())
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
@@ -97,6 +100,17 @@ async def _drain(
     finished = draining.done() and draining.result()
     _log.info("drained", extra={"finished": finished})
     return finished
+
+
+async def _tell_health(service: ProvingService, listeners: Listeners) -> None:
+    """Has gRPC's health follow what the service says, once it says something else."""
+    told = False
+    with suppress(asyncio.CancelledError):
+        while True:
+            if service.ready != told:
+                told = not told
+                await listeners.tell_health(ready=told)
+            await asyncio.sleep(_HEALTH_SECONDS)
 
 
 async def _sample(service: ProvingService) -> None:

@@ -83,6 +83,11 @@ class WorkerStatus:
     keys: CacheStatus
     problem: str
 
+    @property
+    def ready(self) -> bool:
+        """Whether the keys of the start are loaded and have been tried."""
+        return self.keys.ready and self.state not in (WorkerState.STARTING, WorkerState.DEAD)
+
 
 class WorkerPool(Protocol):
     """All workers of a server. Calls come from any thread."""

@@ -19,6 +19,7 @@ from quod.service.worker.keeper import Keeper
 from quod.service.worker.line import Line
 from quod.service.worker.permits import Permits
 from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.rehearsal import rehearse
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.witnesses import Calculate, witness_bytes
@@ -75,7 +76,7 @@ class Worker:
 
     @property
     def ready(self) -> bool:
-        """Whether the keys of the start are loaded."""
+        """Whether the keys of the start are loaded, and have been tried."""
         keys = self._keys
         return self._serving and keys is not None and keys.ready
 
@@ -148,6 +149,10 @@ class Worker:
         try:
             self._keys = keys
             keys.warm(self.settings.warm)
+            for name in self.settings.warm:
+                if self._goes_on():
+                    with keys.lease(name) as lease:
+                        rehearse(lease.value)
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
                 self._record, self._computed, self._done, self._tell, self._quarantine,

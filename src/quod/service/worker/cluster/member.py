@@ -67,7 +67,7 @@ class ClusterMember:
     @property
     def ready(self) -> bool:
         status = self._status
-        return status is not None and status.keys.ready
+        return status is not None and status.ready
 
     def status(self) -> WorkerStatus:
         """What it told last, with the counts of those before."""

@@ -79,10 +79,8 @@ class Supervisor:
 
     @property
     def ready(self) -> bool:
-        status = self._status
-        return (
-            status is not None and status.keys.ready and status.state is not WorkerState.DEAD
-        )  # fmt: skip
+        told = self._status
+        return bool(told and told.ready)
 
     def status(self) -> WorkerStatus:
         """What it told last, and of all processes before."""
