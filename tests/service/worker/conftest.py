@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,6 +20,8 @@ from quod.service.worker.pool import StageRecord, WorkerPool
 from quod.service.worker.result import read_result
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254
+
+P = TypeVar("P", bound=WorkerPool)
 
 WITNESS = (BN254 / "witness.wtns").read_bytes()
 SECONDS = 60.0
@@ -42,14 +44,14 @@ class Bench:
     def pool(self, *workers: WorkerSettings, **given: Any) -> LocalPool:
         """Workers, which are started and watched."""
         pool = LocalPool(self.queue, self.repository, workers or (WorkerSettings(),), **given)
-        self.started(pool)
-        return pool
+        return self.started(pool)
 
-    def started(self, pool: WorkerPool) -> None:
+    def started(self, pool: P) -> P:
         """Begins with a pool, which ends with the test."""
         self._pools.append(pool)
         pool.watch(self.records.append)
         pool.start()
+        return pool
 
     def submit(
         self, *bodies: bytes, key: str | None = None, kind: PayloadKind = PayloadKind.WTNS,
