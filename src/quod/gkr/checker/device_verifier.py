@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,8 @@ class Verifier:
     time.
 
     All memory is allocated when it is made: `peak_bytes`, of which the gates take 8 to 16 bytes
-    each, and a proof of the batch its own size and about that of one layer's weights.
+    each, and a proof of the batch its own size and about that of one layer's weights. Threads take
+    turns at it.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Verifier:
             batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),
         )  # fmt: skip
+        self._turn = Lock()
         self._openings: OpeningChecker | None = None
         if isinstance(key.commitment, Ligero):
             size = circuit.log_inputs + self._log_instances
@@ -137,7 +140,8 @@ class Verifier:
                     statements[at : at + batch], proofs[at : at + batch], strict=True
                 )
             ]
-            errors = iter(self._run([r for r in readings if isinstance(r, _Reading)], timeline))
+            with self._turn:
+                errors = iter(self._run([r for r in readings if isinstance(r, _Reading)], timeline))
             found += [next(errors) if isinstance(r, _Reading) else r for r in readings]
         return found
 

@@ -27,6 +27,7 @@ KIND = "qgkp"
 VERSION = 2
 
 _DIGEST_BYTES = 32
+_KEY = "VerifyingKey.of(circuit, field) gives one"
 _MOST_TEXT = 1 << 12
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
@@ -45,6 +46,8 @@ class ProofFile:
     def check(self, key: VerifyingKey, instances: int) -> None:
         """MismatchError for the proof of another circuit, of other than so many instances, or of
         another kind than the key's."""
+        instance("the key", key, VerifyingKey, _KEY)
+        instances = whole_number("the instances", instances, 1)
         if self.circuit != key.circuit:
             raise MismatchError("the proof is of another circuit than the key", path=self.path)
         for name, wanted in kind_of_proofs(key).items():
@@ -76,7 +79,7 @@ def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> 
 def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
     """What writes a proof to an open file."""
     given: object = proof
-    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
+    instance("the key", key, VerifyingKey, _KEY)
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     if not isinstance(given, bytes):
         raise InputError(f"a proof is bytes, not {shown_kind(given)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,10 @@ from quod.validation import flag, plain_array, whole_number
 
 
 class Prover:
-    """A circuit on a device, for proofs of as many `instances` each, `batch` of them at a time."""
+    """A circuit on a device, for proofs of as many `instances` each, `batch` of them at a time.
+
+    Threads take turns at it.
+    """
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
@@ -48,6 +52,7 @@ class Prover:
         most = whole_number("in_progress", in_progress, 1, 2)
         self._most_in_progress = 1 if self.device.host_memory else most
         self._in_progress = [self._side_by_side(0)]
+        self._turn = Lock()
 
     def prove(
         self, inputs: Sequence[object] | Words, public: Sequence[object] = (), *,
@@ -78,10 +83,11 @@ class Prover:
             Statement(self.key, self.circuit, row, self.instances, checked=more) for row in known
         ]
         tables = [self._table(row) for row in given]
-        proofs = self._prove(statements, tables, timeline)
-        if check:
-            with or_null(timeline).stage("check"):
-                self._check(statements, proofs, timeline)
+        with self._turn:
+            proofs = self._prove(statements, tables, timeline)
+            if check:
+                with or_null(timeline).stage("check"):
+                    self._check(statements, proofs, timeline)
         return proofs
 
     def _prove(
